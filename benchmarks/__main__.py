@@ -210,15 +210,8 @@ def main(  # noqa: PLR0913 - as many as there are options
     before = results.rows(compare)
     if kubeconfig is not None:
         asyncio.run(foreign.check(place["kubeconfig"], shared=among_other_nodes))
-    _run(
-        rows,
-        short=short,
-        place=place,
-        before=before,
-        output=output,
-        save=save,
-        command=_command(asked),
-    )
+    command = _command(asked)
+    _run(rows, short=short, place=place, before=before, output=output, save=save, command=command)
 
 
 def _run(

@@ -17,6 +17,9 @@ from tests import leftovers
 
 HERE = Path(__file__).parent
 
+#: All tests in these folders are slow.
+ALL_SLOW = (HERE / "integration", HERE / "benchmarks")
+
 #: The garbage collector's thresholds: it looks at all objects more rarely than Python's own (700, 10, 10) have it do.
 COLLECTIONS = (2000, 10, 50)
 
@@ -29,7 +32,7 @@ ENDING_SECONDS = 60.0
 # would fail changes that have nothing to do with it. To look for what nobody has seen yet there is `thorough`.
 _TIMELESS = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("default", _TIMELESS, max_examples=60, derandomize=True)
-hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=15, derandomize=True)
+hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -105,15 +108,32 @@ class LeftBehind:
                 terminalreporter.write_line(str(each))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders whose tests are all slow where no slow test is wanted: importing them takes seconds."""
+    return True if config.option.markexpr == "not slow" and collection_path in ALL_SLOW else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of tests/integration and tests/benchmarks as slow, and run them all in one worker.
 
     They start schedulers and servers in processes of their own. Two such tests at once would slow each other down.
+    Mark the cases of a sampled test as slow, too, but for one of so many.
     """
+    folders = tuple(f"{folder}{os.sep}" for folder in ALL_SLOW)
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if HERE / "integration" in item.path.parents or HERE / "benchmarks" in item.path.parents:
+        if str(item.path).startswith(folders):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group("processes"))
+        elif item.get_closest_marker("sampled") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        mark = same[0].get_closest_marker("sampled")
+        assert mark is not None, "only sampled tests are among these"
+        # The suite runs in random order; the sample is the same in each run.
+        for number, item in enumerate(sorted(same, key=lambda each: each.nodeid)):
+            if number % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

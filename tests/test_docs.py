@@ -210,6 +210,7 @@ def test_every_row_of_the_threat_model_names_tests_that_exist() -> None:
             assert re.search(rf"^(?:async )?def {function}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_metric_is_in_the_reference() -> None:
     """Each metric that the program records has a row, and each row is a metric."""
     named = strings(r"(?:(py)?scheduler|leader_election|rest_client|kube_pod)_[a-z]+(_[a-z]+)+")
@@ -270,6 +271,7 @@ def test_paths_in_pages_exist() -> None:
 # --- news ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_changelog_can_be_built() -> None:
     """The waiting fragments make up the notes of the next release."""
     result = python("-m", "towncrier", "build", "--draft", "--version", "next", cwd=ROOT)

@@ -33,6 +33,7 @@ def modules_with_public_names() -> Iterator[str]:
             yield ".".join(["pyscheduler", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", list(modules_with_public_names()))
 def test_public_names_exist_and_are_documented(name: str) -> None:
     """What `__all__` offers is there, once, and a class or function of ours has a docstring."""
@@ -109,6 +110,7 @@ def modules_after(statement: str) -> set[str]:
     return set(result.stdout.splitlines()[-1].split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "allowed"),
     [

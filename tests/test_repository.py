@@ -13,6 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 LONGEST_MODULE = 600
+LONGEST_FUNCTION = 80
 
 #: Made by tools, and none of ours.
 NOT_OURS = re.compile(r"^(\..*|__pycache__|build|dist|htmlcov|.*\.egg-info)$")
@@ -61,7 +62,20 @@ def test_no_module_is_too_long() -> None:
     assert not {name: length for name, length in lengths.items() if length > LONGEST_MODULE}
 
 
+@pytest.mark.slow
+def test_no_function_is_too_long() -> None:
+    """Past 80 lines a function does more than one thing."""
+    lengths = {
+        f"{relative(path)}::{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in MODULES
+        for node in ast.walk(ast.parse(TEXTS[path]))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert not {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION}
+
+
 # Character classes keep these patterns from finding themselves.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -97,6 +111,7 @@ def test_every_ignored_type_error_says_why() -> None:
     assert not [line for line in lines if line.startswith(checked)]
 
 
+@pytest.mark.slow
 def test_every_module_tells_its_story() -> None:
     """Modules and packages that ship begin with a docstring that says what belongs there."""
     shipped = [path for path in SHIPPED if "/tests/" not in relative(path)]
@@ -114,6 +129,7 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_one_module_imports_the_official_client() -> None:
     """Credentials come through `cluster/real/auth.py`; nothing else that ships knows the `kubernetes` package."""
     users = {

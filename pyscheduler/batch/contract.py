@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
 
@@ -45,6 +46,7 @@ __all__ = [
     "Reclaimable",
     "Refusal",
     "ScenarioRule",
+    "Shares",
     "SubGroupOrder",
     "TaskOrder",
     "Tasks",
@@ -114,14 +116,17 @@ class Policy:
         """End a pass."""
 
 
-class Action(Protocol):
-    """One step of a pass."""
+class Action:
+    """One step of a pass. Made once per profile, with its arguments."""
 
     name: ClassVar[str]
 
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self.arguments = arguments or {}
+
     async def run(self, session: Session) -> None:
         """Run the action; await `session.turn()` now and then."""
-        ...
+        raise NotImplementedError
 
 
 @runtime_checkable
@@ -292,6 +297,15 @@ class EnqueueListener(Protocol):
 
     def job_enqueued(self, job: Job) -> None:
         """Take notice that a job was enqueued."""
+        ...
+
+
+@runtime_checkable
+class Shares(Protocol):
+    """Says how much each queue may hold when others want more, too; the first policy that can say it is asked."""
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R], computed when the session opened; NaN for resources that are not divided."""
         ...
 
 

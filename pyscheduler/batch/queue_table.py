@@ -50,6 +50,8 @@ class QueueTable:
     hierarchy: Sequence[tuple[str, str]]
     allocated: Amounts
     non_preemptible: Amounts
+    #: float64[Q, R]: historical usage divided by the capacity of the cluster (KAI); None if there is no history.
+    usage: Amounts | None = None
     #: By row: the row itself and its ancestors, the leaf first.
     paths: Sequence[NDArray[np.int64]]
     #: bool[Q]: no queue has it as its parent.

@@ -25,11 +25,11 @@ __all__ = ["Change", "Ledger", "Listener", "Position", "Statement", "position_of
 
 
 class Position(NamedTuple):
-    """Where a task is: its state, its node and the node it is leaving (rows, -1: none)."""
+    """Where a task is: its state, its node (a row, -1: none) and the nodes it is leaving (rows)."""
 
     state: TaskState
     node: int = NO_NODE
-    leaving: int = NO_NODE
+    leaving: tuple[int, ...] = ()
 
 
 def position_of(task: Task) -> Position:
@@ -53,16 +53,20 @@ class Ledger:
     queues: QueueTable
     placer: Placer
     listeners: Sequence[Listener] = ()
+    #: By uid, each task that was ever moved, and its first position.
+    moved: dict[str, tuple[Task, Position]] = attrs.Factory(dict)
 
     def move(self, task: Task, to: Position) -> None:
         """Bring a task into a position."""
         old = position_of(task)
+        self.moved.setdefault(task.uid, (task, old))
         self._book(task, old, -1.0)
         task.state, task.node, task.leaving = to
         self._book(task, to, 1.0)
         job = task.job
         job.counts[old.state] -= 1
         job.counts[to.state] += 1
+        job.changes += 1
         was_active, is_active = old.state in ACTIVE, to.state in ACTIVE
         if was_active != is_active and job.queue_row >= 0:
             amounts = task.request if is_active else -task.request
@@ -75,15 +79,24 @@ class Ledger:
         for listener in self.listeners:
             listener.moved(task, old.state, to.state)
 
+    def put_back(self) -> None:
+        """Put all tasks back where they were at first, when the session is over; the tables are not followed."""
+        for task, (state, node, leaving) in self.moved.values():
+            counts = task.job.counts
+            counts[task.state] -= 1
+            counts[state] += 1
+            task.state, task.node, task.leaving = state, node, leaving
+        self.moved.clear()
+
     def _book(self, task: Task, position: Position, sign: float) -> None:
         """Book (or, with -1, take out) what a task in that position holds of nodes."""
         state, node, leaving = position
         amounts = task.request * sign
+        for left in leaving:
+            self.nodes.idle[left] -= amounts
+            self.nodes.releasing[left] += amounts
         if state == TaskState.PIPELINED:
             self.nodes.pipelined[node] += amounts
-            if leaving >= 0:
-                self.nodes.idle[leaving] -= amounts
-                self.nodes.releasing[leaving] += amounts
         elif node >= 0 and (state in ACTIVE or state == TaskState.RELEASING):
             self.nodes.idle[node] -= amounts
             if state == TaskState.RELEASING:
@@ -127,14 +140,14 @@ class Statement:
     def pipeline(self, task: Task, node: int) -> None:
         """Place a task on resources of a node that are still being released.
 
-        A task that this statement evicted is moved: it also holds its former node until it has ended there.
+        A task that was evicted is moved: it also holds its former nodes until it has ended there.
         """
-        leaving = task.node if task.state == TaskState.RELEASING else NO_NODE
+        leaving = (*task.leaving, task.node) if task.state == TaskState.RELEASING else task.leaving
         self._do(task, Position(TaskState.PIPELINED, node, leaving))
 
     def evict(self, task: Task, *, action: str, by: Job | None = None) -> None:
         """Evict a task: it keeps its node, and its resources count as releasing."""
-        self._do(task, Position(TaskState.RELEASING, task.node), action=action, by=by)
+        self._do(task, Position(TaskState.RELEASING, task.node, task.leaving), action=action, by=by)
 
     def restore(self, task: Task) -> None:
         """Take back the eviction of a task by this statement: the task stays where it was.

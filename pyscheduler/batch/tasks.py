@@ -57,8 +57,8 @@ class Task:
     state: TaskState = TaskState.PENDING
     #: Row in the node table, or -1.
     node: int = NO_NODE
-    #: Row of the node that a moved task (evicted here, pipelined to another node) still holds; or -1.
-    leaving: int = NO_NODE
+    #: Rows of the nodes that a moved task (evicted, then pipelined to another node) still holds.
+    leaving: tuple[int, ...] = ()
     #: The pod's own priority; None if the pod has none.
     priority: int | None = None
     #: Seconds since 1970.
@@ -120,11 +120,15 @@ class Job:
     preemption_delay: float = 0.0
     #: Seconds after its creation at which the job must not wait any longer (Volcano's sla); None if it sets none.
     waiting_time: float | None = None
+    #: When a pass last evicted tasks of the job to make room; None if never.
+    last_eviction: float | None = None
     phase: str = ""
     #: In the order of arrival; `add` puts a task in.
     tasks: dict[str, Task] = attrs.Factory(dict)
     #: Number of tasks by state.
     counts: list[int] = attrs.field(factory=lambda: [0] * len(TaskState))
+    #: How many times the state of a task changed; for caches.
+    changes: int = 0
 
     def add(self, task: Task) -> None:
         """Add a task in its present state."""

@@ -46,6 +46,7 @@ __all__ = [
     "constant_qualifier",
     "dynamic_qualifier",
     "go_type",
+    "presence",
     "qualifier_problem",
 ]
 
@@ -189,13 +190,6 @@ class Attribute:
         finally:
             meter.cost += 1
 
-    def test(self, meter: Meter) -> bool:
-        """Return whether the last qualifier finds something."""
-        value = self.resolve(meter)
-        if value.__class__ is Optional:
-            return value is not NO_VALUE
-        return bool(value)
-
     def compiled(self) -> Callable[[Meter], Any]:
         """Return `run`, or what does the same faster for variables with fields that are known."""
         slot, keys = self.slot, tuple(qualifier.key for qualifier in self.qualifiers)
@@ -249,13 +243,16 @@ class Conditional:
             return self.other.resolve(meter)
         raise CelError(NO_OVERLOAD)
 
-    def test(self, meter: Meter) -> bool:
-        """Return whether the last qualifier finds something."""
-        value = self.resolve(meter)
-        if value.__class__ is Optional:
-            return value is not NO_VALUE
-        return bool(value)
-
     def compiled(self) -> Callable[[Meter], Any]:
         """Return what evaluates it as a node."""
         return self.resolve
+
+
+def presence(attribute: Attribute | Conditional) -> Callable[[Meter], bool]:
+    """Return what evaluates whether the last qualifier of an attribute finds something."""
+
+    def run(meter: Meter) -> bool:
+        value = attribute.resolve(meter)
+        return value is not NO_VALUE if value.__class__ is Optional else bool(value)
+
+    return run

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.cel.meter import Meter
     from pyscheduler.cel.types import Type
 
-__all__ = ["dispatch"]
+__all__ = ["charge_failure", "dispatch"]
 
 Run: TypeAlias = "Callable[[Meter], Any]"
 
@@ -234,16 +234,21 @@ def _unary(do: Callable[..., Any], cost: Callable[..., int], arg: Run) -> Run:
     return run
 
 
+def charge_failure(meter: Meter, cost: Callable[..., int], right: Run) -> None:
+    """Charge for a call whose left argument failed: cel-go evaluates the right one all the same."""
+    try:
+        other = right(meter)
+    except CelError:
+        other = FAILED
+    meter.cost += cost(meter, FAILED, other)
+
+
 def _binary(do: Callable[..., Any], cost: Callable[..., int], left: Run, right: Run) -> Run:
     def run(meter: Meter) -> Any:
         try:
             one = left(meter)
         except CelError:
-            try:
-                other = right(meter)
-            except CelError:
-                other = FAILED
-            meter.cost += cost(meter, FAILED, other)
+            charge_failure(meter, cost, right)
             raise
         try:
             other = right(meter)

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from pyscheduler.cel.attributes import Attribute, Conditional, constant_qualifier, dynamic_qualifier, qualifier_problem
-from pyscheduler.cel.calls import dispatch
+from pyscheduler.cel.attributes import (
+    Attribute,
+    Conditional,
+    constant_qualifier,
+    dynamic_qualifier,
+    presence,
+    qualifier_problem,
+)
+from pyscheduler.cel.calls import charge_failure, dispatch
 from pyscheduler.cel.costs import FAILED, equality_cost, inequality_cost
 from pyscheduler.cel.errors import CelCompileError, CelError
 from pyscheduler.cel.loops import UNSET, Rounds, loop
@@ -121,7 +128,7 @@ class Planner:
         attribute = self._as_attribute(self.plan(node.operand))
         if node.test_only:
             test = attribute.extend(constant_qualifier(node.field, test_only=True))
-            return Planned(test.test, attribute=test)
+            return Planned(presence(test), attribute=test)
         return _attribute(attribute.extend(constant_qualifier(node.field)))
 
     def _as_attribute(self, planned: Planned) -> Attribute | Conditional:
@@ -340,11 +347,7 @@ def _equality(left: Planned, right: Planned, *, negated: bool) -> Run:
         try:
             a = one(meter)
         except CelError:
-            try:
-                b = other(meter)
-            except CelError:
-                b = FAILED
-            meter.cost += cost(meter, FAILED, b)
+            charge_failure(meter, cost, other)
             raise
         if text is not None and a.__class__ is str:
             size = len(a)

@@ -1,6 +1,6 @@
 """Amounts as Kubernetes writes them, ``1.5Gi`` or ``500m``, with the arithmetic of selectors.
 
-Whether an amount counts as an integer depends on how Kubernetes keeps it, so it is read along the same lines.
+Whether an amount counts as an integer depends on how Kubernetes stores it, so this module reads amounts the same way.
 Source: `k8s.io/apimachinery/pkg/api/resource`.
 """
 
@@ -26,7 +26,7 @@ _MOST_SHIFT: Final = 20_000
 
 
 def parse_quantity(text: str) -> Quantity:
-    """Return an amount; raise `CelError` for what is none."""
+    """Return the amount that a text says; raise `CelError` if it says none."""
     match = _PATTERN.fullmatch(text)
     if match is None or not text:
         raise CelError(_RULE)
@@ -62,7 +62,7 @@ def _binary(positive: bool, whole: str, fraction: str, power: int) -> Quantity:
 
 
 def _rounded(positive: bool, value: int, scale: int) -> Quantity:
-    """Return a decimal with nine places behind the point at most, rounded away from nought."""
+    """Return a decimal with nine places behind the point at most, rounded away from zero."""
     if scale < -9:
         shift = -9 - scale
         value = -(-value // 10**shift) if shift <= _MOST_SHIFT else int(value > 0)
@@ -105,7 +105,7 @@ def add_quantities(left: Quantity, right: Quantity, sign: int = 1) -> Quantity:
 
 
 def as_integer(quantity: Quantity) -> int | None:
-    """Return an amount as an integer of 64 bits; None where Kubernetes does not keep it as one."""
+    """Return an amount as an integer of 64 bits; None where Kubernetes does not store it as one."""
     if not quantity.is_exact or quantity.scale < 0 or quantity.scale > _MOST_DIGITS:
         return None
     value = quantity.value * 10**quantity.scale

@@ -28,14 +28,18 @@ def _refuse(what: str) -> NoReturn:
     raise TransportError(f"{what}: refused, because this cluster is read-only")
 
 
-def _refusing(verb: str) -> Any:
-    """Return a coroutine method that raises `TransportError` and names kind, pod and texts among its arguments."""
+def _refusing(describe: Callable[..., str]) -> Any:
+    """Return a coroutine method that raises `TransportError`; `describe` names the request by its arguments."""
 
-    async def refuse(_self: object, *arguments: Any, **_options: object) -> NoReturn:
-        names = (one.__name__ if isinstance(one, type) else getattr(one, "key", one) for one in arguments)
-        _refuse(" ".join((verb, *map(str, names))))
+    async def refuse(_self: object, *arguments: Any, **options: object) -> NoReturn:
+        _refuse(describe(*arguments, **options))
 
     return refuse
+
+
+def _refusing_object(verb: str) -> Any:
+    """Return a coroutine method that raises `TransportError` and names the object of the request."""
+    return _refusing(lambda kind, name, namespace="", **_: f"{verb} {kind.__name__} {namespace}/{name}")
 
 
 class ReadOnlyCluster:
@@ -57,7 +61,7 @@ class ReadOnlyCluster:
         self._texts = texts if texts is not None else {}
         self._extender = extender
 
-    request = _refusing("request")
+    request = _refusing(lambda method, path, **_: f"{method} {path}")
 
     def stream(self, path: str, **_options: object) -> NoReturn:
         """Refuse: `TransportError`."""
@@ -85,7 +89,7 @@ class ReadOnlyCluster:
 class _NoExtender:
     """What leads to no extender."""
 
-    post = _refusing("POST")
+    post = _refusing(lambda url, _body: f"POST {url}")
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -180,13 +184,13 @@ class _ReadOnlyClient:
         """Tell that nothing waits to be written."""
         return True
 
-    get = _refusing("get")
-    list = _refusing("list")
-    patch = _refusing("patch")
-    create = _refusing("create")
-    delete = _refusing("delete")
-    bind = _refusing("bind")
-    evict = _refusing("evict")
+    get = _refusing_object("get")
+    list = _refusing(lambda kind, *_, **__: f"list {kind.__name__}")
+    patch = _refusing_object("patch")
+    create = _refusing(lambda kind, *_, **__: f"create {kind.__name__}")
+    delete = _refusing_object("delete")
+    bind = _refusing(lambda pod, node_name: f"bind {pod.key} to {node_name}")
+    evict = _refusing(lambda pod, **_: f"evict {pod.key}")
 
     def pages(self, kind: type[Any], *_namespace: str, **_options: object) -> NoReturn:
         """Refuse: `TransportError`."""

@@ -3,6 +3,8 @@
 One `ConfigError` reports every mistake: duplicate keys, unknown keys, wrong types and bad values. If a part has the
 wrong type, the rest is still checked.
 
+The file may also be the configuration of a batch scheduler (`batch_file`).
+
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.
 """
@@ -15,10 +17,11 @@ from typing import Final
 
 import attrs
 
+from pyscheduler.config.batch_file import is_batch_file, profile_content
 from pyscheduler.config.decode import decode_what_can_be
 from pyscheduler.config.defaults import complete
 from pyscheduler.config.feature_gates import default_gates
-from pyscheduler.config.problems import Problem, shown
+from pyscheduler.config.problems import Problem, found_in, shown
 from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
 from pyscheduler.config.validation import problems_of
 from pyscheduler.config.yaml_text import Document, read
@@ -71,10 +74,16 @@ def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configu
 
 
 def _content(document: Document, source: str | None) -> Mapping[str, object]:
-    """Return a document without its kind and version, which must be the supported ones."""
+    """Return a document without its kind and version, which must be the supported ones.
+
+    The configuration of a batch scheduler becomes one with a profile for it.
+    """
     root = document.root
     if root is None:
         raise ConfigError(f"the file is empty; a configuration begins with apiVersion: {API_VERSION}", source=source)
+    if isinstance(root, Mapping) and is_batch_file(root):
+        with found_in(source):
+            return profile_content(root)
     if not isinstance(root, Mapping):
         found = "a list" if isinstance(root, list) else shown(root)
         raise ConfigError(f"expected a {KIND}, found {found} @ $", source=source)

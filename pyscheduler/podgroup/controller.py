@@ -32,7 +32,7 @@ from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
 from pyscheduler.podgroup.membership import MemberPlace
-from pyscheduler.podgroup.status import DialectStatus, occupied_by, status_patch
+from pyscheduler.podgroup.status import WARNED_ONCE, DialectStatus, occupied_by, status_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Set as AbstractSet
@@ -97,7 +97,7 @@ class _WriteState:
     timer: Timer | None = None
     #: The number of members when none of them had an owner.
     unowned: int | None = None
-    #: The reasons of warnings that are true and were recorded.
+    #: The reasons of the warnings that are not recorded again now.
     warned: AbstractSet[str] = frozenset()
 
     def latest(self, seen: KubeObject) -> KubeObject:
@@ -256,6 +256,8 @@ class StatusController:
         state = self._groups.directory.get(group)
         if state is None or state.object is None or not self._groups.server_of(state):
             return None
+        if self._groups.writes_own_status(state):
+            return None
         rules = self._groups.table.named(state.group.dialect).status
         return (state, rules, state.object) if rules.is_written else None
 
@@ -331,9 +333,9 @@ class StatusController:
         self._later(group, writes, pause.until - now)
 
     def _warn(self, writes: _WriteState, item: KubeObject, warnings: Mapping[str, str]) -> None:
-        """Record the warnings that were not true at the last step."""
+        """Record the warnings that were not true at the last step, and those of `WARNED_ONCE` that never were."""
         for reason in warnings.keys() - writes.warned:
             self._handle.event_recorder.event(
                 item, type="Warning", reason=reason, action="Scheduling", note=warnings[reason]
             )
-        writes.warned = warnings.keys()
+        writes.warned = warnings.keys() | (writes.warned & WARNED_ONCE)

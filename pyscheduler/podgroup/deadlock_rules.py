@@ -13,7 +13,7 @@ from pyscheduler.podgroup.deadlock_history import Releases
 from pyscheduler.podgroup.deadlock_plan import NeverFits
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.podgroup.deadlock_plan import Plan
@@ -123,9 +123,10 @@ class DeadlockRules:
 
     # --- resolution
 
-    def possible_winners(self, ranked: Iterable[Contender]) -> list[Contender]:
-        """Return the contenders that may win, the first rank first."""
-        return [each for each in ranked if each.can_win and each not in self.never and not self.is_excluded(each.key)]
+    def possible_winners(self, ranked: Iterable[Contender]) -> Iterator[Contender]:
+        """Yield the contenders that may win, the first rank first; each is judged when its turn comes."""
+        # A plan for one contender may show that the next one never fits.
+        return (each for each in ranked if each.can_win and each not in self.never and not self.is_excluded(each.key))
 
     def is_worth_a_retry(self, winner: Contender) -> bool:
         """Return True if a contender that fits without victims was not retried for that since the last change."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POD_GROUP_SCHEDULED",
+    "WARNED_ONCE",
     "ConditionStatus",
     "CountsStatus",
     "DialectStatus",
@@ -61,6 +62,9 @@ _OCCUPIED: Final = frozenset({Phase.SCHEDULING, Phase.PRE_SCHEDULING})
 
 #: A group that was not scheduled in this time gets a warning, and its status does not change any more.
 _LONGEST_WAIT_SECONDS: Final = 48 * 3600.0
+
+#: Reasons of warnings that are recorded once for an object, even if they become true again.
+WARNED_ONCE: Final = frozenset({"Timeout"})
 
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 """The condition of Kubernetes' own PodGroup."""
@@ -112,7 +116,10 @@ class DialectStatus:
         return False
 
     def warnings(self, status: Any, facts: MemberFacts) -> Mapping[str, str]:  # noqa: ARG002 - see above
-        """Return the warnings that are true now: notes by reason. Each is recorded once, until it is no longer true."""
+        """Return the warnings that are true now: notes by reason.
+
+        Each is recorded once, until it is no longer true; one of `WARNED_ONCE` is recorded once for an object.
+        """
         return {}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -29,16 +30,26 @@ __all__ = [
     "read_mode",
     "read_resources",
     "read_timeout",
+    "shown",
 ]
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _MAX_INT32: Final = 2**31 - 1
 _SHOWN: Final = 60
+#: Values may be nested as deep as the decoder permits, so `repr` could exceed the recursion limit.
+_REPR: Final = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxlong = 3, 2 * _SHOWN, 2 * _SHOWN
 
 
 def _bad(problems: list[Problem], where: str, value: object, remedy: str) -> None:
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else shown(value)
     problems.append(Problem(where, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...", remedy))
+
+
+def shown(value: object) -> str:
+    """Return a value as text for a message, at most 60 characters of it, however large or deeply nested it is."""
+    text = _REPR.repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def read_integer(value: object, where: str, problems: list[Problem], *, otherwise: str) -> int | None:

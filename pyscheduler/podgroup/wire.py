@@ -38,6 +38,22 @@ class PodGroupSpec(Wire):
     #: kube-batch's name for `min_resources`.
     total_resources: Any = None
     schedule_timeout_seconds: Any = None
+    # The fields below are read by `pyscheduler.batch` only.
+    queue: Any = None
+    priority_class_name: Any = None
+    #: KAI.
+    preemptibility: Any = None
+    sub_groups: Any = None
+    min_sub_group: Any = None
+    topology_constraint: Any = None
+    mark_unschedulable: Any = None
+    scheduling_backoff: Any = None
+    staleness_grace_period: Any = None
+    preemption_delay: Any = None
+    #: Volcano.
+    min_task_member: Any = None
+    network_topology: Any = None
+    sub_group_policy: Any = None
 
 
 class GroupStatus(Wire):
@@ -51,6 +67,12 @@ class GroupStatus(Wire):
     succeeded: int = 0
     failed: int = 0
     schedule_start_time: str | None = None
+    #: As they were written; `pyscheduler.batch` reads them.
+    conditions: Any = None
+    #: KAI.
+    scheduling_conditions: Any = None
+    resources_status: Any = None
+    pending: int = 0
 
 
 class GroupObject(KubeObject):

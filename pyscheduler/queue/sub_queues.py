@@ -91,6 +91,8 @@ class SubQueues:
         self.unschedulable = unschedulable
         #: By uid, in the order in which they came.
         self.held: dict[str, QueuedPodInfo] = {}
+        #: How often a pod entered `held`; sources of work compare it to learn of new pods.
+        self.entered_held = 0
         self._holding = holding
         self._nominator = nominator
         self._pre_enqueue = pre_enqueue
@@ -130,6 +132,7 @@ class SubQueues:
         if self._holding and pod.scheduler_name in self._holding:
             place = QueuePlace.HELD
             self.held[pod.uid] = info
+            self.entered_held += 1
             self._recorder.incoming_pod(queue="held", event=event)
         else:
             place = QueuePlace.ACTIVE

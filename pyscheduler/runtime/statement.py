@@ -130,15 +130,14 @@ class Statement:
         among the placed ones of its group.
         """
         self.trial.place(group, pod.uid, node_name)
-        status, _ = reserve(profile, state, pod, node_name)
+        unreserve = partial(self._unreserve, profile, state, pod, node_name, group)
+        status, _ = reserve(profile, state, pod, node_name, unreserve=unreserve)
         if status is None or status.is_wait:
-            self._undo.append(partial(self._unreserve, profile, state, pod, node_name, group))
-        else:
-            self.trial.take_back(group, pod.uid)
+            self._undo.append(unreserve)
         return status
 
     def _unreserve(self, profile: ReservesPods, state: CycleState, pod: Pod, node_name: str, group: Hashable) -> None:
-        self.trial.take_back(group, pod.uid)
+        self.trial.take_back(group, pod.uid)  # before Unreserve: the plugins find the pod without a node
         profile.run_unreserve(state, pod, node_name)
 
     def _free(self, pod: Pod, node_name: str, release: Release) -> bool:
@@ -176,7 +175,7 @@ class Statement:
         self._snapshot.keep(checkpoint)
 
     @contextmanager
-    def what_if(self) -> Iterator[None]:
+    def undo_at_end(self) -> Iterator[None]:
         """Take a checkpoint on entry, roll back to it on exit."""
         checkpoint = self.checkpoint()
         try:

@@ -42,6 +42,7 @@ from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+from pyscheduler.scheduler.sessions.assembly import add_sessions
 from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def build(
     )
     scheduler = _make_scheduler(services, profiles, cache, client, informers, extenders, pipeline, work)
     scheduler.handlers.register(pods, nodes, informers.announced(profiles.values()))
+    add_sessions(scheduler, rng)
     register_gauges(scheduler)
     return scheduler
 

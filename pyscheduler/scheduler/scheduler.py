@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import ClusterClient, Informer
     from pyscheduler.scheduler.queued_pods import QueuedPods
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+    from pyscheduler.scheduler.sessions.source import Sessions
     from pyscheduler.scheduler.work import Work, WorkSource, WorkSources
 
 __all__ = ["Scheduler"]
@@ -94,6 +95,8 @@ class Scheduler:
     #: The permissions that the scheduler and its plugins need, without those of the client path.
     needs: Sequence[Need] = ()
     extenders: Extenders | None = None
+    #: The sessions of batch profiles; they are sources of `work`.
+    sessions: list[Sessions] = attrs.Factory(list)
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
     _loop: asyncio.Task[None] | None = None
     _stopping: bool = False

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler.simulation.scenario import CreatePodGroup, UpdatePodGroup
 
-__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "texts"]
+__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "queue_definition", "texts"]
 
 
 def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALECTS) -> str:
-    """Return the first dialect that the first of these plugins claims, or the first of all if none claims one."""
-    rows = list(dialects)
+    """Return the first dialect that the first of these plugins claims, or the first of all if none claims one.
+
+    Dialects without objects do not count: a group needs one.
+    """
+    rows = [row for row in dialects if row.kinds]
     return next((row.name for plugin in plugins for row in rows if row.claimed_by == plugin), rows[0].name)
 
 
@@ -39,6 +42,13 @@ def definitions(dialects: Iterable[Dialect], cluster: EmbeddedCluster | None = N
     return list(found.values())
 
 
+def queue_definition(kind: ResourceKind) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind of queues."""
+    definition = _definition(kind)
+    definition["spec"]["versions"].append(_version(kind, None, stored=True))
+    return definition
+
+
 def _definition(kind: ResourceKind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -50,7 +60,7 @@ def _definition(kind: ResourceKind) -> dict[str, Any]:
         },
         "spec": {
             "group": kind.group,
-            "scope": "Namespaced",
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind},
             "versions": [],
         },

@@ -45,6 +45,7 @@ CLIENT_NAMES = {
 SHARED = {"AzureFileVolumeSource": {"secretNamespace"}}
 
 
+@pytest.mark.sampled(10)
 @each_wire_type
 def test_an_empty_object_decodes_to_the_defaults_and_encodes_to_nothing(cls: type[Wire]) -> None:
     """No field is required, and defaults are not written."""
@@ -53,12 +54,14 @@ def test_an_empty_object_decodes_to_the_defaults_and_encodes_to_nothing(cls: typ
     assert msgspec.json.encode(empty) == b"{}"
 
 
+@pytest.mark.sampled(10)
 @each_wire_type
 def test_unknown_fields_are_skipped(cls: type[Wire]) -> None:
     """A newer API server may send fields that did not exist when this was written."""
     assert decode(cls, b'{"fromTheFuture":{"a":[1,null,{"b":"c"}]},"AND":1}') == cls()
 
 
+@pytest.mark.sampled(10)
 @each_wire_type
 def test_nulls_read_as_defaults(cls: type[Wire]) -> None:
     """Go writes null for empty lists, maps and times; it is the same as leaving the field out."""
@@ -66,6 +69,7 @@ def test_nulls_read_as_defaults(cls: type[Wire]) -> None:
     assert decode(cls, msgspec.json.encode(nulls)) == cls()
 
 
+@pytest.mark.sampled(10)
 @each_wire_type
 def test_collections_and_texts_are_never_none(cls: type[Wire]) -> None:
     """What may be None is a pointer, a number or a time: hot code loops over collections without a check."""
@@ -78,6 +82,7 @@ def test_collections_and_texts_are_never_none(cls: type[Wire]) -> None:
             ), field.name
 
 
+@pytest.mark.sampled(10)
 @each_wire_type
 def test_instances_are_immutable_and_keyword_only(cls: type[Wire]) -> None:
     """Objects are shared by cache, queue and snapshot; nobody changes one in place."""
@@ -88,6 +93,7 @@ def test_instances_are_immutable_and_keyword_only(cls: type[Wire]) -> None:
         cls(None)
 
 
+@pytest.mark.sampled(10)
 @each_wire_type
 def test_field_names_are_those_of_kubernetes(cls: type[Wire]) -> None:
     """Each wire name exists on the same type of the official client; camel case alone gets `hostIP` wrong."""
@@ -98,6 +104,7 @@ def test_field_names_are_those_of_kubernetes(cls: type[Wire]) -> None:
     assert set(cls.__struct_encode_fields__) <= known
 
 
+@pytest.mark.sampled(10)
 @each_kind
 def test_a_kind_says_what_it_is(cls: type[KubeObject]) -> None:
     """Group, version and kind stand on the class, are written first, and are not needed to decode."""

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import EVERYTHING, Node
@@ -80,7 +81,7 @@ class History:
 
     def happen(self, name: str) -> None:
         if name == "what if":
-            with self.snapshot.what_if():
+            with self.snapshot.undo_at_end():
                 self.snapshot.place(PodInfo.of(make_pod("guest")), self.rng.choice([*self.zones]))
                 self.look()
         else:
@@ -92,6 +93,7 @@ class History:
 EVENTS = {"add_pods": 6, "remove_pod": 3, "add_node": 1, "remove_node": 1, "move_node": 1, "what if": 2}
 
 
+@pytest.mark.slow
 def test_sums_are_what_adding_up_gives() -> None:
     """After every event, within a question and after it; most of the time without adding up all rows."""
     fired: Counter[str] = Counter()

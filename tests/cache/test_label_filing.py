@@ -26,6 +26,7 @@ REQUIREMENTS: Final = st.one_of(
 SELECTORS: Final = st.one_of(st.just(NOTHING), st.lists(REQUIREMENTS, max_size=3).map(CompiledSelector.of))
 
 
+@pytest.mark.slow
 def test_all_that_matches_is_found_after_any_history() -> None:
     """Things come and go; among the candidates of a selector, or of labels, is whatever matches, and few others."""
     fired: Counter[str] = Counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import Pod
@@ -63,7 +64,7 @@ class History:
 
     def try_out(self, depth: int) -> None:
         """Place and nominate pods in nested statements, while the queue's nominations change, and roll back."""
-        with self.snapshot.what_if():
+        with self.snapshot.undo_at_end():
             for info in self.rng.sample(PODS, 2):
                 name = self.rng.choice(sorted(self.present))
                 if self.rng.random() < 0.5 and self.nobody_is(info):
@@ -103,6 +104,7 @@ class History:
         return "somebody is nominated" if kept.pods else "nobody is nominated"
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_a_look_at_all_gives() -> None:
     """For pods of every priority, whatever happens to nominations, nodes and statements in between."""
     fired: Counter[str] = Counter()

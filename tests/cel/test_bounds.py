@@ -85,6 +85,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("expression", BOMBS)
 def test_memory_is_bounded(expression: str) -> None:
     """What would grow without end is broken off before it has taken more than a few MiB."""

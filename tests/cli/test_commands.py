@@ -32,6 +32,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return out.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]], ids=" ".join)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     """Help answers at once, because it imports none of what the commands need."""

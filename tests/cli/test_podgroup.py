@@ -184,6 +184,7 @@ async def groups_in(cluster: FakeCluster) -> list[Summary]:
     return summaries(directory)
 
 
+@pytest.mark.slow
 def test_ten_thousand_pods_are_summed_up_quickly() -> None:
     """A hundred groups of a hundred cost a second or two of CPU."""
     pods = [make_pod(f"p{number}", labels={SIGS: f"g{number % 100}"}) for number in range(10_000)]

@@ -13,6 +13,7 @@ from pyscheduler.api.kinds import NODES, PODS, ResourceKind
 from pyscheduler.cluster.object_sources import admit, live_objects, manifest_objects, read_manifests
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import load
+from pyscheduler.config.types import Extender
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
@@ -45,23 +46,31 @@ async def test_a_scheduler_on_it_has_the_cluster_and_changes_nothing() -> None:
 
 
 async def test_every_write_is_refused() -> None:
-    """Whoever writes on a picture of a cluster is told so; events and conditions are dropped."""
+    """The error names the request and its object; events and conditions are dropped."""
     cluster = ReadOnlyCluster(objects_of({}))
     pod = make_pod("p")
     path = client(cluster)
-    for attempt in (
-        path.bind(pod, "n1"),
-        path.get(Pod, "p", "default"),
-        path.list(Pod),
-        path.patch(Pod, "p", "default", patch={}),
-        path.create(Pod, {}, "default"),
-        path.delete(Pod, "p", "default"),
-        cluster.request("POST", "/api/v1/pods"),
-    ):
-        with pytest.raises(TransportError, match="read-only"):
+    refused = {
+        "bind default/p to n1": path.bind(pod, "n1"),
+        "evict default/p": path.evict(pod, grace_seconds=1),
+        "get Pod default/p": path.get(Pod, "p", "default"),
+        "list Pod": path.list(Pod, "default", label_selector="a=b"),
+        "patch Pod default/p": path.patch(Pod, "p", "default", patch={}, status=True),
+        "create Pod": path.create(Pod, {"spec": {}}, "default"),
+        "delete Pod default/p": path.delete(Pod, "p", namespace="default", uid="u"),
+        "POST /api/v1/pods": cluster.request("POST", "/api/v1/pods", body=b"{}"),
+        "POST http://extender/filter": cluster.extender(Extender(url_prefix="http://extender")).post(
+            "http://extender/filter", [b"{}"]
+        ),
+    }
+    for what, attempt in refused.items():
+        with pytest.raises(TransportError) as caught:
             await attempt
-    with pytest.raises(TransportError, match="read-only"):
+        assert str(caught.value) == f"{what}: refused, because this cluster is read-only"
+    with pytest.raises(TransportError, match=r"^watch /api/v1/pods: refused"):
         cluster.stream("/api/v1/pods")
+    with pytest.raises(TransportError, match=r"^list Pod: refused"):
+        path.pages(Pod)
     await path.patch_pod_status(pod, {"status": {}})
     path.event_recorder("x").event(pod, type="Normal", reason="R", action="A", note="n")
 

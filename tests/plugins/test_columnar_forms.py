@@ -374,6 +374,7 @@ def cluster_of(data: st.DataObject, snapshot_of: SnapshotOf) -> Snapshot:
     return snapshot
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "rule"),
     [
@@ -404,6 +405,7 @@ def test_filters(
     assert [sorted(status.reasons) if status else [] for status in found] == [sorted(rule(pod, each)) for each in view]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "args", "rule"),
     [

@@ -320,6 +320,9 @@ async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster
         "namespace": "default",
         "uid": found.uid,
     }
+    for start in (None, begun):  # another program withdraws the start, then sets it again
+        world.cluster.patch(world.type, "g", {"status": {"phase": "Pending", "scheduleStartTime": start}}, status=True)
+        await world.pass_time(scheduler, 900)  # longer than an event gathers repetitions
     world.go("g", "Running", 0, 1)
     await world.pass_time(scheduler, 600)
     assert world.status("g").phase == "Pending"

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from typing import Final
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.podgroup.deadlock_history import Releases
@@ -110,6 +111,7 @@ def compare(steps: list[tuple[str, int, str | None]]) -> None:
             assert news.since(failed) == wanted
 
 
+@pytest.mark.slow
 def test_the_line_says_what_a_record_of_everything_says() -> None:
     """However takes, returns, attempts and news from outside are mixed."""
     compare()

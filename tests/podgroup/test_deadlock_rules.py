@@ -70,10 +70,19 @@ def test_a_winner_that_is_late_is_excluded_until_something_changes() -> None:
     assert rules.room_appeared() == [pushy]
     rules.expire(lease)
     assert rules.end_lease() == [victim]
-    assert rules.possible_winners([winner, victim]) == [victim]
+    assert list(rules.possible_winners([winner, victim])) == [victim]
     rules.room_appeared()
-    assert rules.possible_winners([winner, victim]) == [winner, victim]
+    assert list(rules.possible_winners([winner, victim])) == [winner, victim]
     assert rules.counts == {"resolved": 1, "yielded": 1, "expired": 1, "excluded": 1}
+
+
+def test_a_contender_is_judged_when_its_turn_comes() -> None:
+    """A unit that is found never to fit while a plan for another is sought is passed over."""
+    rules = DeadlockRules()
+    winners = rules.possible_winners([contender("a"), contender("b", 1), contender("c", 2)])
+    assert next(winners).key == "a"
+    rules.never._known["b"] = True  # type: ignore[index]  # any key will do
+    assert [each.key for each in winners] == ["c"]
 
 
 def test_a_plan_without_victims_is_a_retry_and_nothing_else() -> None:

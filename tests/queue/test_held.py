@@ -314,6 +314,7 @@ class HeldTwin(Twin):
 OPERATIONS = [name.removeprefix("do_") for name in dir(HeldTwin) if name.startswith("do_")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pop_early", [True, False], ids=["pop from backoff", "wait out backoff"])
 def test_a_random_history_keeps_each_pod_in_one_place(make_kit: Callable[..., Kit], pop_early: bool) -> None:
     """The queue agrees with the model after each of 4,000 operations on held and other pods, and loses no pod."""

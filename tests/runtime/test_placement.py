@@ -275,6 +275,7 @@ def calls_of_a_cycle(framework: FakeFramework, pod: Pod) -> int:
     return calls
 
 
+@pytest.mark.slow
 async def test_a_cycle_calls_as_many_functions_on_any_cluster() -> None:
     """No Python function is called per node, from the snapshot to Permit, whether or not the pod fits."""
     assert await calls_of_cycles(100) == await calls_of_cycles(5000)

@@ -355,6 +355,7 @@ def calls_of(kit: Any, profile: Profile, pod: Pod) -> int:
     return calls
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("pod", "nominated"),
     [

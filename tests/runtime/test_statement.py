@@ -225,7 +225,7 @@ async def test_a_rollback_undoes_the_snapshot_and_the_books_in_order(cluster: Fa
         statement.rollback(checkpoint)
         assert sorted(infos(framework)) == [("old", "a"), ("one", "b")]
         assert plugin.held.keys() == before.keys() | statement.trial.placed("g").keys()
-        with statement.what_if():
+        with statement.undo_at_end():
             statement.evict(old, "a")
             statement.place(old, "a")
             assert plugin.held[old.pod.uid] == "a"
@@ -235,6 +235,29 @@ async def test_a_rollback_undoes_the_snapshot_and_the_books_in_order(cluster: Fa
     assert plugin.held == before
     assert sorted(infos(framework)) == [("old", "a")]
     licenses(framework)
+
+
+@pytest.mark.parametrize("verdict", [None, Status.unschedulable("not here")], ids=["undone", "rejected"])
+async def test_unreserve_finds_a_pod_that_has_no_node_any_more(cluster: FakeCluster, verdict: Status | None) -> None:
+    """The trial does not count the pod when Unreserve runs, after a rejection as at the end of the statement."""
+    framework = await started(cluster)
+    pod, counted = make_pod("new"), list[int]()
+
+    class Profile:
+        def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+            return None
+
+        def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, dict[str, float]]:
+            return verdict, {}
+
+        def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+            counted.append(len(statement.trial.placed("g")))
+
+    with Statement(framework.scheduler.snapshot, TrialKind.ATTEMPT) as statement:
+        statement.place(PodInfo.of(pod), "b")
+        assert statement.reserve(Profile(), CycleState(statement.trial), pod, "b", group="g") is verdict
+        assert counted == ([] if verdict is None else [0])
+    assert counted == [0]
 
 
 async def test_books_are_restored_on_each_node(cluster: FakeCluster) -> None:

@@ -110,6 +110,7 @@ def stored(cluster: FakeCluster, name: str = "odd") -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", [True, False], ids=["listed", "watched"])
 @pytest.mark.parametrize("manifest", READABLE)
 async def test_odd_pods_are_scheduled(
@@ -123,6 +124,7 @@ async def test_odd_pods_are_scheduled(
     await measured.stop()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", [True, False], ids=["listed", "watched"])
 @pytest.mark.parametrize(("manifest", "told"), UNREADABLE)
 async def test_pods_that_cannot_be_read_wait_with_a_reason(
@@ -227,6 +229,7 @@ NODES = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", [True, False], ids=["listed", "watched"])
 @pytest.mark.parametrize(("manifest", "unreadable"), NODES)
 async def test_odd_nodes(

@@ -73,6 +73,7 @@ class Gang:
         return all(bound)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sizes", "zones", "expected"),
     [

@@ -96,6 +96,7 @@ async def per_turn(framework: Any) -> list[int]:
     return counts
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_allowed", [True, False], ids=["allowed", "refused"])
 async def test_fifty_waiting_pods_continue_per_turn(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
     """Neither a group that is let go nor one that is rolled back holds the loop."""
@@ -139,6 +140,7 @@ async def test_an_allowed_pod_stays_allowed(pyscheduler_cluster: FakeCluster) ->
     assert not gate.ends.keys() - {(NAMES[-1], "allowed")}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_allowed", [True, False], ids=["allowed", "refused"])
 async def test_a_stop_in_between_binds_all_or_none(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
     """A group that was let go is not cut in two, and one that was turned away leaves nothing behind."""

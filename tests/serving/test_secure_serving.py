@@ -410,6 +410,7 @@ async def test_flags_and_status(world: SecuredCluster) -> None:
     assert "\nPaths: /configz /flagz /healthz /livez /metrics /readyz\n" in text
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
 async def test_flags_and_status_as_objects(world: SecuredCluster, version: str, form: str) -> None:
@@ -434,6 +435,7 @@ async def test_flags_and_status_as_objects(world: SecuredCluster, version: str, 
     }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("accept", "status"),
     [

@@ -210,6 +210,7 @@ def test_gangs_start_when_there_is_room(kind: str, pinned: bool) -> None:
         assert max(outcome.attempts.values()) <= 8, str(outcome)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_window_moves_the_group_at_once() -> None:
     """In the window it is refused, as configured; with the last moment of the window it starts."""
     outcomes = [measure("coscheduling", pinned=True, window=3, seed=seed) for seed in range(3)]

@@ -59,6 +59,7 @@ def test_result_equals_that_of_permit(scenario: Scenario) -> None:
     assert result.failures == []
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("scenario", [each for each in OURS if each.id in WAITS], ids=lambda each: each.id)
 def test_group_cycle_needs_no_wait_at_permit(scenario: Scenario) -> None:
     """Nobody waits at Permit at any time, no group is partial, no node overcommitted, and as many are bound at last."""

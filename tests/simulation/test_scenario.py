@@ -16,6 +16,7 @@ CARRIED = Path(__file__).parent / "gang-scenarios.yaml"
 HEAD = "schema: 1\nprofiles: {plain: {queueSort: priority, plugins: []}}\nscenarios:\n"
 
 
+@pytest.mark.slow
 def test_scenario_file_of_this_repository_can_be_read() -> None:
     """Sixty scenarios, and every kind of step but two is used in them."""
     profiles, scenarios = load_scenarios(CARRIED)

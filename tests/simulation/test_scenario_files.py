@@ -19,9 +19,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "pop", [pytest.param(False, id="backoff", marks=pytest.mark.slow), pytest.param(True, id="pop from backoff")]
-)
+@pytest.mark.sampled(17)
+@pytest.mark.parametrize("pop", [False, True], ids=["backoff", "pop from backoff"])
 @pytest.mark.parametrize(("scenario", "profile"), CASES)
 def test_scenario_ends_as_expected(scenario: Scenario, profile: ProfileSpec, pop: bool) -> None:
     """Every expectation and invariant holds; Kubernetes' own groups never wait at Permit."""

@@ -23,6 +23,7 @@ def test_every_case_is_answered_as_recorded(family: str) -> None:
     assert row_of(outcome) in PAGE.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sample_of_the_cases_is_answered_as_recorded(family: str) -> None:
     """One case in fifty, for `make test-quick`."""

@@ -1,4 +1,4 @@
-"""Ledger: what is promised to each namespace, and since when. Books, writes, work in the background, a page."""
+"""Ledger: counts the pods of each namespace, annotates pods, works in the background and serves a page."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -19,7 +19,7 @@ STAMP: Final = "example.com/placed-on"
 
 
 class Ledger(ReservePlugin, PreBindPlugin, PostBindPlugin):
-    """Keep books of pods by namespace, stamp those that ask for it, and tell of it at /ledger."""
+    """Count pods by namespace, annotate the pods that ask for a stamp, and show the counts at /ledger."""
 
     rbac = (PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)),)
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyscheduler.framework.hooks import hookimpl
-
-if TYPE_CHECKING:
-    from pyscheduler.framework.hooks import PluginRegistry
+from pyscheduler.framework.hooks import PluginRegistry, hookimpl
 
 __all__ = ["pyscheduler_register"]
 
@@ -15,3 +10,4 @@ __all__ = ["pyscheduler_register"]
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugins of this distribution."""
+    registry.add("Batch", "pyscheduler_batch.plugin:Batch")

@@ -1,23 +1,96 @@
-"""The presets by name: where their actions, tiers and policies are. Nothing is imported until it is asked for."""
+"""Make the actions and policies of a configuration. Nothing is imported until a profile uses it."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.batch.session import EnabledPolicy
+from pyscheduler.framework import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-__all__ = ["PRESETS", "preset"]
+    from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
+    from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.session import Session
 
-#: By name the module with `ACTIONS`, `POLICIES`, `SESSION`, `DEFAULT_ACTIONS` and `DEFAULT_TIERS`.
-PRESETS: Final[Mapping[str, str]] = {
+__all__ = ["make_actions", "make_tiers", "preset", "session_type"]
+
+#: By name the module with `ACTIONS`, `POLICIES` and `SESSION`.
+_MODULES: Final[Mapping[str, str]] = {
+    "kai": "pyscheduler_batch.kai.preset",
     "kube-batch": "pyscheduler_batch.kube_batch.preset",
     "volcano": "pyscheduler_batch.volcano.preset",
 }
+#: Policies of the systems whose work the profile's own filters do, or that describe what this scheduler always does.
+_BUILT_IN: Final = frozenset(
+    {
+        "predicates",
+        "nodeavailability",
+        "gpusharingorder",
+        "gpupack",
+        "resourcetype",
+        "subgrouporder",
+        "nominatednode",
+        "dynamicresources",
+        "topology",
+        "snapshot",
+        "podaffinity",
+        "gpuspread",
+        "reflectjoborder",
+        "sg-nodelocalgreedy",
+        "sg-multinodegang",
+    }
+)
 
 
 def preset(name: str) -> ModuleType:
     """Return the tables of a preset; raise `KeyError` if there is none of that name."""
-    return import_module(PRESETS[name])
+    return import_module(_MODULES[name])
+
+
+def make_actions(args: BatchArgs) -> list[Action]:
+    """Return the actions in order; raise `ConfigError` for one that this version does not have."""
+    known = preset(args.preset).ACTIONS
+    missing = [name for name in args.actions if _bare(name) not in known]
+    if missing:
+        raise ConfigError(*(f'action "{name}" of the preset "{args.preset}" is not available yet' for name in missing))
+    return [_load(known[_bare(name)])(args.arguments_of(_bare(name))) for name in args.actions]
+
+
+def make_tiers(args: BatchArgs) -> list[list[EnabledPolicy]]:
+    """Return the policies by tier; raise `ConfigError` for one that this version does not have."""
+    known = preset(args.preset).POLICIES
+    problems: list[str] = []
+
+    def make(entry: PolicyEntry) -> list[EnabledPolicy]:
+        name = _bare(entry.name)
+        if name in known:
+            return [EnabledPolicy(_load(known[name])(entry.arguments), entry.enabled)]
+        if name not in _BUILT_IN:
+            problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
+        return []
+
+    tiers = [[made for entry in tier for made in make(entry)] for tier in args.tiers]
+    if problems:
+        raise ConfigError(*problems)
+    return tiers
+
+
+def session_type(args: BatchArgs) -> type[Session]:
+    """Return the class of the preset's sessions."""
+    found: type[Session] = _load(preset(args.preset).SESSION)
+    return found
+
+
+def _bare(name: str) -> str:
+    """Return the name without its preset."""
+    return name.rpartition("/")[2]
+
+
+def _load(target: str) -> Any:
+    """Return what `module:Name` names."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)

@@ -56,6 +56,7 @@ async def test_scheduler_plugins_358_six_members_bind_together_within_the_wait(w
     assert world.states("g") == {"bound": 6}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("object_comes", [0, 1, 3, 5])
 async def test_scheduler_plugins_397_group_is_complete_in_the_first_wait(
     world: Any, gates: str, object_comes: int
@@ -74,6 +75,7 @@ async def test_scheduler_plugins_397_group_is_complete_in_the_first_wait(
     assert not any("timeout" in message for message in world.messages("g-"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
 async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others(
     world: Any, gates: str, window: int, attempts: Counter[str], caplog: pytest.LogCaptureFixture

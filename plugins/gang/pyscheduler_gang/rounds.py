@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler_gang import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle
@@ -200,12 +200,16 @@ class Rounds:
 
     def _wake(self, group: Iterable[GangRecord]) -> None:
         """Activate the sleeping members that may be activated in this pass; for large gangs faster than `_activate`."""
-        self._call(
-            (each, pod)
-            for each in group
-            for uid in list(each.asleep)
-            if (pod := each.state.pending.get(uid)) is not None and self._may_be_activated(each, uid)
-        )
+        self._call((each, pod) for each in group for pod in self._sleepers(each))
+
+    def _sleepers(self, record: GangRecord) -> Iterator[Pod]:
+        """Yield the sleeping members that may be activated; forget those that are not pending any more."""
+        for uid in list(record.asleep):
+            pod = record.state.pending.get(uid)
+            if pod is None:
+                del record.asleep[uid]
+            elif self._may_be_activated(record, uid):
+                yield pod
 
     def _call(self, members: Iterable[tuple[GangRecord, Pod]]) -> None:
         now = self._clock.now()

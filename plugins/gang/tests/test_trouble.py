@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler_gang.rounds import Rounds
 
 POLICIES = ["once-satisfied", "only-waiting", "waiting-and-running"]
 
@@ -155,6 +156,20 @@ async def test_new_pods_of_a_timed_out_gang_are_scheduled(world: Any) -> None:
     world.pods("h", 3, gang="g", cpu=0.5)
     await world.settle(3)
     assert Counter(world.states()) == {"bound": 3}
+
+
+async def test_members_that_are_not_pending_do_not_sleep(world: Any) -> None:
+    """A member that is gone when the sleeping members are woken is forgotten; one that had its turn sleeps on."""
+    await world.start_with_gang(2, cpu=1)
+    record = world.record("default/g")
+    record.close(world.plugin.gangs.profiles)
+    (sleeper, *_) = record.asleep
+    record.tried.add(sleeper)
+    record.asleep["gone"] = None
+    rounds = Rounds(world.plugin.gangs, world.plugin.handle)
+    rounds.wake_for_waiter(record, is_first=False)
+    assert "gone" not in record.asleep
+    assert sleeper in record.asleep
 
 
 async def test_members_that_preempt_each_other_serve_their_backoff(world: Any) -> None:

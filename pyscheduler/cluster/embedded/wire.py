@@ -35,14 +35,14 @@ _METADATA_NAMES: Final = (
 )
 _METADATA_PLACES: Final = {name: place for place, name in enumerate(_METADATA_NAMES)}
 _SUMMARY_LENGTH: Final = 30
-#: How Python's decoder begins a message, and where Go's says that the mistake is.
+#: How Python's decoder begins a message, and where Go's says that the mistake is; lists have a rule of their own.
 _SYNTAX: Final = (
-    ("Expecting value", "looking for beginning of value"),
     ("Expecting property name", "looking for beginning of object key string"),
-    ("Illegal trailing comma", "looking for beginning of object key string"),
+    ("Illegal trailing comma before end of obj", "looking for beginning of object key string"),
     ("Expecting ':'", "after object key"),
-    ("Expecting ','", "after object key:value pair"),
     ("Extra data", "after top-level value"),
+    ("Invalid control", "in string literal"),
+    ("Invalid \\", "in string escape code"),
 )
 
 
@@ -102,19 +102,41 @@ def _summary(body: bytes) -> str:
 
 
 def go_json_error(body: bytes) -> str:
-    """Return what Go's JSON decoder says about bytes that are not JSON; lists are not told apart from objects."""
+    """Return what Go's JSON decoder says about bytes that are not JSON."""
     text = body.decode("latin-1")  # Go shows a byte that is no UTF-8 as the character of that number
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        shown = text[error.pos :].lstrip(" \t\r\n")[:1]
+        shown = text[error.pos :].lstrip(" \t\r\n\\")[:1]  # Go names the character behind a backslash
         if not shown or error.msg.startswith("Unterminated"):
             return "unexpected end of JSON input"
-        where = next((words for start, words in _SYNTAX if error.msg.startswith(start)), "in string literal")
-        return f"invalid character '{shown}' {where}"
+        quoted = {"'": "'\\''", '"': "'\"'"}.get(shown, f"'{shown}'")
+        if error.msg.startswith("Expecting ','"):
+            within = "object key:value pair" if _innermost(text[: error.pos]) == "{" else "array element"
+            return f"invalid character {quoted} after {within}"
+        otherwise = "looking for beginning of value"
+        where = next((words for start, words in _SYNTAX if error.msg.startswith(start)), otherwise)
+        return f"invalid character {quoted} {where}"
     except RecursionError:
         return "exceeded max depth"
     return "invalid UTF-8 in string"
+
+
+def _innermost(text: str) -> str:
+    """Return the bracket that is open at the end of a text that is JSON so far."""
+    opened: list[str] = []
+    in_string = escaped = False
+    for character in text:
+        if in_string:
+            in_string = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            in_string = True
+        elif character in "{[":
+            opened.append(character)
+        elif character in "}]" and opened:
+            opened.pop()
+    return opened[-1] if opened else ""
 
 
 def go_text(value: Any) -> str:

@@ -240,8 +240,8 @@ class RealInformer(Generic[T]):
     async def _recover(self, error: Exception) -> float:
         """Do what the rules say about a failure; return how long to wait at least, in seconds."""
         recovery = self._rules.failed(error)
-        fault = recovery.level == logging.ERROR
-        _log.log(recovery.level, "%s resource=%s err=%s", recovery.message, self._name, error, exc_info=fault)
+        line = f"{recovery.message} resource=%s {recovery.key}=%s"
+        _log.log(recovery.level, line, self._name, error, exc_info=recovery.level == logging.ERROR)
         if recovery.warning:
             self._recorder.warning(recovery.warning)
         if recovery.outage:
@@ -252,6 +252,7 @@ class RealInformer(Generic[T]):
         if recovery.absent:
             self._outages.works(self)
             await self._finish_list(set(), set())
+            self._rules.emptied()
             pause = _ABSENT_SECONDS * (0.5 + self._rng.random())
         if self._rules.settled:
             self._settled.set()

@@ -64,7 +64,8 @@ class Step(Enum):
 class Recovery(NamedTuple):
     """What an informer does after a failure: log `message`, count `warning`, and go on after `pause_seconds`.
 
-    `outage` reports the failure to the outage log. `absent` empties the copy. `fatal` ends the informer.
+    `key` names the error in the log line. `outage` reports the failure to the outage log. `absent` empties the copy.
+    `fatal` ends the informer.
     """
 
     message: str
@@ -74,6 +75,7 @@ class Recovery(NamedTuple):
     absent: bool = False
     fatal: bool = False
     pause_seconds: float = 0.0
+    key: str = "err"
 
 
 @attrs.define
@@ -106,6 +108,10 @@ class InformerRules:
         """Note a complete list at a version."""
         self.page_size, self.version, self.unsure = PAGE, version, False
         self.synced = self.settled = True
+
+    def emptied(self) -> None:
+        """Note that the kind is absent, and that the handlers know that all its objects are gone."""
+        self.version, self.synced, self.settled = "", False, True
 
     def list_failed(self, error: APIError | TransportError) -> None:
         """Choose the page size of the next list: larger pages if this one outlived its version, else smaller ones."""
@@ -162,16 +168,15 @@ class InformerRules:
         match error:
             case GoneError() | RelistError():
                 self.version = ""
-                return Recovery("Listing again", logging.INFO, "relisted")
+                return Recovery("Listing again", logging.INFO, "relisted", key="reason")
             case SilenceError():
                 self.unsure = True
-                return Recovery("Asking again")
+                return Recovery("Asking again", key="reason")
             case TransportError():
                 self.unsure = True
                 return Recovery("Reconnecting", warning="watch_broken", outage=True)
             case NotFoundError() if self.optional:
                 news = self.synced or not self.settled
-                self.version, self.synced, self.settled = "", False, True
                 return Recovery("Kind is not served", logging.INFO if news else logging.DEBUG, absent=True)
             case APIError():
                 return self._refused(error)

@@ -1,9 +1,9 @@
 """A transport that lets writes through only while this replica leads.
 
-Between the decision to bind and the request there is time: bindings wait for the rate limit, for a retry, for a
-Retry-After. So the question is asked where nothing comes after it any more, when bytes are about to be sent: here, and
-in the inner transport once more where a request has waited for a connection or for credentials. Reads pass always, for
-a standby keeps its caches warm; so do events, which tell of what was done while leading.
+Time passes between the decision to bind and the request: a binding may wait for the rate limit or for a retry. So the
+transport checks the lease right before it sends bytes. The inner transport checks it again if a request had to wait for
+a connection or for credentials. Reads always pass, because a standby keeps its caches up to date. Events pass, too,
+because they report what this replica did while it led.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EVENTS: Final = re.compile(r"/events(/[^/]+)?$")
 
 
 class FencedTransport(ConnectingTransport):
-    """Carries what `inner` carries, but writes only while `leads()`; otherwise those end with `TransportError`."""
+    """Passes requests on to `inner`; while `leads()` is false, a write raises `TransportError`."""
 
     def __init__(self, inner: Transport, *, leads: Callable[[], bool]) -> None:
         self._inner = inner
@@ -47,11 +47,11 @@ class FencedTransport(ConnectingTransport):
 
     @property
     def host(self) -> str:
-        """Return what the inner transport's server is called in metrics."""
+        """Return the name of the inner transport's server in metrics."""
         return self._inner.host if isinstance(self._inner, ConnectingTransport) else ""
 
     def measure(self, *, clock: Clock, recorder: Recorder) -> None:
-        """Let the inner transport tell about its connections."""
+        """Let the inner transport report its connections."""
         if isinstance(self._inner, ConnectingTransport):
             self._inner.measure(clock=clock, recorder=recorder)
 
@@ -79,7 +79,7 @@ class FencedTransport(ConnectingTransport):
         return self._inner.stream(path, query=query, timeout_seconds=timeout_seconds)
 
     def extender(self, config: Extender) -> ExtenderConnection:
-        """Return the way to an extender; what it binds, it binds in this replica's name."""
+        """Return the connection to an extender; it binds pods only while this replica leads."""
         return _FencedExtender(self._inner.extender(config), config=config, leads=self._leads)
 
     async def close(self) -> None:
@@ -88,7 +88,7 @@ class FencedTransport(ConnectingTransport):
 
 
 class _FencedExtender:
-    """Asks what `inner` asks, but has pods bound only while `leads()`."""
+    """Passes calls on to `inner`, but bindings only while `leads()` is true."""
 
     def __init__(self, inner: ExtenderConnection, *, config: Extender, leads: Callable[[], bool]) -> None:
         self._inner = inner
@@ -96,7 +96,7 @@ class _FencedExtender:
         self._leads = leads
 
     async def post(self, url: str, body: Sequence[bytes]) -> Response:
-        """Ask, unless it is about a binding and this replica does not lead."""
+        """Call the extender, unless the call is a binding and this replica does not lead."""
         if self._bind_verb and url.endswith(f"/{self._bind_verb}") and not self._leads():
             raise TransportError(f'Post "{url}": {NOT_LEADING}')
         return await self._inner.post(url, body)

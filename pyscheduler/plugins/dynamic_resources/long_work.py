@@ -1,13 +1,12 @@
-"""Work on the devices of pods that takes longer than a cycle may: done beside the scheduler, a little at a time.
+"""Device selectors and searches that take longer than a cycle may: they run beside the scheduler, in short slices.
 
-A pod waits where its selectors, or the search for its devices, do not come to an end within a cycle. What is left is
-done here in slices of about a millisecond, between which everything else has its turn, other pods above all. Then the
-pod is tried again and finds the answers.
+If a pod's selectors, or the search for its devices, do not end within a cycle, the pod waits. The rest runs here in
+slices of about a millisecond, and the event loop turns in between. Then the pod is retried and uses the results.
 
-A pod may take `filterTimeout` of computing time; then it is told that this was too little. Each time that happens, the
-next pods of its namespace get half as much, until nothing has happened for a minute. A few pods are worked on at once,
-each of another namespace, those first whose namespaces have used least. So a tenant whose selectors take for ever takes
-a share of the processor for some seconds, and hardly anything afterwards.
+A pod gets `filterTimeout` of computing time; a pod that needs more fails with a message that says so. After each such
+failure the next pods of its namespace get half as much time, until a minute passes without another. A few pods are
+worked on at once, each of another namespace; namespaces that used the least time come first. So a tenant with endless
+selectors uses a share of the processor for some seconds, and hardly any afterwards.
 
 Differs from kube-scheduler: there, a cycle lasts as long as its search, and `filterTimeout` is the time on each node.
 """
@@ -55,7 +54,7 @@ _PAUSES_PER_SECOND: Final = 5_000
 
 
 class _JobPatience(Patience):
-    """Hands over at each pause, and ends the work when the time of the pod is over."""
+    """Yields at each pause, and ends the work when the time of the pod is over."""
 
     def __init__(self, hand_over: Callable[[], None], seconds: float) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class _JobPatience(Patience):
 
 @attrs.frozen
 class Basis:
-    """What the devices for a pod depend on: claims, classes and slices; and how much was allocated by then."""
+    """What the devices for a pod depend on: claims, classes, slices, and the devices allocated so far."""
 
     claims: tuple[tuple[str, str], ...]
     classes: tuple[tuple[str, str], ...]
@@ -88,7 +87,7 @@ class Basis:
     def of(
         cls, claims: Sequence[ResourceClaim], classes: ClassLookup, inventory: Inventory, allocated: AllocatedState
     ) -> Basis:
-        """Return what there is to go by now; equal ones differ in slices and in what is allocated at most."""
+        """Return the basis of now; two that are equal may still differ in slices and allocations."""
         names: set[str] = set()
         for claim in claims:
             for request in claim.spec.devices.requests:
@@ -105,10 +104,10 @@ class Basis:
 
 @attrs.define(eq=False)
 class Job:
-    """The work on one pod, and its results: by node why the pod cannot have it, None where it can.
+    """The work on one pod, and its results: by node the reason why the pod cannot run there, None where it can.
 
-    It begins with `prepare`, which has `choice` go by what is allocated then, and returns what it goes by and the nodes
-    to look at. Until then it holds next to nothing, as many may be waiting.
+    It begins with `prepare`, which gives `choice` the present allocations and returns them with the nodes to look at.
+    Before that, a job holds hardly any memory, because many may wait.
     """
 
     pod: Pod
@@ -126,11 +125,11 @@ class Job:
 
     @property
     def has_begun(self) -> bool:
-        """Whether `begin` was called."""
+        """Return True if `begin` was called."""
         return self._computation is not None
 
     def begin(self, seconds: float) -> None:
-        """Make ready to run for so many seconds."""
+        """Prepare the job to run for so many seconds."""
         before = self.basis
         self.basis, nodes = self.prepare()
         if (before, before.changes) != (self.basis, self.basis.changes):
@@ -150,7 +149,7 @@ class Job:
         return took
 
     def close(self) -> None:
-        """End the work where it is."""
+        """End the work at its present pause."""
         if self._computation is not None:
             self._computation.close()
             self._computation = None
@@ -170,7 +169,7 @@ def _has_passed(now: Callable[[], float], deadline: float) -> bool:
 
 @attrs.define(eq=False)
 class _Namespace:
-    """What a namespace has used: seconds, and how often its pods ran out of time; both are forgotten by and by."""
+    """The seconds that a namespace used, and how often its pods ran out of time; both decay with time."""
 
     seconds: float = 0.0
     halvings: float = 0.0
@@ -199,12 +198,12 @@ class LongWork:
         return len(self._jobs)
 
     def is_busy_with(self, pod: Pod) -> bool:
-        """Tell whether a pod is worked on, so that there is nothing to do but wait."""
+        """Return True while there is work on a pod, so that the pod has to wait."""
         job = self._jobs.get(pod.uid)
         return job is not None and not job.is_done
 
     def look_up(self, pod: Pod, choice: Choice, basis: Basis) -> None:
-        """Put what was found out about a pod into a choice that is made for it, where it still has a meaning."""
+        """Copy the results about a pod into a choice that is made for it, as far as they are still valid."""
         job = self._jobs.get(pod.uid)
         if job is None:
             return
@@ -221,7 +220,7 @@ class LongWork:
             choice.allocators[None] = known
 
     def note_used(self, pod: Pod) -> None:
-        """Remember that an attempt of a pod has gone by what was found out; the next one begins anew."""
+        """Note that an attempt of a pod used the results; the next attempt begins anew."""
         job = self._jobs.get(pod.uid)
         if job is not None and job.is_done:
             job.is_used = True
@@ -237,7 +236,7 @@ class LongWork:
         return CyclePatience(expired, _ENDLESS if endless else _SHORT if short else PAUSES_PER_CYCLE)
 
     def forget(self, pod: Pod) -> None:
-        """Drop what there is about a pod, the work on it included."""
+        """Drop all results about a pod, and end the work on it."""
         job = self._jobs.pop(pod.uid, None)
         if job is not None:
             job.close()
@@ -245,7 +244,7 @@ class LongWork:
                 self._running.remove(job)
 
     def begin(self, job: Job) -> bool:
-        """Work on a pod, and try it again when that is done; return False where no event loop runs."""
+        """Work on a pod and retry the pod afterwards; return False if no event loop runs."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -296,7 +295,7 @@ class LongWork:
                 self.forget(job.pod)
 
     def _choose(self) -> Sequence[Job]:
-        """Return the jobs that have their turn, no two of one namespace."""
+        """Return the jobs to run next, no two of one namespace."""
         if len(self._running) == _AT_ONCE or len(self._running) == len(self._jobs):
             return self._running
         busy = {job.pod.namespace for job in self._running}
@@ -310,7 +309,7 @@ class LongWork:
         return self._running
 
     def _is_wanted(self, job: Job) -> bool:
-        """Return whether the pod is still to be scheduled; forget it where it is not."""
+        """Return True if the pod is still to be scheduled; forget it otherwise."""
         if self._handle.queue_place(job.pod.uid):
             return True
         self.forget(job.pod)

@@ -1,12 +1,12 @@
-"""Device selectors: does a device satisfy an expression in CEL.
+"""Device selectors: whether a device satisfies an expression in CEL.
 
-`DeviceSelectors` evaluates expressions with `pyscheduler.cel`. Devices that differ in nothing but their name share
-their `DeviceFacts`. Those that differ in what an expression does not ask for, as serial numbers, share its answer. So
-an expression runs once per kind of device, and not once per device, node or cycle.
+`DeviceSelectors` evaluates expressions with `pyscheduler.cel`. Devices that differ only in their names share their
+`DeviceFacts`. Devices that differ only in attributes that an expression does not read, such as serial numbers, share
+its answer. So an expression runs once per kind of device, and not once per device, node or cycle.
 
-Whoever asks hands in `pause`, which an evaluation calls after each few thousand steps, and which may raise an error to
-end it; nothing is kept of an evaluation that was ended. What is kept of expressions and answers is bounded, so that it
-takes a few MiB whatever claims there are.
+The caller passes `pause`, which an evaluation calls every few thousand steps. `pause` may raise an error to end the
+evaluation, and then no result is kept. The memory for expressions and answers is limited to a few MiB, whatever the
+claims are.
 
 Texts of errors are kube-scheduler's. Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """
@@ -49,13 +49,13 @@ _VALUE: Final = 60
 class DeviceSelectorError(PySchedulerError):
     """Report an expression that cannot be compiled, or that ended in an error on a device; the text says which.
 
-    The text is what comes behind ``selector #0:`` in the message of a pod.
+    In the message of a pod, the text follows ``selector #0:``.
     """
 
 
 @attrs.define(eq=False)
 class DeviceFacts:
-    """What selectors can ask about a device; made by `DeviceSelectors.facts_of` alone."""
+    """What selectors can read of a device; only `DeviceSelectors.facts_of` makes them."""
 
     driver: str
     device: Device
@@ -67,7 +67,7 @@ class DeviceFacts:
 
 @attrs.define(eq=False)
 class _Compiled:
-    """An expression: its program, or `why` there is none; what it asks of devices; and what it said of them."""
+    """An expression: its program or `why` it has none, the attributes that it reads, and its answers."""
 
     program: Program | None = None
     why: str = ""
@@ -80,7 +80,7 @@ class _Compiled:
 
 
 class DeviceSelectors:
-    """Answers whether devices satisfy expressions."""
+    """Decides whether devices satisfy expressions."""
 
     __slots__ = ("_by_content", "_by_identity", "_compiled", "_numbered", "_values", "_weight")
 
@@ -96,11 +96,11 @@ class DeviceSelectors:
 
     @property
     def weight(self) -> int:
-        """About how many bytes the expressions and their answers take."""
+        """Return about how many bytes the expressions and their answers take."""
         return self._weight
 
     def facts_of(self, driver: str, device: Device) -> DeviceFacts:
-        """Return the facts of a device; cheap for one that was asked for before."""
+        """Return the facts of a device; they are cached."""
         known = self._by_identity.get(id(device))
         if known is not None and known[0] is device and known[1].driver == driver:
             return known[1]
@@ -185,7 +185,7 @@ class DeviceSelectors:
         return compiled
 
     def _add_weight(self, expression: str, compiled: _Compiled, weight: int) -> None:
-        """Count what was added to an expression, which is the one that was asked for last."""
+        """Count the bytes that the expression in use gained."""
         if self._compiled.get(expression) is not compiled:
             return  # it was forgotten while it was evaluated
         compiled.weight += weight
@@ -195,7 +195,7 @@ class DeviceSelectors:
             self._forget_old(expression)
 
     def _forget_old(self, kept: str) -> None:
-        """Forget what has not been asked for for longest; what is in use loses its answers only."""
+        """Forget the expressions that were used least recently; the one in use loses only its answers."""
         while self._weight > _MOST_WEIGHT:
             oldest = next(iter(self._compiled))
             if oldest == kept:
@@ -208,7 +208,7 @@ class DeviceSelectors:
 
 
 def _values(facts: DeviceFacts, references: tuple[Reference, ...]) -> Iterator[object]:
-    """Yield what a device has under the names, each with its domain, and without where the driver's is meant."""
+    """Yield two values for each reference: under the name with its domain, and without it if it is the driver's."""
     for field, domain, name in references:
         found: Mapping[str, object] = facts.device.attributes if field == "attributes" else facts.device.capacity
         yield found.get(f"{domain}/{name}")

@@ -1,7 +1,7 @@
-"""A computation that can be put aside at any depth and taken up again.
+"""A computation that can pause at any depth of calls and continue later.
 
-It runs in a thread of its own, but never beside the one that started it: `step` waits until the computation pauses or
-ends. So it needs no lock, and whatever it calls may pause, without having to be written for that.
+It runs in a thread of its own, but never at the same time as the thread that started it. `step` waits until the
+computation pauses or ends, so neither thread needs a lock. Any function that the computation calls may pause.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Computation"]
 
 
 class _AbandonedError(BaseException):
-    """Ends a computation that nobody wants to see the end of; it passes through handlers of other errors."""
+    """Ends a computation that was closed; handlers of other errors do not catch it."""
 
 
 class Computation:
@@ -32,7 +32,7 @@ class Computation:
         self._is_over = False
 
     def step(self) -> bool:
-        """Run to the next pause, and tell whether that was the end; raise what the function raised."""
+        """Run to the next pause; return True if the function ended, and raise what it raised."""
         if self._is_over:
             return True
         if self._thread is None:
@@ -48,14 +48,14 @@ class Computation:
         return self._is_over
 
     def pause(self) -> None:
-        """Let `step` return; called by the function, which goes on with the next step."""
+        """Let `step` return; the function calls this, and continues at the next `step`."""
         self._rest.release()
         self._go.acquire()
         if self._is_abandoned:
             raise _AbandonedError
 
     def close(self) -> None:
-        """End the computation where it pauses; does nothing once it is over."""
+        """End the computation at its pause; does nothing after its end."""
         self._is_abandoned = True
         if self._thread is not None and not self._is_over:
             self._go.release()

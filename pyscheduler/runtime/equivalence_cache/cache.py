@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.assembly.bound_plugins import BoundPlugins
-    from pyscheduler.runtime.equivalence_cache.filter_cache import CallPlugin
+    from pyscheduler.runtime.equivalence_cache.row_cache import CallPlugin
     from pyscheduler.runtime.extension_points.scoring import Ranking
 
 __all__ = ["EquivalenceCache"]

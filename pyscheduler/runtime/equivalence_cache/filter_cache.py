@@ -8,40 +8,31 @@ answers, so most of the time no plugin has to run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.cache.changes import Changes
     from pyscheduler.cache.view import NodeSubset, NodeView
+    from pyscheduler.runtime.equivalence_cache.row_cache import CallPlugin
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 
-__all__ = ["FEW_ROWS", "CallPlugin", "FilterCache", "is_cacheable"]
+__all__ = ["FilterCache", "is_cacheable"]
 
-#: Up to so many rows are looked up one by one.
-FEW_ROWS: Final = 16
-#: Amounts whose answers are cached, and about how many bytes each takes.
-MAX_KNOWN: Final = 512
-KNOWN_BYTES: Final = 320
-#: So many new ones are worth counting the bytes again.
-COUNTED: Final = 64
 _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _CACHEABLE: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
 #: The position of a pass: behind all plugins.
 _NOBODY: Final = 2**15 - 1
-
-
-#: Calls a plugin with nodes, or with scores, in the cycle of some pod.
-CallPlugin: TypeAlias = "Callable[[PluginMethod, object], object]"
 
 
 def is_cacheable(method: PluginMethod) -> bool:
@@ -49,15 +40,15 @@ def is_cacheable(method: PluginMethod) -> bool:
     return method.reuse in _CACHEABLE
 
 
-class FilterCache:
+class FilterCache(RowCache):
     """The rejections for one equivalence class; `methods`, by position in the profile, do not skip the class."""
 
     def __init__(self, methods: Sequence[tuple[int, PluginMethod]]) -> None:
+        super().__init__()
         self.methods = methods
         self._fixed = [each for each in methods if each[1].reuse not in _MOVING]
         self._moving = [each for each in methods if each[1].reuse in _MOVING]
         self._by_amounts = all(method.reuse is Reuse.WHILE_AMOUNTS_STAY for _, method in self._moving)
-        self._epoch = self._position = -1
         #: By id of a rejection: its status, its plugin's position, on how many rows it is the first. Id 0 is a pass.
         self._statuses: list[Status] = [Status(Code.SUCCESS)]
         self._positions: list[int] = [_NOBODY]
@@ -74,8 +65,6 @@ class FilterCache:
         #: How many rows pass all filters, and by position of a filter how many rows it is the first to reject.
         self.passed = 0
         self.rejections: dict[int, int] = {}
-        #: Grows when the size is another.
-        self.growth = 0
 
     @property
     def size(self) -> int:
@@ -118,19 +107,6 @@ class FilterCache:
         made.table = list(self._statuses)
         return made.share()
 
-    def sync(self, call: CallPlugin, nodes: NodeView) -> bool:
-        """Bring everything up to date with `nodes`; return False where a plugin's answer cannot be cached."""
-        log = nodes.changes
-        if self._epoch == log.epoch and self._position == log.position:
-            return True
-        changes = log.since(self._position) if self._epoch == log.epoch else None
-        if changes is None or 2 * len(changes.rows) > len(nodes):
-            done = self._begin(call, nodes)
-        else:
-            done = self._update(call, nodes, changes)
-        self._epoch, self._position = log.epoch, log.position
-        return done
-
     def _begin(self, call: CallPlugin, nodes: NodeView) -> bool:
         """Run the filters on all nodes."""
         self.growth += 1
@@ -147,7 +123,7 @@ class FilterCache:
         self._changed(rows_too=True)
         return True
 
-    def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes) -> bool:
+    def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes, *, node_changed: bool) -> bool:  # noqa: ARG002 - scores use it
         """Run the filters on the rows that changed."""
         if len(changes.nodes) and self._fixed:
             fixed = self._ask(call, self._fixed, nodes.take(changes.nodes))

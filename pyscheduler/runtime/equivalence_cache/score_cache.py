@@ -14,7 +14,7 @@ import numpy as np
 
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
-from pyscheduler.runtime.equivalence_cache.filter_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN
+from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
 from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
 from pyscheduler.runtime.extension_points.scoring import in_bounds
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cache.changes import Changes
     from pyscheduler.cache.view import NodeSubset, NodeView
-    from pyscheduler.runtime.equivalence_cache.filter_cache import CallPlugin
+    from pyscheduler.runtime.equivalence_cache.row_cache import CallPlugin
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
     from pyscheduler.runtime.extension_points.scoring import ScoreEntry
 
@@ -85,7 +85,7 @@ def _weighted(call: CallPlugin, entry: ScoreEntry, scores: NDArray[np.int64]) ->
     return scores * entry.weight if in_bounds(scores) else None
 
 
-class ScoreCache:
+class ScoreCache(RowCache):
     """The scores for one equivalence class. `entries` are cacheable and do not skip the class.
 
     It is the `Ranking` of the rows of the last `recall`.
@@ -94,6 +94,7 @@ class ScoreCache:
     status: Final = None
 
     def __init__(self, entries: Sequence[ScoreEntry]) -> None:
+        super().__init__()
         self._moving = [each for each in entries if each.method.reuse in _MOVING]
         self._fixed = [_Fixed(each) for each in entries if each.method.reuse not in _MOVING]
         self._by_amounts = all(each.method.reuse is Reuse.WHILE_AMOUNTS_STAY for each in self._moving)
@@ -110,9 +111,6 @@ class ScoreCache:
         self._extra: NDArray[np.int64] | None = None
         #: The rows among these with the highest total, where they are known.
         self._top: TopRows | None = None
-        self._epoch = self._position = self._node_version = -1
-        #: Grows when the size is another.
-        self.growth = 0
 
     @property
     def size(self) -> int:
@@ -129,7 +127,7 @@ class ScoreCache:
 
         Pass the same array for equal sets of rows: it is compared by identity.
         """
-        return self._sync(call, nodes) and (self._rows is rows or self._add_up(call, rows))
+        return self.sync(call, nodes) and (self._rows is rows or self._add_up(call, rows))
 
     @property
     def totals(self) -> NDArray[np.int64]:
@@ -185,19 +183,6 @@ class ScoreCache:
             known = fixed.uniform[raw] = int(normal[0])
         return known
 
-    def _sync(self, call: CallPlugin, nodes: NodeView) -> bool:
-        """Bring everything up to date with `nodes`; return False where an answer cannot be cached."""
-        log = nodes.changes
-        if self._epoch == log.epoch and self._position == log.position:
-            return True
-        changes = log.since(self._position) if self._epoch == log.epoch else None
-        if changes is None or 2 * len(changes.rows) > len(nodes):
-            done = self._begin(call, nodes)
-        else:
-            done = self._update(call, nodes, changes, everywhere=self._node_version != log.node_version)
-        self._epoch, self._position, self._node_version = log.epoch, log.position, log.node_version
-        return done
-
     def _begin(self, call: CallPlugin, nodes: NodeView) -> bool:
         """Score all nodes."""
         self.growth += 1
@@ -208,9 +193,9 @@ class ScoreCache:
         self._top = None
         return all(self._ask_again(call, fixed, nodes) for fixed in self._fixed)
 
-    def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes, *, everywhere: bool) -> bool:
-        """Score the rows that changed; `everywhere`: some node object changed, which can matter to all rows."""
-        if everywhere:
+    def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes, *, node_changed: bool) -> bool:
+        """Score the rows that changed; a changed node object can matter to all rows."""
+        if node_changed:
             for fixed in self._fixed:
                 if fixed.entry.method.reuse is Reuse.WHILE_NODES_STAY:
                     if not self._ask_again(call, fixed, nodes):

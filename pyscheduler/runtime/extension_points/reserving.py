@@ -51,19 +51,28 @@ class ReservesPods(Protocol):
 
 
 def reserve(
-    profile: ReservesPods, state: CycleState, pod: Pod, node_name: str
+    profile: ReservesPods,
+    state: CycleState,
+    pod: Pod,
+    node_name: str,
+    *,
+    unreserve: Callable[[], object] | None = None,
 ) -> tuple[Status | None, Mapping[str, float]]:
     """Run Reserve and Permit for a pod that is on its node already: in the cache, or in a statement on the snapshot.
 
     Return None, or Permit's WAIT with the seconds that each plugin holds the pod at most. Any other status is a
-    rejection or an error, and Unreserve has run.
+    rejection or an error, and Unreserve has run; `unreserve` is called in place of the profile's.
     """
     timeouts: Mapping[str, float] = {}
     status = profile.run_reserve(state, pod, node_name)
     if status is None:
         status, timeouts = profile.run_permit(state, pod, node_name)
-    if status is not None and not status.is_wait:
+    if status is None or status.is_wait:
+        return status, timeouts
+    if unreserve is None:
         profile.run_unreserve(state, pod, node_name)
+    else:
+        unreserve()
     return status, timeouts
 
 

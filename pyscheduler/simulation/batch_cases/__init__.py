@@ -1,1 +1,1 @@
-"""Recorded sessions of batch schedulers, run through the sessions of this project."""
+"""Cases of batch scheduling: small clusters with the decisions of one pass, and tables of queue arithmetic."""

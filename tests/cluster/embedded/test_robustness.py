@@ -92,6 +92,7 @@ def check(cluster: EmbeddedCluster, request: Request) -> None:
     cluster.check_invariants()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "path",
     [
@@ -125,6 +126,7 @@ async def test_any_object_posted_anywhere(path: str) -> None:
     post()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("content_type", PATCH_TYPES)
 @pytest.mark.parametrize(
     "path",

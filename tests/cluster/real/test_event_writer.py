@@ -157,6 +157,7 @@ class TestSeries:
             desk.say()
         assert await desk.series() == [9], "the tenth is counted until the next write"
 
+    @pytest.mark.slow
     async def test_series_keeps_little_memory(self, desk: Desk) -> None:
         """A written event is not kept: a thousand series that may repeat take less than 600 bytes each."""
         pods = [

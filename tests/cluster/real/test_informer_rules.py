@@ -80,8 +80,11 @@ def test_refused_first_list(optional: bool, needed: bool, status: int, fatal: bo
 def test_absent_optional_kind(rules: InformerRules) -> None:
     """An optional kind that is no longer served has no objects; its disappearance is logged once at info level."""
     rules.optional = True
-    first, second = rules.failed(refusal(404)), rules.failed(refusal(404))
+    first = rules.failed(refusal(404))
     assert first.absent
+    assert rules.synced, "the handlers do not know of it yet"
+    rules.emptied()
+    second = rules.failed(refusal(404))
     assert first.level > second.level
     assert (rules.next_step(), rules.synced) == (Step.LIST, False)
 
@@ -158,4 +161,4 @@ def test_status_in_a_watch(rules: InformerRules, code: int, step: Step) -> None:
 
 def test_recovery_defaults_to_going_on() -> None:
     """A recovery without further instructions only logs."""
-    assert Recovery("x")[2:] == ("", False, False, False, 0.0)
+    assert Recovery("x")[2:] == ("", False, False, False, 0.0, "err")

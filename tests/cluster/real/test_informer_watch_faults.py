@@ -244,13 +244,15 @@ class TestRelist:
         stage.add_pods("reborn", "comes")
         return stage, pods, ledger
 
-    async def test_version_is_gone(self, changed: Any) -> None:
+    async def test_version_is_gone(self, changed: Any, caplog: pytest.LogCaptureFixture) -> None:
         """410 on the watch: each change is told exactly once, also that an object was replaced by a namesake."""
         stage, pods, ledger = changed
+        caplog.set_level(logging.INFO)
         stage.cluster.store.compact()
         await stage.clock.advance(10)
         assert sorted(ledger.take()) == ["add comes", "add reborn", "delete goes", "delete reborn", "update changes"]
         assert stage.warnings["relisted"] == 1
+        assert any(line.startswith("Listing again resource=pods reason=") for line in caplog.messages)
         stage.assert_equal(pods, ledger)
 
     async def test_version_is_gone_as_an_http_status(self, changed: Any) -> None:
@@ -460,6 +462,21 @@ async def test_optional_kind_comes_and_goes(stage: Any, gadgets: Any) -> None:
         assert heard == [f"add g{round_}", f"delete g{round_}"]
         heard.clear()
     assert sum(stage.warnings.counts.values()) == 0
+
+
+async def test_a_copy_is_synced_until_the_deletions_are_delivered(stage: Any, gadgets: Any) -> None:
+    """When a kind is no longer served, handlers of its deletions still see a synced copy."""
+    informer = stage.informer(gadgets.KIND, optional=True)
+    gadgets.install(stage)
+    gadgets.add(stage, "g", size=3)
+    informer.start()
+    await stage.clock.advance(1)
+    seen: list[bool] = []
+    informer.add_event_handler(on_delete=lambda _: seen.append(informer.synced))
+    stage.fault(path="/gadgets$", status=404)
+    stage.drop_watches()
+    await stage.clock.advance(20)
+    assert (seen, informer.synced) == ([True], False)
 
 
 async def test_not_found_does_not_empty_an_indispensable_copy(stage: Any) -> None:

@@ -253,6 +253,7 @@ class ReplicaHistory:
         await settle()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(8))
 async def test_never_two_leaders(stage: Any, seed: int) -> None:
     """At no moment of ten minutes do two act; once all is calm, one does within lease duration and a retry."""

@@ -20,7 +20,7 @@ from tests.cluster.real.candidates import Candidate, lease
 
 @attrs.define
 class Held:
-    """A clock whose timers ring late, as on a loop that is blocked."""
+    """A clock whose timers fire late, as on a blocked loop."""
 
     time: float = 100.0
     timers: list[tuple[float, Any]] = attrs.Factory(list)
@@ -36,7 +36,7 @@ class Held:
         self.timers.clear()
 
     def turn(self, seconds: float) -> None:
-        """Let the loop turn once, so many seconds after its last timer was due."""
+        """Let the loop turn once, this many seconds after its last timer was due."""
         when, callback = self.timers.pop()
         self.time = when + seconds
         callback()
@@ -44,7 +44,7 @@ class Held:
 
 @pytest.fixture
 def held() -> Held:
-    """Return a clock that is a hundred seconds old."""
+    """Return a clock that shows a hundred seconds."""
     return Held()
 
 
@@ -57,7 +57,7 @@ def heartbeat(held: Held) -> Heartbeat:
 
 
 def test_a_loop_that_turns_is_not_blocked(held: Held, heartbeat: Heartbeat) -> None:
-    """Idle time is no block."""
+    """An idle loop does not count as blocked."""
     for _ in range(10):
         held.turn(0.0)
         held.time += 0.25
@@ -68,7 +68,7 @@ def test_a_loop_that_turns_is_not_blocked(held: Held, heartbeat: Heartbeat) -> N
 
 
 def test_a_blocked_loop_is_seen_while_it_is_blocked(held: Held, heartbeat: Heartbeat) -> None:
-    """The time counts from when the loop should have turned, and ends with its next turn."""
+    """A block begins when the loop should have turned, and ends with its next turn."""
     held.time += 7.25
     assert heartbeat.blocked_seconds() == pytest.approx(7)
     assert heartbeat.longest_seconds() == pytest.approx(7)
@@ -81,7 +81,7 @@ def test_a_blocked_loop_is_seen_while_it_is_blocked(held: Held, heartbeat: Heart
 
 
 def test_a_slow_loop_fails_its_check_for_ten_seconds(held: Held, heartbeat: Heartbeat) -> None:
-    """A block of five seconds is remembered for one period of the probe; a shorter one is none."""
+    """The check fails for one period of the probe after a block of five seconds, but not after a shorter one."""
     held.turn(4.9)
     assert heartbeat.why_slow() == ""
     held.turn(6.0)
@@ -110,7 +110,7 @@ def test_the_longest_block_is_forgotten_after_two_minutes(held: Held, heartbeat:
 
 
 async def test_the_loop_of_a_program_beats() -> None:
-    """On a real loop, a block of the thread is seen with its length."""
+    """On a real loop, the heartbeat measures how long the thread was blocked."""
     heartbeat = Heartbeat(LoopClock())
     heartbeat.start()
     time.sleep(0.6)  # noqa: ASYNC251 - blocking is the point
@@ -124,7 +124,7 @@ async def test_the_loop_of_a_program_beats() -> None:
 
 @attrs.define
 class Blocked:
-    """A heartbeat that says what it is told to say."""
+    """A heartbeat with the answers that a test sets."""
 
     seconds: float = 0.0
 
@@ -144,7 +144,7 @@ async def blocked(stage: Any) -> AsyncIterator[tuple[Candidate, Blocked]]:
 
 
 async def test_no_lease_is_renewed_for_a_loop_that_does_not_turn(stage: Any, blocked: Any) -> None:
-    """Nothing is written once the loop has been blocked for retryPeriod; after renewDeadline the lease is lost."""
+    """A replica stops renewing after its loop was blocked for retryPeriod, and loses the lease after renewDeadline."""
     leader, heartbeat = blocked
     heartbeat.seconds = 1.9
     await stage.clock.advance(4)
@@ -160,7 +160,7 @@ async def test_no_lease_is_renewed_for_a_loop_that_does_not_turn(stage: Any, blo
 
 
 async def test_a_loop_that_turns_again_keeps_its_lease(stage: Any, blocked: Any) -> None:
-    """The lease is renewed within a fraction of a second, also shortly before it would be lost."""
+    """The replica renews its lease within a fraction of a second, even shortly before it would lose it."""
     leader, heartbeat = blocked
     heartbeat.seconds = 5.0
     await stage.clock.advance(9.5)
@@ -174,7 +174,7 @@ async def test_a_loop_that_turns_again_keeps_its_lease(stage: Any, blocked: Any)
 
 
 async def test_a_blocked_standby_takes_no_lease(stage: Any) -> None:
-    """It could not act; it takes the lease when its loop turns."""
+    """A standby with a blocked loop cannot act; it takes the lease when its loop turns."""
     heartbeat = Blocked(3.0)
     standby = Candidate(stage, "b", heartbeat=heartbeat)
     await standby.begin()
@@ -187,7 +187,7 @@ async def test_a_blocked_standby_takes_no_lease(stage: Any) -> None:
 
 
 async def test_a_watched_lease_is_taken_as_soon_as_its_term_is_over(stage: Any) -> None:
-    """Who watches writes nothing; the term of a leader that is gone runs from the first look, not from `acquire`."""
+    """A watching candidate writes nothing; it counts the term of a dead leader from its first look."""
     gone = Candidate(stage, "gone")
     await gone.begin()
     await gone.die()
@@ -205,7 +205,7 @@ async def test_a_watched_lease_is_taken_as_soon_as_its_term_is_over(stage: Any) 
 
 
 async def test_a_free_lease_is_taken_at_once_after_watching(stage: Any) -> None:
-    """Watching makes no lease; `acquire` does, without waiting for the next look."""
+    """Watching does not create the lease; `acquire` does, without waiting for the next look."""
     one = Candidate(stage, "one")
     one.elector.watch()
     await stage.clock.advance(60)
@@ -228,7 +228,7 @@ async def test_watching_candidate_does_not_release_the_lease(stage: Any) -> None
 
 
 async def test_a_refusal_while_watching_is_no_error(stage: Any) -> None:
-    """An API server that starts refuses for a moment; who competes is told that the permission is missing."""
+    """A refusal is ignored while watching; `acquire` reports that the permission is missing."""
     refused = stage.cluster.faults.add(Fault(path="/leases/", status=403))
     watcher = Candidate(stage, "watcher")
     watcher.elector.watch()

@@ -1,4 +1,4 @@
-"""Failing watches are told in one line, however many they are and however long it lasts."""
+"""Failing watches give one line of the log, however many fail and however long."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Any:
 
 
 async def test_outage_of_the_server_is_one_line(stage: Any, said: Any) -> None:
-    """While the API server is away all informers fail again and again; ten minutes of it are six lines."""
+    """An outage of ten minutes gives six lines, although all informers fail again and again."""
     kinds = [kind for kind in BUILT_IN_KINDS if kind.plural not in {"events", "leases"}]
     for kind in kinds:
         await stage.started(kind)
@@ -63,7 +63,7 @@ async def test_watches_that_break_and_come_back_are_one_line(stage: Any, said: A
 
 
 async def test_kinds_of_one_name_are_told_apart(stage: Any, said: Any) -> None:
-    """Pod groups of several dialects are named with their API groups."""
+    """The log names pod groups of several dialects with their API groups."""
     for kind in (SIGS_PODGROUPS, VOLCANO_PODGROUPS):
         await stage.started(kind, optional=True)
     lines = [line.partition(" err=")[0] for line in said()]
@@ -74,7 +74,7 @@ async def test_kinds_of_one_name_are_told_apart(stage: Any, said: Any) -> None:
 
 
 async def test_refusal_of_one_kind_outlasts_an_outage(said: Any) -> None:
-    """A kind that may not be read is told apart from a server that is away, and does not keep it from being back."""
+    """The log distinguishes a refused kind from an outage; the refusal does not delay the line that ends the outage."""
     clock = VirtualClock()
     outages = Outages(clock)
     outages.failed("a", "podgroups.example", FORBIDDEN)

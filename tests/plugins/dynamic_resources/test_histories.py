@@ -243,6 +243,7 @@ async def live(rng: Random) -> None:
     await history.cluster.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 2**16))
 def test_no_device_is_given_twice(seed: int) -> None:

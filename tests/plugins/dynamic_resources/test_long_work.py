@@ -1,4 +1,4 @@
-"""Pods whose devices take long to find: they wait, everything else goes on, and their time is bounded."""
+"""Pods whose devices take long to find wait; other pods are scheduled, and the computing time is limited."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ TIMED_OUT = 'running "DynamicResources" filter plugin: node n0: timed out trying
 
 
 def work_of(framework: FakeFramework) -> LongWork:
-    """Return what is done beside the scheduler."""
+    """Return the work of the plugin beside the scheduler."""
     plugin = framework.plugin("DynamicResources")
     assert isinstance(plugin, DynamicResources)
     return plugin._long_work
 
 
 def devices(cluster: FakeCluster, *, nodes: int, each: int) -> None:
-    """Add nodes with devices, all of which differ."""
+    """Add nodes whose devices all differ."""
     add(cluster, device_class())
     for node in range(nodes):
         cluster.add_node(f"n{node}")
@@ -60,9 +60,9 @@ def hostile(cluster: FakeCluster, name: str, expression: str = LOOPS) -> Pod:
 
 
 async def turns_until(reached: Callable[[], bool], *, seconds: float = 40.0) -> float:
-    """Let the loop turn until something is so; return the most CPU seconds of the process between two turns.
+    """Let the loop turn until a condition is true; return the most CPU seconds of the process between two turns.
 
-    CPU time, because a turn on a busy machine takes as long as others want.
+    CPU time, because the wall time of a turn depends on the load of the machine.
     """
     longest, end = 0.0, time.process_time() + seconds
     last = time.process_time()
@@ -76,7 +76,7 @@ async def turns_until(reached: Callable[[], bool], *, seconds: float = 40.0) -> 
 
 @pytest.fixture
 def few_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let cycles be short, and a second hold few pauses, so that all ends soon."""
+    """Make cycles short and pauses rare, so that the tests end soon."""
     monkeypatch.setattr(long_work, "_PAUSES_PER_SECOND", 40)
     monkeypatch.setattr(patience, "PAUSES_PER_CYCLE", 2)
     monkeypatch.setattr(long_work, "PAUSES_PER_CYCLE", 2)
@@ -84,7 +84,7 @@ def few_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 async def test_a_selector_that_takes_for_ever_does_not_hold_the_loop(pyscheduler_cluster: FakeCluster) -> None:
-    """Ten thousand devices, ninety thousand rounds for each: other pods are bound, and the pod is told why it waits."""
+    """With ninety thousand rounds for each of ten thousand devices, other pods are bound; the message says why."""
     cluster = pyscheduler_cluster
     devices(cluster, nodes=100, each=100)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "200ms"}})
@@ -107,7 +107,7 @@ async def test_a_selector_that_takes_for_ever_does_not_hold_the_loop(pyscheduler
 
 @pytest.mark.usefixtures("few_pauses")
 async def test_a_pod_that_takes_longer_than_a_cycle_gets_its_devices(pyscheduler_cluster: FakeCluster) -> None:
-    """It waits until its selector was asked about all devices, and is bound to the node that has the right one."""
+    """The pod waits until its selector has run for all devices, and is bound to the node with the right one."""
     cluster = pyscheduler_cluster
     devices(cluster, nodes=3, each=20)
     framework = cluster.framework()
@@ -124,7 +124,7 @@ async def test_a_pod_that_takes_longer_than_a_cycle_gets_its_devices(pyscheduler
 
 @pytest.mark.usefixtures("few_pauses")
 async def test_time_is_halved_by_namespace(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pod that runs out of time halves what the next one of its namespace gets; a quiet minute undoes that."""
+    """Each pod that runs out of time halves the time of the next one in its namespace; a quiet minute undoes that."""
     cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "1s"}})
@@ -143,7 +143,7 @@ async def test_time_is_halved_by_namespace(pyscheduler_cluster: FakeCluster, mon
 
 @pytest.mark.usefixtures("few_pauses")
 async def test_namespaces_are_worked_on_side_by_side(pyscheduler_cluster: FakeCluster) -> None:
-    """A namespace with many pods that take long does not keep those of another waiting."""
+    """A namespace with many slow pods does not delay the pods of another."""
     cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "3s"}})
@@ -178,7 +178,7 @@ async def test_pods_that_are_gone_are_not_worked_on(pyscheduler_cluster: FakeClu
 async def test_a_bug_costs_one_attempt(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What fails beside the scheduler is logged, and the pod is tried again."""
+    """An error in the work is logged, and the pod is retried."""
     cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework()
@@ -195,7 +195,7 @@ async def test_a_bug_costs_one_attempt(
 
 @pytest.mark.usefixtures("few_pauses")
 async def test_closing_ends_the_work(pyscheduler_cluster: FakeCluster) -> None:
-    """A scheduler that stops leaves no thread behind that goes on."""
+    """A scheduler that stops leaves no running thread."""
     cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "10s"}})
@@ -215,7 +215,7 @@ async def test_closing_ends_the_work(pyscheduler_cluster: FakeCluster) -> None:
 
 
 def test_a_computation_pauses_where_it_is() -> None:
-    """It goes on where it paused, however deep that was; its error comes out of the step in which it is raised."""
+    """A computation continues where it paused, at any depth; `step` raises the error of the function."""
     seen: list[int] = []
 
     def down(depth: int) -> None:
@@ -240,7 +240,7 @@ def test_a_computation_pauses_where_it_is() -> None:
 
 
 def test_an_abandoned_computation_ends() -> None:
-    """It is unwound where it paused, past handlers of errors."""
+    """A closed computation ends where it paused; handlers of other errors do not catch that."""
     ended: list[str] = []
 
     def run() -> None:

@@ -173,7 +173,7 @@ class History:
         pod = draw_pod(self.rng, "incoming")
         self._compare(pod)
         if self.rng.random() < 0.5:
-            with self.snapshot.what_if():
+            with self.snapshot.undo_at_end():
                 self.snapshot.place(PodInfo.of(draw_pod(self.rng, "imagined")), self.rng.choice(NODES))
                 self._compare(pod)
             self._compare(pod)
@@ -204,6 +204,7 @@ def test_what_is_kept_up_to_date_is_what_counting_anew_gives(rng: Random) -> Non
     live(rng)
 
 
+@pytest.mark.slow
 def test_every_rule_has_its_turn() -> None:
     """Among the same histories every time, each rule decides several times."""
     FIRED.clear()

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from pyscheduler.api import (
@@ -303,6 +304,7 @@ def test_all_nodes_at_once_are_judged_like_each_alone(rng: Random) -> None:
     compare(rng)
 
 
+@pytest.mark.slow
 def test_every_rule_has_its_turn() -> None:
     """Among the same few hundred clusters every time, each rule decides several times."""
     FIRED.clear()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Preempt"]
 
 
-class Preempt:
+class Preempt(Action):
     """Evict tasks of other jobs of the queue for jobs with pending tasks, then tasks of the own job.
 
     Victims alone must hold what a task requests. Evictions for a job are kept if it is pipelined by them.
@@ -83,7 +83,9 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     residents, books = session.books.residents, session.books
     own = residents.job == books.rows[task.job.uid]
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
-    rows = np.flatnonzero(session.feasible(task))
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
+    rows = np.flatnonzero(session.accepted(task))
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]

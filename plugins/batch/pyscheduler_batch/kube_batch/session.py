@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch import contract
+from pyscheduler.batch.axis import PODS
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
@@ -52,6 +53,26 @@ class KubeBatchSession(VolcanoSession):
             elif job.queue_row >= 0:
                 jobs.append(job)
         return Books(jobs, self.scale)
+
+    @cached_property
+    def _leaving_at_open(self) -> NDArray[np.float64]:
+        """Return float64[N]: the pods that were being deleted when the session was opened."""
+        leaving: NDArray[np.float64] = self.nodes.releasing[:, self.axis.index[PODS]].copy()
+        return leaving
+
+    def open(self) -> None:
+        """Count the pods that are being deleted, then prepare sums and policies."""
+        _ = self._leaving_at_open
+        super().open()
+
+    def accepted(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the predicates accept, whatever room the task would need there."""
+        if not any(self.policies(contract.Predicate, "enablePredicate")):
+            return np.ones(len(self.nodes), dtype=np.bool_)
+        # Pods that were being deleted before the session count until they are gone; evicted ones do not.
+        column = self.axis.index[PODS]
+        has_place: NDArray[np.bool_] = self.nodes.future[:, column] - self._leaving_at_open >= 1
+        return has_place & self.placer.curable(task)
 
     def task_less(self, left: Task, right: Task) -> bool:
         """Return whether `left` is placed first; ties by age, then UID."""

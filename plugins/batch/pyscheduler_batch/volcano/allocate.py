@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.enqueue import is_pending
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Allocate"]
 
 
-class Allocate:
+class Allocate(Action):
     """Serve the best job of the best queue until none is left.
 
     A turn of a job ends when it is ready. If it is neither ready nor pipelined, its turn is undone and it is not tried

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.enqueue import is_pending
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Backfill"]
 
 
-class Backfill:
+class Backfill(Action):
     """Place best-effort tasks without asking their queues; bind all allocated tasks of a job once it is ready.
 
     Nothing is undone: tasks of a job that is not ready stay allocated, unbound, until the session ends.

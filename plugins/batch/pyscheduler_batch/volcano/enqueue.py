@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from pyscheduler.batch.contract import Action
 from pyscheduler_batch.priority_queue import PriorityQueue
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def is_pending(job: Job) -> bool:
     return job.phase in {"", "Pending"}
 
 
-class Enqueue:
+class Enqueue(Action):
     """Take one job per turn of the best queue; a job without minResources passes at once."""
 
     name: ClassVar[str] = "enqueue"

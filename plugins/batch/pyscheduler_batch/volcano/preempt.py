@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import eligible_jobs, evict_until, pending_tasks, reachable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Preempt"]
 
 
-class Preempt:
+class Preempt(Action):
     """Evict tasks of other jobs of the queue, then, for each starving job, tasks of its own.
 
     Nodes are tried by score. Evictions for a job are kept if it is pipelined by them.
@@ -78,6 +78,8 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
     candidates &= own if within_job else ~own & (residents.queue == job.queue_row)
     if task.uid in books.best_effort:
         candidates &= residents.best_effort
+    if protected := session.protected(job):
+        candidates &= residents.exposed(protected)
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False

@@ -72,6 +72,10 @@ class QueuePolicy(VolcanoPolicy):
         """Return float64[Q, R]: what the active tasks hold."""
         return self.session.queues.allocated
 
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R]: what each queue deserves."""
+        return self.deserved
+
     def is_open(self, queue: int) -> bool:
         """Return whether the queue accepts anything new."""
         return self.session.queues.state[queue] == "Open"

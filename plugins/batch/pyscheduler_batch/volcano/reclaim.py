@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import eligible_jobs, evict_until, pending_tasks, reachable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Reclaim"]
 
 
-class Reclaim:
+class Reclaim(Action):
     """Evict running tasks of other queues, task by task; keep the evictions for a job if it is pipelined by them.
 
     Whether a queue is overused is asked once; then all its starving jobs follow. Nodes are tried in their order.
@@ -64,6 +64,8 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     residents = session.books.residents
     candidates = residents.running & residents.preemptable & (residents.queue != task.job.queue_row)
     candidates &= session.queues.reclaimable[residents.queue]
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
     has_candidate = np.zeros(len(session.nodes), dtype=np.bool_)
     has_candidate[residents.node[candidates]] = True
     rows = np.flatnonzero(has_candidate & session.placer.curable(task) & reachable(session, task, candidates))

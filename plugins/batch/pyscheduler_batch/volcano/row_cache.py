@@ -42,8 +42,7 @@ class RowCache:
             self._places[task.uid] = task.node
             if task.node != before:
                 self._changes.append(task.node)
-        if task.leaving >= 0:
-            self._changes.append(task.leaving)
+        self._changes.extend(task.leaving)
 
     def get(self, key: Hashable, compute: Callable[[NDArray[np.int64]], NDArray[Any]]) -> NDArray[Any]:
         """Return the array [N] of a key, not to be changed; `compute` returns the figures of the rows it is given."""

@@ -123,6 +123,7 @@ async def test_definitions_are_known_all_the_way_down(api: Any) -> None:
     assert refused[2].endswith('strict decoding error: unknown field "spec.free", unknown field "odd"')
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", sorted(kinds.definitions()))
 def test_a_type_can_be_made_of_every_schema(name: str) -> None:
     """No schema of the table is beyond the maker of types."""

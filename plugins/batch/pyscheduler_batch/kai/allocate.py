@@ -1,0 +1,68 @@
+"""The action `allocate`: places waiting jobs on free resources.
+
+Source: KAI-Scheduler, `actions/allocate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler_batch.kai.gang import Gang
+
+__all__ = ["Allocate"]
+
+
+class Allocate:
+    """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time."""
+
+    name: ClassVar[str] = "allocate"
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self.arguments = arguments or {}
+
+    async def run(self, session: Session) -> None:
+        """Run the action."""
+        cycle = cycle_of(session)
+        cycle.placement.forget_failures()
+        line = cycle.waiting()
+        while line:
+            gang = line.pop()
+            if _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):
+                line.push(gang)
+            await session.turn()
+
+
+def _allocate(cycle: Cycle, gang: Gang) -> bool:
+    """Place the next tasks of a job and carry it out; return whether that was possible."""
+    job = gang.job
+    had_tasks = job.count(ALLOCATED) > 0
+    statement = cycle.statement()
+    if not cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False):
+        statement.discard()
+        return False
+    waits = _waits(gang)
+    if waits:
+        for task in gang.tasks:
+            if task.state == TaskState.ALLOCATED:
+                statement.to_pipelined(task)
+    cycle.commit(statement)
+    if not waits and not had_tasks:
+        job.last_start = cycle.session.now
+    return True
+
+
+def _waits(gang: Gang) -> bool:
+    """Return whether a leaf with promised tasks has too few others: then nothing of the job starts yet."""
+    for leaf in gang.leaves:
+        promised = any(task.state == TaskState.PIPELINED for task in leaf.tasks)
+        placed = sum(task.state in ACTIVE and task.state != TaskState.PIPELINED for task in leaf.tasks)
+        if promised and placed < leaf.minimum:
+            return True
+    return False

@@ -1,0 +1,320 @@
+"""The actions that make room: `consolidation`, `reclaim`, `preempt` and `stalegangeviction`.
+
+Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/preempt`, `actions/stalegangeviction` and
+`actions/common/minimal_job_comparison.go`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from pyscheduler.batch.contract import Action, Claim, Tasks
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
+from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.look_alikes import LookAlikes
+from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
+from pyscheduler_batch.kai.solver import Budget, Solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyscheduler.batch.contract import VictimFilter
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.job_queue import JobQueue
+    from pyscheduler_batch.kai.scenario import Scenario
+
+__all__ = ["Consolidation", "Preempt", "Reclaim", "StaleGangEviction"]
+
+_STALENESS_GRACE: Final = 60.0
+_MAX_VICTIM_JOBS: Final = 16
+
+
+class _Evicting(Action, ABC):
+    """What the three solving actions have in common."""
+
+    async def run(self, session: Session) -> None:
+        """Take the waiting jobs in the order of queues, and search room for each."""
+        cycle = cycle_of(session)
+        line = cycle.waiting(evicts=True, preemptible=self.name == Consolidation.name)
+        failed: dict[int, LookAlikes] = {}
+        budget = Budget(session.elapsed, self.arguments)
+        while line:
+            gang = line.pop()
+            if not self.may_try(cycle, gang):
+                continue
+            look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle))
+            if not look_alikes.is_easier(gang):
+                continue
+            too_large = next((task for task in gang.to_place() if cycle.placement.is_too_large(task)), None)
+            if too_large is not None:
+                session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
+                continue
+            budget.begin_job()
+            if not await self.solve(cycle, gang, budget):
+                if budget.is_spent:
+                    return
+                look_alikes.note(gang)
+            await session.turn()
+
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
+        """Search room for one job and carry it out; return whether there was any."""
+        if not self.is_worth_it(cycle, gang):
+            return False
+        victims = self.victims(cycle, gang)
+        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self.accepts(cycle, part, plan))
+        statement = await solver.solve(gang)
+        if statement is None:
+            return False
+        cycle.commit(statement)
+        return True
+
+    def may_try(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the job may use this action at all."""
+        return True
+
+    def group_of(self, job: Job) -> int:
+        """Return the group of jobs whose failures count for this one: its queue."""
+        return job.queue_row
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether a search could succeed."""
+        return True
+
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether jobs of a queue may be victims."""
+        return True
+
+    @abstractmethod
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return whether a job may be a victim."""
+
+    @abstractmethod
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether a simulated scenario may be carried out."""
+
+    def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
+        """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
+        own, filters = gang.job, cycle.victim_filters
+        known: dict[str, bool] = {}
+
+        protected = cycle.session.protected(gang.job)
+
+        def accepts(victim: Gang) -> bool:
+            uid = victim.job.uid
+            if uid not in known:
+                known[uid] = (
+                    victim.job is not own
+                    and uid not in protected
+                    and self.is_victim(cycle, gang, victim)
+                    and _all_allow(filters, gang, victim, self.name)
+                )
+            return known[uid]
+
+        return lambda: self.line_of_victims(cycle, gang, accepts)
+
+    def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of candidates, the last first."""
+        return cycle.victims(accepts, lambda queue: self.is_victim_queue(cycle, gang, queue))
+
+
+def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action: str) -> bool:
+    """Return whether the policies allow to evict every task of a job."""
+    for policy in filters:
+        mask = policy.may_evict(Claim(gang.job), Tasks.of(victim.tasks), action)
+        if mask is not None and not mask.all():
+            return False
+    return True
+
+
+def _rules_accept(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
+    """Return whether the rules of further policies accept a scenario."""
+    return all(rule.validate(Claim(gang.job), scenario.tasks, action) is None for rule in cycle.scenario_rules)
+
+
+class Consolidation(_Evicting):
+    """Moves running jobs so that a job fits. All victims must find another place.
+
+    Argument `maxConsolidationVictims`: how many jobs may be candidates; one more is taken, as in the original.
+    -1 is unlimited, 0 turns the action off.
+    """
+
+    name: ClassVar[str] = "consolidation"
+
+    @property
+    def _most(self) -> int:
+        return int(self.arguments.get("maxConsolidationVictims", _MAX_VICTIM_JOBS))
+
+    async def run(self, session: Session) -> None:
+        """Run the action."""
+        if self._most != 0:
+            await super().run(session)
+
+    def group_of(self, job: Job) -> int:
+        """Return one group for all jobs."""
+        return 0
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the cluster has enough free GPUs in all."""
+        wanted = sum(cycle.placement.gpus(task) for task in gang.to_place())
+        return bool(cycle.placement.free_gpus().sum() >= wanted)
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return True: any preemptible job may move."""
+        return True
+
+    def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of the first candidates."""
+        if self._most < 0:
+            return super().line_of_victims(cycle, gang, accepts)
+        candidates = (gang for gang in cycle.schedulable() if is_candidate(gang) and accepts(gang))
+        return cycle.line_of_victims(islice(candidates, self._most + 1))
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether every victim found a place."""
+        return all(task.state != TaskState.RELEASING for task in scenario.tasks) and _rules_accept(
+            cycle, gang, scenario, self.name
+        )
+
+
+class Reclaim(_Evicting):
+    """Takes resources back from queues above their share.
+
+    Argument `consolidatingReclaim`: whether tasks that only move do not count as reclaimed (default true).
+    """
+
+    name: ClassVar[str] = "reclaim"
+
+    def may_try(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the job's queue stays within its fair share."""
+        return cycle.proportion.can_reclaim(gang.job, gang.requested())
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return whether the victim is not protected by its run time."""
+        return cycle.allows_victim(self.name, gang.job, victim)
+
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether it is another queue, above its share."""
+        own = gang.job.queue_row
+        return queue != own and cycle.proportion.may_be_victim(own, gang.requested(), queue)
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the shares allow to take as many GPUs as the job lacks."""
+        if not cycle.is_large:
+            return True
+        lacks = gang.requested()[2] - float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+        units = {row: gpus for row, gpus in cycle.largest_units().items() if self.is_victim_queue(cycle, gang, row)}
+        return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
+
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
+        """Search room for one job; the shares are judged as they are now."""
+        cycle.proportion.start_solution()
+        return await super().solve(cycle, gang, budget)
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether the shares justify what is taken, and no protected job falls below its minimum."""
+        units: dict[int, list[Quantities]] = {}
+        for victim, tasks in scenario.by_job().values():
+            amounts = self._amounts(cycle, victim, tasks)
+            if amounts:
+                units.setdefault(victim.job.queue_row, []).extend(amounts)
+        if not cycle.proportion.is_fair(gang.job, gang.requested(), units):
+            return False
+        return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
+
+    def _amounts(self, cycle: Cycle, victim: Gang, tasks: Sequence[Task]) -> list[Quantities]:
+        """Return what a job loses: each surplus task, then the others as one."""
+        ignores_moved = self.arguments.get("consolidatingReclaim", "true") != "false"
+
+        def counts(task: Task) -> bool:
+            return not (ignores_moved and task.state in ACTIVE)
+
+        by_leaf: dict[str, list[Task]] = {}
+        for task in tasks:
+            by_leaf.setdefault(task.sub_group or "default", []).append(task)
+        minima = {leaf.name: leaf.minimum for leaf in victim.leaves}
+        surplus: list[Quantities] = []
+        core: Quantities | None = None
+        for name, members in by_leaf.items():
+            least = max(minima[name], 0)
+            surplus.extend(cycle.proportion.quantities(task) for task in members[least:] if counts(task))
+            for task in members[:least]:
+                if counts(task):
+                    core = add(core or ZERO, cycle.proportion.quantities(task))
+        return surplus if core is None else [*surplus, core]
+
+
+class Preempt(_Evicting):
+    """Takes resources from jobs of lower priority in the same queue."""
+
+    name: ClassVar[str] = "preempt"
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether a non-preemptible job stays within quota."""
+        total = ZERO
+        for task in gang.to_place():
+            total = add(total, cycle.proportion.quantities(task))
+        return cycle.proportion.over_quota(gang.job, total) is None
+
+    def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
+        """Return whether the victim is of lower priority and not protected."""
+        if victim.job.priority >= gang.job.priority:
+            return False
+        return cycle.allows_victim(self.name, gang.job, victim)
+
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether it is the job's own queue."""
+        return queue == gang.job.queue_row
+
+    def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether no protected job falls below its minimum."""
+        return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
+
+
+def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
+    return all(cycle.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values())
+
+
+class StaleGangEviction:
+    """Evicts jobs that have run below their minimum for too long.
+
+    Argument `defaultStalenessGracePeriod`: seconds, for jobs that do not set it; negative means never.
+    """
+
+    name: ClassVar[str] = "stalegangeviction"
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        self._grace = float((arguments or {}).get("defaultStalenessGracePeriod", _STALENESS_GRACE))
+
+    async def run(self, session: Session) -> None:
+        """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
+        cycle = cycle_of(session)
+        for gang in cycle.gangs.values():
+            job = gang.job
+            if not _is_stale(gang):
+                job.stale_since = None
+                continue
+            if job.stale_since is None:
+                job.stale_since = session.now
+            grace = self._grace if job.staleness_grace is None else job.staleness_grace
+            if grace < 0:
+                continue
+            if session.now - job.stale_since < grace:
+                session.wake(job.stale_since + grace)
+                continue
+            statement = session.statement()
+            for task in gang.tasks:
+                if task.state in ACTIVE:
+                    statement.evict(task, action=self.name)
+            session.commit(statement)
+            await session.turn()
+
+
+def _is_stale(gang: Gang) -> bool:
+    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
+    return not gang.job.counts[TaskState.SUCCEEDED] and gang.used > 0 and not gang.is_satisfied()

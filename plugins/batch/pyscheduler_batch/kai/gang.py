@@ -1,0 +1,410 @@
+"""Gangs: a job, or a part of it, with its tree of sub-groups.
+
+A *leaf* holds tasks and needs `minimum` of them. A *branch* holds leaves and branches and needs some of them, or all.
+A job without sub-groups is a branch with one leaf. The solver works on parts of a job: some tasks of the pending job,
+or what is left of a victim.
+
+Source of the rules: KAI-Scheduler, `api/podgroup_info` (`allocation_info.go`, `eviction_info.go`, `job_info.go`,
+`subgroup_info`) and `plugins/subgrouporder`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.batch.tasks import ACTIVE, ALIVE, ALLOCATED, TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from pyscheduler.batch.tasks import Job, SubGroup, Task
+
+__all__ = ["USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "add", "subtract"]
+
+#: CPU in millicores, memory in bytes, whole or fractional GPUs.
+Quantities = tuple[float, float, float]
+ZERO: Final[Quantities] = (0.0, 0.0, 0.0)
+
+#: Tasks that hold resources now or soon.
+USED: Final = ACTIVE | {TaskState.RELEASING}
+_DEFAULT_LEAF: Final = "default"
+
+
+def add(left: Quantities, right: Quantities) -> Quantities:
+    """Return the sum of two amounts."""
+    return (left[0] + right[0], left[1] + right[1], left[2] + right[2])
+
+
+def subtract(left: Quantities, right: Quantities) -> Quantities:
+    """Return the difference of two amounts."""
+    return (left[0] - right[0], left[1] - right[1], left[2] - right[2])
+
+
+class Leaf:
+    """A sub-group that holds tasks."""
+
+    __slots__ = ("active", "depth", "minimum", "name", "tasks", "used")
+
+    def __init__(self, name: str, minimum: int, depth: int, tasks: list[Task]) -> None:
+        self.name = name
+        self.minimum = minimum
+        #: Number of branches above the leaf.
+        self.depth = depth
+        #: In the order in which they are placed.
+        self.tasks = tasks
+        self.active = 0
+        self.used = 0
+
+    def count(self) -> None:
+        """Count the tasks anew."""
+        self.active = sum(task.state in ACTIVE for task in self.tasks)
+        self.used = sum(task.state in USED for task in self.tasks)
+
+    @property
+    def members(self) -> int:
+        """Return how many tasks are placed."""
+        return self.active
+
+    @property
+    def needed(self) -> int:
+        """Return how many tasks must be placed."""
+        return self.minimum
+
+    def is_ready(self) -> bool:
+        """Return whether enough tasks exist to be placed."""
+        alive = sum(task.state in ALIVE and task.state != TaskState.GATED for task in self.tasks)
+        return alive >= self.minimum
+
+
+class Branch:
+    """A sub-group that holds sub-groups, or the job itself."""
+
+    __slots__ = ("children", "minimum", "name")
+
+    def __init__(self, name: str, minimum: int | None, children: list[Leaf | Branch]) -> None:
+        self.name = name
+        #: How many children must be satisfied; None means all.
+        self.minimum = minimum
+        self.children = children
+
+    @property
+    def members(self) -> int:
+        """Return how many children are satisfied."""
+        return sum(child.members >= child.needed for child in self.children)
+
+    @property
+    def needed(self) -> int:
+        """Return how many children must be satisfied."""
+        return len(self.children) if self.minimum is None else self.minimum
+
+    def is_ready(self) -> bool:
+        """Return whether enough children have enough tasks to be placed."""
+        return sum(child.is_ready() for child in self.children) >= self.needed
+
+
+def sub_group_key(member: Leaf | Branch) -> tuple[int, int, float, str]:
+    """Return the key of a sub-group among its siblings: unsatisfied first, then by the part of the minimum it has."""
+    has, needs = member.members, member.needed
+    if has < needs:
+        return (0, 0, 0.0, member.name)
+    if needs == 0:
+        return (1, 1, float(has), member.name)
+    return (1, 0, has / needs, member.name)
+
+
+def _ordered(branch: Branch) -> list[Leaf | Branch]:
+    """Return the children of a branch in the order of placement."""
+    if len(branch.children) < 2:
+        return branch.children
+    return sorted(branch.children, key=sub_group_key)
+
+
+class Gang:
+    """A job or a part of it, as actions order, place and evict it.
+
+    A part is frozen: its counts are those of the moment it was cut.
+    """
+
+    __slots__ = (
+        "_allocated",
+        "_counted",
+        "_requested",
+        "_to_place",
+        "_virtual",
+        "is_part",
+        "job",
+        "leaves",
+        "quantities",
+        "root",
+    )
+
+    def __init__(
+        self,
+        job: Job,
+        root: Branch,
+        leaves: list[Leaf],
+        quantities: Mapping[str, Quantities],
+        virtual: Collection[str],
+        *,
+        is_part: bool = False,
+    ) -> None:
+        self.job = job
+        self.root = root
+        self.leaves = leaves
+        #: By task uid.
+        self.quantities = quantities
+        #: UIDs of the tasks that the open statement evicted: they are to be placed again.
+        self._virtual = virtual
+        self.is_part = is_part
+        self._counted = -1
+        self._to_place: list[Task] | None = None
+        self._requested: Quantities | None = None
+        self._allocated: Quantities | None = None
+        self._refresh()
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        task_key: Callable[[Task], tuple[float | str, ...]],
+        quantities: Mapping[str, Quantities],
+        virtual: Collection[str],
+    ) -> Gang:
+        """Return the gang of a whole job; `task_key` orders its tasks."""
+        tasks: dict[str, list[Task]] = {}
+        for task in sorted(job.tasks.values(), key=task_key) if len(job.tasks) > 1 else job.tasks.values():
+            tasks.setdefault(task.sub_group or _DEFAULT_LEAF, []).append(task)
+        leaves: list[Leaf] = []
+        if job.sub_groups:
+            root = _tree(job, tasks, leaves)
+        else:
+            leaves.append(Leaf(_DEFAULT_LEAF, job.min_member, 1, tasks.get(_DEFAULT_LEAF, [])))
+            root = Branch("", job.min_sub_group, [*leaves])
+        return cls(job, root, leaves, quantities, virtual)
+
+    def part(self, tasks: Iterable[Task]) -> Gang:
+        """Return the gang of some tasks of this one, with the same minima."""
+        wanted = {task.uid for task in tasks}
+        leaves: list[Leaf] = []
+        root = _copy(self.root, wanted, leaves)
+        return Gang(self.job, root, leaves, self.quantities, self._virtual, is_part=True)
+
+    def lowered_part(self, tasks: Iterable[Task]) -> Gang:
+        """Return the gang of some tasks of this one, whose minima are not above what it holds."""
+        result = self.part(tasks)
+        for leaf in result.leaves:
+            if leaf.tasks:
+                leaf.minimum = min(leaf.minimum, len(leaf.tasks))
+        _lower(result.root)
+        return result
+
+    def _refresh(self) -> None:
+        """Forget what was computed before the job changed."""
+        if self._counted == self.job.changes or (self.is_part and self._counted >= 0):
+            return
+        self._counted = self.job.changes
+        self._to_place = None
+        self._requested = None
+        self._allocated = None
+        for leaf in self.leaves:
+            leaf.count()
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Return all tasks, leaf by leaf."""
+        if len(self.leaves) == 1:
+            return self.leaves[0].tasks
+        return [task for leaf in self.leaves for task in leaf.tasks]
+
+    @property
+    def active(self) -> int:
+        """Return how many tasks are placed."""
+        self._refresh()
+        return sum(leaf.active for leaf in self.leaves)
+
+    @property
+    def used(self) -> int:
+        """Return how many tasks hold resources, evicted ones included."""
+        self._refresh()
+        return sum(leaf.used for leaf in self.leaves)
+
+    def is_ready(self) -> bool:
+        """Return whether enough tasks exist to place the gang."""
+        return self.root.is_ready()
+
+    def is_satisfied(self) -> bool:
+        """Return whether every leaf has its minimum of tasks that hold resources."""
+        self._refresh()
+        return all(leaf.used >= leaf.minimum for leaf in self.leaves)
+
+    def is_elastic(self) -> bool:
+        """Return whether some leaf has more tasks than it needs."""
+        return any(leaf.minimum < len(leaf.tasks) for leaf in self.leaves)
+
+    def elastic_state(self) -> int:
+        """Return 0 if some leaf is below its minimum, 1 if all are exactly there, 2 otherwise."""
+        self._refresh()
+        state = 1
+        for leaf in self.leaves:
+            if leaf.active < leaf.minimum:
+                return 0
+            if leaf.active > leaf.minimum:
+                state = 2
+        return state
+
+    def allocated(self) -> Quantities:
+        """Return what the tasks on idle resources hold; promised tasks do not count."""
+        self._refresh()
+        if self._allocated is None:
+            total = ZERO
+            for task in self.tasks:
+                if task.state in ALLOCATED:
+                    total = add(total, self.quantities[task.uid])
+            self._allocated = total
+        return self._allocated
+
+    def is_placeable(self, task: Task, *, for_real: bool) -> bool:
+        """Return whether a task waits for a node; in a simulation, evicted tasks do as well."""
+        if task.state == TaskState.PENDING:
+            return True
+        return not for_real and task.state == TaskState.RELEASING and task.uid in self._virtual
+
+    def to_place(self, *, for_real: bool = False) -> list[Task]:
+        """Return the tasks to place next: what the minima lack, or one more of a satisfied gang.
+
+        The answer is kept until a task of the job changes its state, as in the original.
+        """
+        self._refresh()
+        if not self._to_place:
+            self._to_place = self._from_branch(self.root, for_real=for_real)
+        return self._to_place
+
+    def requested(self) -> Quantities:
+        """Return the amounts of the tasks to place next."""
+        self._refresh()
+        if self._requested is None:
+            total = ZERO
+            for task in self.to_place():
+                if self.is_placeable(task, for_real=False):
+                    total = add(total, self.quantities[task.uid])
+            self._requested = total
+        return self._requested
+
+    def has_pending(self) -> bool:
+        """Return whether a task waits for a node."""
+        if not self.job.counts[TaskState.PENDING]:
+            return False
+        return any(task.state == TaskState.PENDING for leaf in self.leaves for task in leaf.tasks)
+
+    def pending(self) -> list[Task]:
+        """Return the tasks that wait for a node."""
+        return [task for task in self.tasks if task.state == TaskState.PENDING]
+
+    def _from_branch(self, branch: Branch, *, for_real: bool) -> list[Task]:
+        children = _ordered(branch)
+        if branch.members < branch.needed:
+            found: list[Task] = []
+            for child in children[: branch.needed]:
+                if child.members < child.needed:
+                    found += self._from_member(child, for_real=for_real)
+            return found
+        for child in children:
+            tasks = self._from_member(child, for_real=for_real)
+            if tasks:
+                return tasks
+        return []
+
+    def _from_member(self, member: Leaf | Branch, *, for_real: bool) -> list[Task]:
+        if isinstance(member, Branch):
+            return self._from_branch(member, for_real=for_real)
+        most = member.minimum - member.active if member.active < member.minimum else 1
+        found: list[Task] = []
+        for task in member.tasks:
+            if len(found) == most:
+                break
+            if self.is_placeable(task, for_real=for_real):
+                found.append(task)
+        return found
+
+    def to_evict(self) -> list[Task]:
+        """Return the unit to evict next: a surplus task, a surplus sub-group, or all that is left."""
+        self._refresh()
+        return _surplus(self.root) or _active_tasks(self.root)
+
+
+def _tree(job: Job, tasks: Mapping[str, list[Task]], leaves: list[Leaf]) -> Branch:
+    """Return the tree of a job's sub-groups; its leaves are appended to `leaves`."""
+    below: dict[str, list[SubGroup]] = {}
+    for group in job.sub_groups.values():
+        below.setdefault(group.parent, []).append(group)
+
+    def build(group: SubGroup, depth: int) -> Leaf | Branch:
+        if group.name in below:
+            children = [build(child, depth + 1) for child in below[group.name]]
+            return Branch(group.name, group.min_sub_group, children)
+        leaf = Leaf(group.name, group.min_member, depth, tasks.get(group.name, []))
+        leaves.append(leaf)
+        return leaf
+
+    return Branch("", job.min_sub_group, [build(group, 1) for group in below.get("", [])])
+
+
+def _copy(branch: Branch, wanted: Collection[str], leaves: list[Leaf]) -> Branch:
+    """Return a copy of a tree with some of its tasks; its leaves are appended to `leaves`."""
+    children: list[Leaf | Branch] = []
+    for child in branch.children:
+        if isinstance(child, Branch):
+            children.append(_copy(child, wanted, leaves))
+        else:
+            leaf = Leaf(child.name, child.minimum, child.depth, [task for task in child.tasks if task.uid in wanted])
+            leaves.append(leaf)
+            children.append(leaf)
+    return Branch(branch.name, branch.minimum, children)
+
+
+def _lower(branch: Branch) -> bool:
+    """Lower the minima of branches to the number of children with tasks; return whether there are any."""
+    filled = 0
+    for child in branch.children:
+        filled += _lower(child) if isinstance(child, Branch) else bool(child.tasks)
+    if branch.minimum is not None:
+        branch.minimum = min(branch.minimum, filled)
+    return filled > 0
+
+
+def _surplus(branch: Branch) -> list[Task]:
+    """Return a task or a sub-group that the branch does not need, the last in order first."""
+    has = branch.members
+    if has == 0:
+        return []
+    members: Sequence[Leaf | Branch] = _ordered(branch)[::-1]
+    if _has_surplus(branch):
+        for member in members:
+            found = _surplus(member) if isinstance(member, Branch) else _surplus_task(member)
+            if found:
+                return found
+    if branch.needed < has:
+        for member in members:
+            found = _active_tasks(member)
+            if found:
+                return found
+    return []
+
+
+def _has_surplus(member: Leaf | Branch) -> bool:
+    """Return whether a sub-group, or one below it, has more than it needs."""
+    if member.members > member.needed:
+        return True
+    return isinstance(member, Branch) and any(_has_surplus(child) for child in member.children)
+
+
+def _surplus_task(leaf: Leaf) -> list[Task]:
+    """Return the last task of a leaf that has more tasks than it needs."""
+    return _active_tasks(leaf)[:1] if leaf.active > leaf.minimum else []
+
+
+def _active_tasks(member: Leaf | Branch) -> list[Task]:
+    """Return all placed tasks below a sub-group, the last in order first."""
+    if isinstance(member, Branch):
+        return [task for child in member.children for task in _active_tasks(child)]
+    return [task for task in reversed(member.tasks) if task.state in ACTIVE]

@@ -1,0 +1,85 @@
+"""Jobs that look like one for which a search has failed.
+
+A job is not tried again in the same action if a job with the same constraints failed and this one is not easier.
+
+Source: KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyscheduler.batch.tasks import ACTIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.tasks import Task
+    from pyscheduler_batch.kai.cycle import Cycle
+    from pyscheduler_batch.kai.gang import Gang
+
+__all__ = ["LookAlikes"]
+
+
+class LookAlikes:
+    """The smallest failed job of each kind."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._failed: dict[object, Gang] = {}
+
+    def is_easier(self, gang: Gang) -> bool:
+        """Return whether a job may succeed although jobs of its kind failed."""
+        failed = self._failed.get(self._cycle.signature(gang))
+        return failed is None or _is_easier(_requests(gang.pending()), _requests(failed.pending()))
+
+    def note(self, gang: Gang) -> None:
+        """Remember that the search for a job failed."""
+        key = self._cycle.signature(gang)
+        known = self._failed.get(key)
+        if known is None or _is_smaller(_requests(gang.pending()), _requests(known.pending())):
+            self._failed[key] = gang
+
+
+def signature(gang: Gang) -> object:
+    """Return what must be equal for two jobs to be of one kind: the constraints of the tasks to be placed."""
+    leaves = []
+    for leaf in gang.leaves:
+        waiting = [task for task in leaf.tasks if task.state not in ACTIVE]
+        leaves.append((leaf.depth, *sorted(_constraints(task) for task in waiting)) if waiting else ())
+    return tuple(sorted(leaves, key=repr))
+
+
+def _constraints(task: Task) -> str:
+    """Return the constraints of a task as text."""
+    if task.pod is None:
+        return ""
+    spec = task.pod.spec
+    return repr((spec.node_selector, spec.affinity, spec.tolerations, spec.priority, spec.topology_spread_constraints))
+
+
+def _requests(tasks: Sequence[Task]) -> list[Amounts]:
+    return [task.request for task in sorted(tasks, key=lambda task: tuple(task.request.tolist()))]
+
+
+def _at_most(left: Amounts, right: Amounts) -> bool:
+    return bool(np.all(left <= right))
+
+
+def _is_easier(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:
+    """Return whether the first job has fewer tasks, or a smaller one where they differ."""
+    if not first or not second:
+        return False
+    if len(second) > len(first):
+        return True
+    return any(_at_most(own, other) and not _at_most(other, own) for own, other in zip(first, second, strict=False))
+
+
+def _is_smaller(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:
+    """Return whether each task of the first job is at most as large as one of the second."""
+    if not first or not second or len(first) > len(second):
+        return False
+    return all(_at_most(own, other) for own, other in zip(first, second, strict=False))

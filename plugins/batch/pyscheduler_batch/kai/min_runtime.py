@@ -1,0 +1,93 @@
+"""The policy `minruntime`: protects jobs that started a short time ago.
+
+Source: KAI-Scheduler, `plugins/minruntime`. A queue sets how long its jobs run at least before others may preempt them
+or reclaim from them. A protected job that has more tasks than it needs may lose the surplus.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from pyscheduler.batch.contract import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.gang import Gang
+
+__all__ = ["MinRuntime"]
+
+_PREEMPT = "preempt"
+_RECLAIM = "reclaim"
+
+
+class MinRuntime(Policy):
+    """Protects jobs for a while after their start."""
+
+    name: ClassVar[str] = "minruntime"
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        super().__init__(arguments)
+        self.default_preempt = max(float(self.arguments.get("defaultPreemptMinRuntime", "0")), 0.0)
+        self.default_reclaim = max(float(self.arguments.get("defaultReclaimMinRuntime", "0")), 0.0)
+        self.from_leaf = self.arguments.get("reclaimResolveMethod") == "queue"
+
+    def open_session(self, session: Session) -> None:
+        """Take the settings of all queues."""
+        self._session = session
+        self._paths = [path.tolist() for path in session.queues.paths]
+        self._preempt = session.queues.preempt_min_runtime.tolist()
+        self._reclaim = session.queues.reclaim_min_runtime.tolist()
+        self._known: dict[tuple[str, int, int], float] = {}
+
+    def protects(self, action: str, claimant: Job, victim: Job) -> bool:
+        """Return whether a victim has not run long enough for this action."""
+        if victim.last_start is None or action not in {_PREEMPT, _RECLAIM}:
+            return False
+        key = (action, claimant.queue_row if action == _RECLAIM else -1, victim.queue_row)
+        seconds = self._known.get(key)
+        if seconds is None:
+            seconds = self._seconds(action, claimant.queue_row, victim.queue_row)
+            self._known[key] = seconds
+        end = victim.last_start + seconds
+        self._session.wake(end)
+        return self._session.now < end
+
+    def _seconds(self, action: str, claimant: int, victim: int) -> float:
+        path = self._paths[victim]
+        if action == _PREEMPT:
+            return _first_set(self._preempt, path, self.default_preempt)
+        if self.from_leaf:
+            return _first_set(self._reclaim, path, self.default_reclaim)
+        other = self._paths[claimant]
+        common = len(set(path) & set(other))
+        if common == 0:
+            # Under different top queues, only the victim's top queue counts.
+            return _first_set(self._reclaim, path[-1:], self.default_reclaim)
+        # From the child of the lowest common ancestor on the victim's side up to the top.
+        return _first_set(self._reclaim, path[max(len(path) - common - 1, 0) :], self.default_reclaim)
+
+    def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
+        """Return whether a job may be a victim; the surplus of a protected job is judged by `keeps_minimum`."""
+        return victim.is_elastic() or not self.protects(action, claimant, victim.job)
+
+    def keeps_minimum(self, action: str, claimant: Job, victim: Gang, tasks: Sequence[Task]) -> bool:
+        """Return whether a victim keeps its minimum without these tasks, if it is protected."""
+        if not victim.is_elastic() or not self.protects(action, claimant, victim.job):
+            return True
+        lost = Counter(task.sub_group or "default" for task in tasks)
+        victim.used  # noqa: B018 - counts the leaves anew
+        return all(leaf.minimum <= leaf.used - lost[leaf.name] for leaf in victim.leaves if leaf.name in lost)
+
+
+def _first_set(values: Sequence[float], rows: Sequence[int], default: float) -> float:
+    """Return the first value that is set (not NaN) along a path of queues."""
+    for row in rows:
+        if not np.isnan(values[row]):
+            return values[row]
+    return default

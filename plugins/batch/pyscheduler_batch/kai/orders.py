@@ -1,0 +1,80 @@
+"""The policies that order jobs and tasks: `priority`, `elastic`, `kubeflow`, `ray` and `taskorder`.
+
+Source: KAI-Scheduler, the plugins of the same names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.batch.contract import Policy
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.gang import Gang
+
+__all__ = ["Elastic", "Kubeflow", "Priority", "Ray", "TaskPriority"]
+
+_JOB_ROLE: Final = "training.kubeflow.org/job-role"
+_NODE_TYPE: Final = "ray.io/node-type"
+_TASK_PRIORITY: Final = "kai.scheduler/task-priority"
+
+
+def _label(task: Task, name: str) -> str | None:
+    return None if task.pod is None else task.pod.metadata.labels.get(name)
+
+
+class Priority(Policy):
+    """Jobs of higher priority first."""
+
+    name: ClassVar[str] = "priority"
+
+    def job_key(self, job: Job) -> tuple[float]:
+        """Return the key of a job."""
+        return (-job.priority,)
+
+
+class Elastic(Policy):
+    """Jobs below their minimum first, then those exactly there, then those above."""
+
+    name: ClassVar[str] = "elastic"
+
+    def gang_key(self, gang: Gang) -> tuple[float]:
+        """Return the key of a job, or of a part of it."""
+        return (gang.elastic_state(),)
+
+
+class Kubeflow(Policy):
+    """Masters and launchers of Kubeflow jobs first."""
+
+    name: ClassVar[str] = "kubeflow"
+
+    def task_key(self, task: Task) -> tuple[float]:
+        """Return the key of a task."""
+        return (0.0 if _label(task, _JOB_ROLE) in {"master", "launcher"} else 1.0,)
+
+
+class Ray(Policy):
+    """Heads of Ray clusters first."""
+
+    name: ClassVar[str] = "ray"
+
+    def task_key(self, task: Task) -> tuple[float]:
+        """Return the key of a task."""
+        return (0.0 if _label(task, _NODE_TYPE) == "head" else 1.0,)
+
+
+class TaskPriority(Policy):
+    """Tasks with a number in the label `kai.scheduler/task-priority` first, the largest number first."""
+
+    name: ClassVar[str] = "taskorder"
+
+    def task_key(self, task: Task) -> tuple[float, float]:
+        """Return the key of a task; a label that is no number counts as the smallest number."""
+        value = _label(task, _TASK_PRIORITY)
+        if value is None:
+            return (2.0, 0.0)
+        try:
+            return (0.0, -int(value))
+        except ValueError:
+            return (1.0, 0.0)

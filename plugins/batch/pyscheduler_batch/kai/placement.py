@@ -1,0 +1,265 @@
+"""Placement of jobs within a statement: which node each task takes.
+
+Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
+`nodeavailability`, `resourcetype`, `nominatednode` and `nodeplacement`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from pyscheduler.batch.axis import CPU, GPU
+from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
+from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.statement import Statement
+    from pyscheduler.batch.tasks import Task
+    from pyscheduler_batch.kai.proportion import Proportion
+
+__all__ = ["POD_SCHEDULING_ERRORS", "Placement"]
+
+POD_SCHEDULING_ERRORS: Final = "PodSchedulingErrors"
+_DENSITY: Final = 9.0
+_RESOURCE_TYPE: Final = 10.0
+_AVAILABILITY: Final = 1_000.0
+_NOMINATED: Final = 10_000_000.0
+
+_SPREAD: Final = "spread"
+
+
+class NodePlacement(Policy):
+    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+
+    name: ClassVar[str] = "nodeplacement"
+
+    @property
+    def spread_gpu(self) -> bool:
+        """Return whether GPU tasks are spread."""
+        return self.arguments.get("gpu") == _SPREAD
+
+    @property
+    def spread_cpu(self) -> bool:
+        """Return whether tasks without GPUs are spread."""
+        return self.arguments.get("cpu") == _SPREAD
+
+
+class Placement:
+    """Places the tasks of gangs; the nodes of a set come in the order of their names, which decides between equals."""
+
+    def __init__(self, session: Session, proportion: Proportion, policies: Sequence[Policy]) -> None:
+        self._session = session
+        self._proportion = proportion
+        self._table = session.nodes
+        names = session.nodes.names
+        #: int64[N]: all nodes by name.
+        self.all_rows: NDArray[np.int64] = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+        #: int64[N]: the place of each node by name.
+        self.name_rank: NDArray[np.int64] = np.empty(len(names), dtype=np.int64)
+        self.name_rank[self.all_rows] = np.arange(len(names))
+        self._gpu = session.axis.index.get(GPU, -1)
+        self._cpu = session.axis.index[CPU]
+        by_name = {policy.name: policy for policy in policies}
+        place = by_name.get(NodePlacement.name)
+        self._place = place if isinstance(place, NodePlacement) else None
+        self._availability = _AVAILABILITY if NodeAvailability.name in by_name else 0.0
+        self._resource_type = _RESOURCE_TYPE if ResourceType.name in by_name else 0.0
+        self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
+        self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
+        #: Where the statement stood before the present gang.
+        self._mark = 0
+        self._too_large: dict[bytes, bool] = {}
+        #: Requests that found no room, with the masks of nodes they were tried with.
+        self._no_room: dict[tuple[bytes, int], NDArray[np.bool_]] = {}
+        self._orders: list[NodeOrder] = [policy for tier in session.policies(NodeOrder) for policy in tier]
+        self._predicates: list[Predicate] = [policy for tier in session.policies(Predicate) for policy in tier]
+
+    def by_name(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows in the order of the nodes' names, each once."""
+        unique = np.unique(rows)
+        ordered: NDArray[np.int64] = unique[np.argsort(self.name_rank[unique])]
+        return ordered
+
+    def gpus(self, task: Task) -> float:
+        """Return how many GPUs a task requests."""
+        return float(task.request[self._gpu]) if self._gpu >= 0 else 0.0
+
+    def free_gpus(self) -> NDArray[np.float64]:
+        """Return float64[N]: the GPUs that are idle or being released, less what is promised."""
+        table = self._table
+        if self._gpu < 0:
+            return np.zeros(len(table))
+        column = self._gpu
+        free: NDArray[np.float64] = table.idle[:, column] + table.releasing[:, column] - table.pipelined[:, column]
+        return free
+
+    def is_too_large(self, task: Task) -> bool:
+        """Return whether no node, even if it were empty, has enough of some resource."""
+        key = task.request.tobytes()
+        found = self._too_large.get(key)
+        if found is None:
+            found = self._too_large[key] = bool(np.any(task.request > self._most))
+        return found
+
+    def forget_failures(self) -> None:
+        """Begin a time in which nodes only fill up: a task that found no room then finds none later."""
+        self._no_room.clear()
+
+    def feasible_rows(self, gang: Gang) -> NDArray[np.int64]:
+        """Return the nodes that may have room for a job: for GPU jobs, those with free or leaving GPUs."""
+        if any(self.gpus(task) == 0 for task in gang.tasks):
+            return self.all_rows
+        table, column = self._table, self._gpu
+        has = (table.idle[:, column] > 0) | (table.releasing[:, column] - table.pipelined[:, column] > 0)
+        return self.all_rows[has[self.all_rows]]
+
+    def matches(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters accept once evicted tasks are gone, whatever they have left."""
+        return self._with_predicates(task, self._session.placer.feasible(task))
+
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""
+        return self._with_predicates(task, self._session.placer.curable(task))
+
+    def _with_predicates(self, task: Task, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        for predicate in self._predicates:
+            accepted = predicate.filter_nodes(task)
+            if accepted is not None:
+                mask = mask & accepted
+        return mask
+
+    def place_gang(self, statement: Statement, rows: NDArray[np.int64], gang: Gang, *, promise: bool) -> bool:
+        """Place the next tasks of a gang on the nodes `rows`; undo all if one finds no node.
+
+        `promise`: only promise nodes (in simulations); evicted tasks take part.
+        """
+        tasks = gang.to_place(for_real=not promise)
+        if not tasks:
+            return False
+        total = tuple(map(sum, zip(*(self._proportion.quantities(task) for task in tasks), strict=True)))
+        refusal = self._proportion.over_capacity(gang.job, (total[0], total[1], total[2]))
+        if refusal is not None:
+            if not promise:
+                self._session.record(gang.job, refusal.reason, refusal.message)
+            return False
+        mark = self._mark = statement.checkpoint()
+        wanted: dict[str, list[Task]] = {}
+        for task in tasks:
+            wanted.setdefault(task.sub_group or "default", []).append(task)
+        if self._place_branch(statement, rows, gang, gang.root, wanted, promise=promise):
+            return True
+        statement.rollback(mark)
+        return False
+
+    def _place_branch(
+        self,
+        statement: Statement,
+        rows: NDArray[np.int64],
+        gang: Gang,
+        branch: Branch,
+        wanted: dict[str, list[Task]],
+        *,
+        promise: bool,
+    ) -> bool:
+        children = branch.children if len(branch.children) < 2 else sorted(branch.children, key=sub_group_key)
+        for child in children:
+            if isinstance(child, Branch):
+                if not self._place_branch(statement, rows, gang, child, wanted, promise=promise):
+                    return False
+                continue
+            for task in wanted.get(child.name, ()):
+                is_first = statement.checkpoint() == self._mark
+                if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
+                    if not gang.is_part:
+                        self._session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node has room for {task.key}")
+                    return False
+        return True
+
+    def _place_task(
+        self, statement: Statement, rows: NDArray[np.int64], task: Task, *, promise: bool, is_first: bool
+    ) -> bool:
+        """Place one task. `is_first`: no other task of the gang was placed, so a failure holds for other gangs."""
+        if self.is_too_large(task):
+            return False
+        mask = self.matches(task)
+        key = (task.request.tobytes(), id(mask))
+        if key in self._no_room:
+            return False
+        found = self._choose(task, rows, mask)
+        if found is None:
+            if is_first:
+                self._no_room[key] = mask
+            return False
+        node, is_idle = found
+        if is_idle and not promise:
+            statement.allocate(task, node)
+        elif task.state == TaskState.RELEASING and promise and (node == task.node or node in task.leaving):
+            # The victim finds its own node again: it is not evicted.
+            statement.restore(task)
+        else:
+            statement.pipeline(task, node)
+        return True
+
+    def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
+        """Return the best node, and whether the task fits its idle resources; None if no node fits."""
+        table = self._table
+        idle = table.idle[rows]
+        free = idle + table.releasing[rows] - table.pipelined[rows]
+        fits = np.all(free >= task.request, axis=1) & mask[rows]
+        if not fits.any():
+            return None
+        fits_idle = np.all(idle >= task.request, axis=1)
+        score = self._scores(task, rows, fits_idle, free)
+        best = int(np.argmax(np.where(fits, score, -np.inf)))
+        return int(rows[best]), bool(fits_idle[best])
+
+    def _scores(
+        self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_], free: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        table = self._table
+        score = np.where(fits_idle, self._availability, 0.0)
+        needs_gpu = self.gpus(task) > 0
+        if not needs_gpu and self._resource_type:
+            has_gpu = table.allocatable[rows, self._gpu] > 0 if self._gpu >= 0 else np.zeros(len(rows), dtype=np.bool_)
+            score += np.where(has_gpu, 0.0, self._resource_type)
+        if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
+            score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
+        for extra in (order.score_nodes(task, rows) for order in self._orders):
+            if extra is not None:
+                score += extra
+        if self._place is None:
+            return score
+        column = self._gpu if needs_gpu else self._cpu
+        spreads = self._place.spread_gpu if needs_gpu else self._place.spread_cpu
+        result: NDArray[np.float64] = score + (_spread if spreads else _pack)(
+            free[:, column], table.allocatable[rows, column]
+        )
+        return result
+
+
+def _pack(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 0 to 9: fuller nodes score higher; nodes without the resource score 0."""
+    has = total != 0
+    if not has.any():
+        return np.zeros(len(free))
+    least, most = free[has].min(), max(float(free[has].max()), 0.0)
+    if most == 0:
+        return np.zeros(len(free))
+    if least == most:
+        return np.where(has, _DENSITY, 0.0)
+    return np.where(has, _DENSITY * (1 - (free - least) / (most - least)), 0.0)
+
+
+def _spread(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 0 to 1: the free part of each node."""
+    result: NDArray[np.float64] = np.divide(free, total, out=np.zeros(len(free)), where=total != 0)
+    return result

@@ -1,0 +1,401 @@
+"""The policy `proportion`: fair shares, the order of queues, limits and quotas, and who may reclaim from whom.
+
+Source: KAI-Scheduler, `plugins/proportion`. Amounts are tuples of CPU millicores, memory bytes and GPUs; they are small
+enough that plain numbers are faster than arrays. Infinity is unlimited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from pyscheduler.batch.axis import CPU, GPU, MEMORY
+from pyscheduler.batch.contract import Policy, Refusal
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
+from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
+
+OVER_LIMIT: Final = "OverLimit"
+NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
+_INFINITY: Final = float("inf")
+#: The share of a resource that a queue uses and must not use.
+_NO_SHARE_FACTOR: Final = 1000
+_NAMES: Final = (CPU, MEMORY, GPU)
+
+
+class _AllocatableOrder:
+    """Compares allocatable shares; shares of which neither is smaller in all resources count as equal."""
+
+    __slots__ = ("share",)
+
+    def __init__(self, share: Quantities) -> None:
+        self.share = share
+
+    def _at_most(self, other: _AllocatableOrder) -> bool:
+        return all(left <= right for left, right in zip(self.share, other.share, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _AllocatableOrder) and self._at_most(other) == other._at_most(self)
+
+    __hash__ = None  # type: ignore[assignment]  # equality is not transitive, so there is no hash
+
+    def __lt__(self, other: _AllocatableOrder) -> bool:
+        return self._at_most(other) and not other._at_most(self)
+
+
+QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float]
+
+
+class Proportion(Policy):
+    """Fair shares and everything that is decided by them."""
+
+    name: ClassVar[str] = "proportion"
+
+    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
+        super().__init__(arguments)
+        multiplier = self.arguments.get("relcaimerSaturationMultiplier", "1.0")  # the original's spelling
+        self.multiplier = max(float(multiplier), 1.0)
+        self.k_value = max(float(self.arguments.get("kValue", "1.0")), 0.0)
+
+    def open_session(self, session: Session) -> None:
+        """Sum up what queues request, and divide the pool."""
+        queues = session.queues
+        self._axis_length = len(session.axis)
+        self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
+        self._parent = queues.parent.tolist()
+        self._paths = [path.tolist() for path in queues.paths]
+        self._priority = queues.priority.tolist()
+        self._created = queues.created.tolist()
+        self._row_of = queues.index
+        self.requested = self._sum_requests(session)
+        pool = self._three(session.nodes.allocatable.sum(axis=0))
+        self.pool: Quantities = _quantities(pool)
+        self.fair_shares = divide(self._inputs(session), pool)
+        self._quota = _rows(self._three(queues.quota))
+        self._limit = _rows(self._three(queues.limit))
+        self._fair = _rows(self.fair_shares)
+        self._allocatable = [
+            _allocatable(quota, limit, fair)
+            for quota, limit, fair in zip(self._quota, self._limit, self._fair, strict=True)
+        ]
+        self._order = [_AllocatableOrder(share) for share in self._allocatable]
+        self._usable = [
+            _quantities(np.where(np.isinf(share), pool, np.array(share)).tolist()) for share in self._allocatable
+        ]
+        self.allocated = _rows(self._three(queues.allocated))
+        self.non_preemptible = _rows(self._three(queues.non_preemptible))
+        self._quantities: dict[str, Quantities] = {}
+        self.changes = 0
+        #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
+        self.touched: set[str] = set()
+        self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R]: the fair share of each queue."""
+        shares = np.full((len(self.fair_shares), self._axis_length), np.nan)
+        shares[:, self._columns] = self.fair_shares
+        return shares
+
+    def _three(self, amounts: Amounts) -> Amounts:
+        """Return the columns of CPU, memory and GPUs."""
+        chosen: Amounts = amounts[..., self._columns]
+        return chosen
+
+    def _sum_requests(self, session: Session) -> Amounts:
+        """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
+        own = np.zeros((len(session.queues), len(self._columns)))
+        for job in session.jobs.values():
+            if job.queue_row < 0:
+                continue
+            for task in job.tasks.values():
+                if task.state in ALLOCATED or task.state == TaskState.PENDING:
+                    own[job.queue_row] += task.request[self._columns]
+        return roll_up(session.queues.parent, own)
+
+    def _inputs(self, session: Session) -> ShareInputs:
+        queues = session.queues
+        by_age = sorted(range(len(queues)), key=lambda row: (self._created[row], queues.names[row]))
+        rank: NDArray[np.int64] = np.empty(len(queues), dtype=np.int64)
+        rank[by_age] = np.arange(len(queues))
+        return ShareInputs(
+            parent=queues.parent,
+            quota=self._three(queues.quota),
+            limit=self._three(queues.limit),
+            weight=self._three(queues.over_quota_weight),
+            requested=self.requested,
+            priority=queues.priority,
+            rank=rank,
+            usage=None if queues.usage is None else self._three(queues.usage),
+            k_value=self.k_value,
+        )
+
+    def quantities(self, task: Task) -> Quantities:
+        """Return what a task requests."""
+        found = self._quantities.get(task.uid)
+        if found is None:
+            found = _quantities(task.request[self._columns].tolist())
+            self._quantities[task.uid] = found
+        return found
+
+    # Running sums
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Keep the sums of queues."""
+        self.touched.add(task.job.uid)
+        if (old in ACTIVE) != (new in ACTIVE):
+            self.book(task, placed=new in ACTIVE)
+
+    def book(self, task: Task, *, placed: bool) -> None:
+        """Add a task to the sums of its queues, or take it out."""
+        job = task.job
+        if job.queue_row < 0:
+            return
+        change = self.quantities(task)
+        if not placed:
+            change = subtract(ZERO, change)
+        self.changes += 1
+        for row in self._paths[job.queue_row]:
+            self.allocated[row] = add(self.allocated[row], change)
+            if not job.preemptible:
+                self.non_preemptible[row] = add(self.non_preemptible[row], change)
+
+    def start_solution(self) -> None:
+        """Keep the present sums: the validator of reclaim compares with what queues had before the simulation."""
+        if self._at_start[0] != self.changes:
+            self._at_start = (self.changes, list(self.allocated), list(self.non_preemptible))
+
+    # The order of queues
+
+    def order_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
+        """Return the key of a queue: the smallest is served first.
+
+        `adds`: what its next job asks for. `removes`: what its first victims hold (only in the order of victims).
+        """
+        has = self.allocated[queue]
+        later = add(has, adds)
+        allocatable = self._allocatable[queue]
+        return (
+            all(fair < own for fair, own in zip(self._fair[queue], has, strict=True)),
+            not _at_most(later, self._quota[queue]),
+            -self._priority[queue],
+            any(share == 0 and own > 0 for share, own in zip(allocatable, later, strict=True)),
+            self._dominant_share(queue, subtract(later, removes)),
+            self._dominant_share(queue, has),
+            self._order[queue],
+            self._created[queue],
+        )
+
+    def _dominant_share(self, queue: int, amounts: Quantities) -> float:
+        """Return the largest part of its allocatable share that a queue uses."""
+        largest = 0.0
+        for own, share in zip(amounts, self._usable[queue], strict=True):
+            largest = max(largest, own / share if share else own * _NO_SHARE_FACTOR)
+        return largest
+
+    # Gates
+
+    def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
+        """Return why the queues of a job must not hold so much more, or None."""
+        for row in self._paths[job.queue_row]:
+            column = _first_over(self.allocated[row], requested, self._limit[row])
+            if column is not None:
+                return self._refusal(OVER_LIMIT, "limit", row, column, self._limit, self.allocated, requested)
+        return self.over_quota(job, requested)
+
+    def over_quota(self, job: Job, requested: Quantities) -> Refusal | None:
+        """Return why a non-preemptible job must not hold so much more, or None."""
+        if job.preemptible:
+            return None
+        for row in self._paths[job.queue_row]:
+            column = _first_over(self.non_preemptible[row], requested, self._quota[row])
+            if column is not None:
+                return self._refusal(
+                    NON_PREEMPTIBLE_OVER_QUOTA, "quota", row, column, self._quota, self.non_preemptible, requested
+                )
+        return None
+
+    def _refusal(
+        self,
+        reason: str,
+        bound: str,
+        row: int,
+        column: int,
+        bounds: Sequence[Quantities],
+        used: Sequence[Quantities],
+        requested: Quantities,
+    ) -> Refusal:
+        names = {at: name for name, at in self._row_of.items()}
+        return Refusal(
+            reason,
+            f"queue {names[row]} would exceed its {_NAMES[column]} {bound} of {bounds[row][column]:g}: "
+            f"{used[row][column]:g} used, {requested[column]:g} requested",
+        )
+
+    # Reclaim
+
+    def can_reclaim(self, job: Job, requested: Quantities) -> bool:
+        """Return whether the job's queue would stay within its fair share, and within quota if not preemptible."""
+        row = job.queue_row
+        if not _at_most(add(self.allocated[row], requested), self._fair[row]):
+            return False
+        return job.preemptible or _at_most(add(self.non_preemptible[row], requested), self._quota[row])
+
+    def split(self, claimant: int, victim: int) -> tuple[int, int]:
+        """Return the two queues where the paths from the top to two queues part."""
+        pair = (claimant, victim)
+        for left, right in zip(reversed(self._paths[claimant]), reversed(self._paths[victim]), strict=False):
+            pair = (left, right)
+            if left != right:
+                break
+        return pair
+
+    def may_be_victim(self, claimant: int, requested: Quantities, victim: int) -> bool:
+        """Return whether a strategy of reclaim exists that could take something from the queue `victim`."""
+        own, other = self.split(claimant, victim)
+        if not _at_most(add(self.allocated[own], requested), self._quota[own]):
+            return not _at_most(self.allocated[other], self._allocatable[other])
+        is_below = False
+        for has, quota, asked in zip(self.allocated[other], self._quota[other], requested, strict=True):
+            if asked <= 0 or quota == _INFINITY:
+                continue
+            if has > quota:
+                return True
+            is_below = is_below or has < quota
+        return not is_below
+
+    def most_gpus(self, job: Job, requested: Quantities, units: Mapping[int, float]) -> float:
+        """Return a bound: a job can reclaim fewer GPUs than this, whatever is evicted; infinity if there is no bound.
+
+        `units`: by leaf queue with victims, the GPUs of the largest unit. A unit may be taken as long as the queue is
+        above its share in any resource. So what is taken stays below the excess of GPUs and one unit, unless another
+        resource is in excess.
+        """
+        largest: dict[tuple[int, int], float] = {}
+        for queue, gpus in units.items():
+            pair = self.split(job.queue_row, queue)
+            largest[pair] = max(largest.get(pair, 0.0), gpus)
+        bound = 0.0
+        for (own, other), gpus in largest.items():
+            has, share = self.allocated[other], self._allocatable[other]
+            if _at_most(add(self.allocated[own], requested), self._quota[own]):
+                share = _smallest(share, self._quota[other])
+            if has[0] > share[0] or has[1] > share[1]:
+                return _INFINITY
+            if has[2] > share[2]:
+                bound += has[2] - share[2] + gpus
+        return bound
+
+    def is_fair(self, job: Job, requested: Quantities, units: Mapping[int, Sequence[Quantities]]) -> bool:
+        """Return whether a job may reclaim these units.
+
+        `units`: by queue of the victims, the amounts of each unit, in the order of eviction.
+        """
+        _, allocated, non_preemptible = self._at_start
+        left: dict[int, Quantities] = {}
+        involved: dict[int, set[int]] = {}
+        for queue, amounts in units.items():
+            own, other = self.split(job.queue_row, queue)
+            involved[queue] = _columns_of(amounts)
+            left.setdefault(other, allocated[other])
+            within_quota = _at_most(add(allocated[own], requested), self._quota[own])
+            for amount in amounts:
+                rest = left[other]
+                is_over_share = not _at_most(rest, self._allocatable[other])
+                if not is_over_share and not (within_quota and not _at_most(rest, self._quota[other])):
+                    return False
+                for row in self._paths[queue]:
+                    left[row] = subtract(left.get(row, allocated[row]), amount)
+                    involved[row] = involved.get(row, set()) | involved[queue]
+        return self._within_boundaries(job, requested, left, involved, non_preemptible)
+
+    def _within_boundaries(
+        self,
+        job: Job,
+        requested: Quantities,
+        left: dict[int, Quantities],
+        involved: Mapping[int, set[int]],
+        non_preemptible: Sequence[Quantities],
+    ) -> bool:
+        """Return whether the queues of the job stay less saturated than the queues that lose something."""
+        own_columns = _columns_of([requested])
+        for row in self._paths[job.queue_row]:
+            own = add(left.get(row, self._at_start[1][row]), requested)
+            if row in left:
+                left[row] = own
+            for sibling, rest in left.items():
+                if sibling == row or self._parent[sibling] != self._parent[row]:
+                    continue
+                columns = involved.get(sibling, set()) | own_columns
+                if not self._is_less_saturated(columns, own, row, rest, sibling):
+                    return False
+            if not job.preemptible and not _at_most(add(non_preemptible[row], requested), self._quota[row]):
+                return False
+        return True
+
+    def _is_less_saturated(
+        self, columns: Iterable[int], own: Quantities, row: int, rest: Quantities, sibling: int
+    ) -> bool:
+        for column in columns:
+            ratio = _saturation(own[column], self._fair[row][column])
+            other_fair = self._fair[sibling][column]
+            other = _saturation(rest[column], other_fair)
+            if ratio > 1 and other_fair > 0 and ratio * self.multiplier >= other:
+                return False
+        return True
+
+
+def _quantities(values: Iterable[float]) -> Quantities:
+    cpu, memory, gpu = values
+    return (float(cpu), float(memory), float(gpu))
+
+
+def _rows(amounts: Amounts) -> list[Quantities]:
+    return [_quantities(row) for row in amounts.tolist()]
+
+
+def _at_most(left: Quantities, right: Quantities) -> bool:
+    return left[0] <= right[0] and left[1] <= right[1] and left[2] <= right[2]
+
+
+def _allocatable(quota: Quantities, limit: Quantities, fair: Quantities) -> Quantities:
+    """Return what a queue may use: its quota or fair share, whichever is more, within its limit."""
+    return _quantities(
+        most if own == _INFINITY else min(most, max(own, share))
+        for own, most, share in zip(quota, limit, fair, strict=True)
+    )
+
+
+def _smallest(left: Quantities, right: Quantities) -> Quantities:
+    return (min(left[0], right[0]), min(left[1], right[1]), min(left[2], right[2]))
+
+
+def _first_over(used: Quantities, requested: Quantities, bound: Quantities) -> int | None:
+    """Return the first requested resource whose bound would be exceeded."""
+    for column in range(3):
+        if requested[column] and used[column] + requested[column] > bound[column]:
+            return column
+    return None
+
+
+def _columns_of(amounts: Iterable[Quantities]) -> set[int]:
+    """Return the resources of which any amount has something."""
+    return {column for amount in amounts for column in range(3) if amount[column] > 0}
+
+
+def _saturation(allocated: float, fair: float) -> float:
+    """Return the part of a fair share that is used."""
+    if fair == 0:
+        return _INFINITY if allocated > 0 else 0.0
+    return allocated / fair

@@ -1,0 +1,290 @@
+"""`Batch`: the plugin that makes its profile a batch profile, with the actions and policies of a preset."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
+from pyscheduler.batch.build import build_queues
+from pyscheduler.batch.configuration import batch_args
+from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.job_spec import JobSpec
+from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
+from pyscheduler.podgroup import GroupId, PodGroups, created_at, kinds_of
+from pyscheduler_batch.presets import make_actions, make_tiers, session_type
+from pyscheduler_batch.status.reporter import StatusReporter
+from pyscheduler_batch.status.statuses import Statuses
+from pyscheduler_batch.volcano.session import VolcanoSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.batch.axis import ResourceAxis
+    from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.queue_spec import QueueSpec
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.session import EnabledPolicy, Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.framework import Handle, Status
+    from pyscheduler.podgroup import GroupChange, GroupState
+
+__all__ = ["Batch"]
+
+_log = logging.getLogger(__name__)
+
+_KINDS: Final = KindTable(BUILT_IN_KINDS)
+#: KAI's value for a job whose priority class does not exist, where the cluster has no default class.
+_KAI_DEFAULT_PRIORITY: Final = 50
+#: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
+_KAI_NON_PREEMPTIBLE: Final = 100
+_ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
+
+
+def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
+    return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
+
+
+def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
+    return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
+
+
+def _rules(preset: str) -> tuple[PolicyRule, ...]:
+    """Return the permissions for evictions, and to write the status of the preset's groups and queues.
+
+    KAI keeps times of groups in annotations, which are not part of the status.
+    """
+    groups, queues = _kinds_of_groups(preset), _kinds_of_queues(preset)
+    by_group = tuple(dict.fromkeys(kind.group for kind in groups))
+    return (
+        PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
+        PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
+        PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
+        *([PolicyRule(api_groups=by_group, resources=("podgroups",), verbs=("patch",))] if preset == "kai" else []),
+        PolicyRule(
+            api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
+            resources=("queues/status",),
+            verbs=("patch",),
+        ),
+    )
+
+
+class Batch(PreEnqueuePlugin, BatchPlugin):
+    """Schedule the pods of the profile in sessions."""
+
+    name: ClassVar[str] = "Batch"
+    #: The kinds of all presets; a plugin watches those of its own.
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        *kinds_of(row.groups for row in JOB_DIALECTS),
+        *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        *_ALWAYS_WATCHED,
+    )
+
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
+        """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
+        try:
+            preset = batch_args(args if isinstance(args, Mapping) else {}).preset
+        except ConfigError:
+            return _ALWAYS_WATCHED  # the constructor reports it
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        if handle is None:
+            raise ConfigError("Batch needs a handle, which the scheduler gives it")
+        self._args = batch_args(args if isinstance(args, Mapping) else {}, "$.pluginConfig[Batch].args")
+        for sentence in self._args.warnings:
+            _log.warning("Configuration of Batch: %s", sentence)
+        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
+        self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
+        self._groups = PodGroups.of(handle)
+        self._groups.claim(self.name, [self._args.preset], writes_status=True)
+        self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
+        self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
+        self._queues = [handle.lister(kind.type) for kind in self._queue_row.kinds]
+        self._classes = handle.lister(PriorityClass)
+        self._actions = make_actions(self._args)
+        self._tiers = make_tiers(self._args)
+        self._session_type = session_type(self._args)
+        #: By uid of a queue, its description as of a version of the object.
+        self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        #: UIDs of the groups whose pods get no condition.
+        self._unmarked: set[str] = set()
+        if self._args.preset == "kai":
+            self.pod_event = "Unschedulable"
+        self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
+        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+
+    async def run(self) -> None:
+        """Write the status of queues and groups."""
+        await self._statuses.run()
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Let every pod pass: the session says why a job waits."""
+        return None
+
+    @property
+    def actions(self) -> Sequence[Action]:
+        """Return the actions of the configuration, in order."""
+        return self._actions
+
+    @property
+    def tiers(self) -> Sequence[Sequence[EnabledPolicy]]:
+        """Return the policies of the configuration by tier."""
+        return self._tiers
+
+    def make_session(self, **parts: Any) -> Session:
+        """Return a session of the preset."""
+        session = self._session_type(**parts)
+        if isinstance(session, VolcanoSession):
+            session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+        return session
+
+    def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
+        """Return the table of the preset's queues, and what is wrong with others."""
+        if self._row.name == "kai":
+            return build_queues(axis, self._queue_specs())
+        # Volcano's queues are a tree for hierarchical capacity only, and a broken tree stops all of its queues.
+        is_tree = any(entry.is_on("enableHierarchy", default=False) for tier in self._tiers for entry in tier)
+        return build_queues(axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan)
+
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
+        """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
+
+        def changed(*_: object) -> None:
+            on_change(None)
+
+        def group_changed(change: GroupChange) -> None:
+            on_change(f"group/{change.state.id.key}")
+
+        def queue_updated(old: KubeObject, new: KubeObject) -> None:
+            # Amounts in the status are written by this scheduler; a pass does not read them.
+            if self._queue_row.read(old) != self._queue_row.read(new):
+                on_change(None)
+
+        for lister in self._queues:
+            lister.add_event_handler(on_add=changed, on_update=queue_updated, on_delete=changed)
+        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        self._groups.directory.subscribe(group_changed)
+
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
+            # The directory reports what all group plugins read; queue and priority class are not among it.
+            if self._described(old) != self._described(new):
+                on_change(f"group/{new.namespace}/{new.name}")
+
+        for kind in self._row.groups.kinds:
+            self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _described(self, group: KubeObject) -> JobSpec:
+        """Return what a group's object says apart from its status, and from times that this scheduler writes."""
+        read = self._row.groups.object_fields
+        assert read is not None, "the dialects of jobs have objects"
+        spec = self._row.read(group, read(group))
+        return attrs.evolve(
+            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+        )
+
+    def resources(self) -> Iterable[str]:
+        """Return the resources that queues name."""
+        for spec in self._queue_specs():
+            for amounts in (spec.quota, spec.limit, spec.guarantee):
+                yield from amounts
+
+    def _queue_specs(self) -> Iterable[QueueSpec]:
+        known, self._specs = self._specs, {}
+        for lister in self._queues:
+            for item in lister:
+                before = known.get(item.metadata.uid)
+                fresh = before if before is not None and before[0] is item else (item, self._queue_row.read(item))
+                self._specs[item.metadata.uid] = fresh
+                yield fresh[1]
+
+    # Jobs
+
+    def job_key(self, pod: Pod) -> str:
+        """Return the key of the pod's group, or of the pod itself."""
+        group = self._groups.directory.group_id(pod)
+        return f"pod/{pod.uid}" if group is None else f"group/{group.namespace}/{group.name}"
+
+    def _state_of(self, key: str) -> GroupState | None:
+        kind, _, rest = key.partition("/")
+        if kind != "group":
+            return None
+        namespace, _, name = rest.partition("/")
+        return self._groups.directory.get(GroupId(namespace, name, self._row.groups.family))
+
+    def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
+        """Return what the group's object says; for a pod without a group, a job of this pod."""
+        state = self._state_of(key)
+        if state is not None:
+            if state.object is None:
+                return None
+            row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
+            read = row.groups.object_fields
+            assert read is not None, "the dialects of jobs have objects"
+            spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
+            return spec
+        if key.startswith("group/"):
+            return None
+        pod = pods[0]
+        return JobSpec(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            dialect=self._row.name,
+            created=created_at(pod),
+            queue=self._row.queue(pod) or self._row.default_queue,
+            min_member=1,
+            preemptible=self._row.preemptible(pod),
+            phase="Inqueue",
+        )
+
+    def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
+        """Return the value of the group's priority class; without one, that of its first pod."""
+        if spec.priority_class_name:
+            found = self._classes.get(spec.priority_class_name)
+            if found is not None:
+                return found.value
+        if self._row.name == "kai":
+            default = next((each for each in self._classes if each.global_default), None)
+            return default.value if default is not None else _KAI_DEFAULT_PRIORITY
+        return max((pod.priority for pod in pods), default=0)
+
+    def is_preemptible(self, spec: JobSpec, priority: float) -> bool:
+        """Return what the group says; KAI protects jobs of a high priority."""
+        if spec.preemptible is not None:
+            return spec.preemptible
+        return self._row.name != "kai" or priority < _KAI_NON_PREEMPTIBLE
+
+    def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
+        """Return what the pod's labels and annotations say."""
+        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+
+    def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
+        """Return the members of a group that have ended."""
+        state = self._state_of(key)
+        if state is None:
+            return ()
+        succeeded = ((pod, TaskState.SUCCEEDED) for pod in state.succeeded.values())
+        return (*succeeded, *((pod, TaskState.FAILED) for pod in state.failed.values()))
+
+    def marks_unschedulable(self, job: Job) -> bool:
+        """Return what the group of KAI says in `markUnschedulable`."""
+        return job.uid not in self._unmarked
+
+    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Report what the pass came to, in statuses and events."""
+        self._reporter.pass_ended(session, waiting)
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        """Record the events of an eviction."""
+        self._reporter.evicted(job, action=action, by=by, tasks=tasks)

@@ -1,0 +1,66 @@
+"""Find out which pods the batch scheduler evicted, why, and for which job.
+
+The scheduler writes this twice: into the message of the pod's condition ``DisruptionTarget``, and into the note of an
+event ``Evict``. `record_in` is the only place that knows the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CONSOLIDATION", "PREEMPTING", "RECLAIMING", "STALE", "EvictionRecord", "record_of_event", "record_of_pod"]
+
+STALE: Final = "stalegangeviction"
+CONSOLIDATION: Final = "consolidation"
+RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
+PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
+
+_TEXT: Final = re.compile(r"\baction=(?P<action>[a-z-]+)(?:\s+by=(?P<by>[^\s,;]+))?(?P<moved>\s+moved=true)?")
+
+
+@attrs.frozen(kw_only=True)
+class EvictionRecord:
+    """One eviction. `by` is ``namespace/name`` of the job that gets the room; "" for broken gangs.
+
+    `moved`: the scheduler found another place for the victim in the same decision.
+    """
+
+    pod_uid: str
+    action: str
+    by: str = ""
+    moved: bool = False
+
+
+def record_in(text: str, pod_uid: str) -> EvictionRecord | None:
+    """Return the record that a message names with ``action=<action> by=<namespace/name>``, or None."""
+    found = _TEXT.search(text)
+    if found is None:
+        return None
+    return EvictionRecord(
+        pod_uid=pod_uid, action=found["action"], by=found["by"] or "", moved=found["moved"] is not None
+    )
+
+
+def record_of_pod(pod: Mapping[str, Any]) -> EvictionRecord | None:
+    """Return the record in the condition ``DisruptionTarget`` of a pod, or None."""
+    for one in (pod.get("status") or {}).get("conditions") or ():
+        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+            return record_in(one.get("message") or "", pod["metadata"]["uid"])
+    return None
+
+
+def record_of_event(event: Mapping[str, Any]) -> EvictionRecord | None:
+    """Return the record in an event ``Evict`` that regards a pod or has it as its related object, or None."""
+    if event.get("reason") != "Evict":
+        return None
+    for key in ("regarding", "involvedObject", "related"):
+        subject = event.get(key) or {}
+        if subject.get("kind") == "Pod" and subject.get("uid"):
+            return record_in(event.get("note") or event.get("message") or "", subject["uid"])
+    return None

@@ -1,0 +1,47 @@
+"""What the checker must know about the run: names of the profiles, policies, and how long things may take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+__all__ = ["Formula", "Options"]
+
+Formula = Literal["kai", "proportion", "capacity", "kube-batch", "none"]
+"""How fair shares are computed; "none" skips rule 5."""
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """Options of a check. All times are in seconds."""
+
+    #: Names of the batch profiles. Pods of every other scheduler are foreign. Empty: pods in a group are ours.
+    schedulers: frozenset[str] = frozenset()
+    formula: Formula = "kai"
+    #: Queue of pods that name none.
+    default_queue: str = "default"
+    #: From the first to the last write of one decision: bindings of a gang, evictions of a gang.
+    burst_seconds: float = 5.0
+    #: A decision may rest on objects as they were so long before its first write.
+    in_flight_seconds: float = 1.0
+    #: After the victims are gone, the job that evicted them has so long to bind its minimum.
+    lease_seconds: float = 60.0
+    #: A broken gang may keep its pods so long, unless its group says something else.
+    staleness_seconds: float = 60.0
+    #: Broken gangs are evicted (KAI). Otherwise they may stay.
+    evicts_stale_gangs: bool = True
+    #: Evictions must end so long after the last change from outside, plus the longest timer of a queue or group.
+    settle_seconds: float = 600.0
+    #: A pod must have a reason so long after its creation.
+    reason_seconds: float = 30.0
+    #: The status of a queue may lag so long behind the pods; None skips rule 9.
+    status_seconds: float | None = 10.0
+    #: KAI's `relcaimerSaturationMultiplier`.
+    saturation_multiplier: float = 1.0
+    #: KAI's `kValue`.
+    k_value: float = 1.0
+    #: KAI's `reclaimResolveMethod`: ``lca`` or ``queue``.
+    reclaim_resolve_method: str = "lca"
+    #: KAI's time-based fairness: usage by queue and resource, as a part of the cluster.
+    usage: dict[str, dict[str, float]] = attrs.field(factory=dict)

@@ -1,0 +1,100 @@
+"""Rules 6 and 7: between changes from outside evictions do not repeat and have no cycle; in the end they stop."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from pyscheduler.audit.evictions import PREEMPTING
+from pyscheduler.audit.facts import Evicted, Fact, Outside
+from pyscheduler.audit.rule import Rule
+
+if TYPE_CHECKING:
+    from pyscheduler.audit.verdict import Verdict
+    from pyscheduler.audit.world import World
+
+__all__ = ["EndRule", "RepeatRule"]
+
+
+class RepeatRule(Rule):
+    """Between changes from outside no pod is evicted twice, and "evictor of" has no cycle.
+
+    A pod that replaces an evicted one counts as the same pod, and its creation is no change from outside. Two pods of
+    one job may stand in the relation evictor and victim, if the preset preempts within a job (Volcano).
+    """
+
+    number = 6
+
+    def __init__(self, world: World, verdict: Verdict) -> None:
+        super().__init__(world, verdict)
+        self._victims_of: dict[str, set[str]] = defaultdict(set)
+        self._evicted: dict[str, float] = {}
+
+    def take(self, fact: Fact) -> None:
+        """Check an eviction against those since the last change from outside."""
+        if isinstance(fact, Outside):
+            self._victims_of.clear()
+            self._evicted.clear()
+        if not isinstance(fact, Evicted):
+            return
+        self.judge()
+        victim, by = fact.pod.job, fact.record.by
+        if fact.slot in self._evicted:
+            before = self._evicted[fact.slot]
+            text = f"pod {fact.pod.key} was evicted again, {fact.at - before:.1f} s later, though nothing had changed"
+            self.report(fact.at, fact.revision, (fact.pod.key, by), text)
+        self._evicted[fact.slot] = fact.at
+        if not by or (by == victim and fact.record.action in PREEMPTING):
+            return
+        chain = self._chain(victim, by)
+        if chain:
+            text = f"pod {fact.pod.key} was evicted for {by}, which closes a cycle: {' -> '.join([by, *chain])}"
+            self.report(fact.at, fact.revision, (fact.pod.key, by), text)
+        self._victims_of[by].add(victim)
+
+    def _chain(self, start: str, goal: str) -> list[str]:
+        """Return the jobs from `start` to `goal`, each the evictor of the next one; [] if there is no way."""
+        ways = {start: [start]}
+        todo = [start]
+        while todo:
+            job = todo.pop(0)
+            if job == goal:
+                return ways[job]
+            for other in sorted(self._victims_of.get(job, ())):
+                if other not in ways:
+                    ways[other] = [*ways[job], other]
+                    todo.append(other)
+        return []
+
+
+class EndRule(Rule):
+    """After the last change from outside evictions end."""
+
+    number = 7
+
+    def __init__(self, world: World, verdict: Verdict) -> None:
+        super().__init__(world, verdict)
+        self._last = float("-inf")
+
+    def take(self, fact: Fact) -> None:
+        """Check the time of an eviction."""
+        if isinstance(fact, Outside):
+            self._last = fact.at
+        if not isinstance(fact, Evicted):
+            return
+        self.judge()
+        allowed = self.options.settle_seconds + self._longest_timer()
+        if fact.at - self._last > allowed:
+            text = (
+                f"pod {fact.pod.key} was evicted ({fact.record.action}) {fact.at - self._last:.1f} s after the last "
+                f"change from outside; evictions must end within {allowed:g} s"
+            )
+            self.report(fact.at, fact.revision, (fact.pod.key, fact.record.by), text)
+
+    def _longest_timer(self) -> float:
+        """Return the longest time after which a queue or a group permits a new eviction."""
+        times = [0.0]
+        for queue in self.world.queues.values():
+            times += [queue.preempt_min_seconds or 0.0, queue.reclaim_min_seconds or 0.0]
+        times += [group.staleness_seconds or 0.0 for group in self.world.groups.values()]
+        return max(times)

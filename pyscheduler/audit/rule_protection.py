@@ -1,0 +1,123 @@
+"""Rule 3: no protected or foreign pod is evicted.
+
+Foreign: pods of other schedulers. Protected: jobs that are not preemptible, jobs within their minimum run time, pods of
+the system, queues that are not reclaimable, jobs of the same priority or of another queue (preempt), and jobs of the
+same queue (reclaim). Broken gangs may be evicted although they are not preemptible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.audit.batch_objects import KAI
+from pyscheduler.audit.evictions import PREEMPTING, RECLAIMING, STALE
+from pyscheduler.audit.facts import Evicted, Fact
+from pyscheduler.audit.gangs import leaf_minima, leaf_of
+from pyscheduler.audit.rule import Rule
+
+if TYPE_CHECKING:
+    from pyscheduler.audit.batch_objects import Queue
+    from pyscheduler.audit.verdict import Verdict
+    from pyscheduler.audit.world import World
+
+__all__ = ["ProtectionRule"]
+
+_SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+class ProtectionRule(Rule):
+    """No protected or foreign pod is evicted."""
+
+    number = 3
+
+    def __init__(self, world: World, verdict: Verdict) -> None:
+        super().__init__(world, verdict)
+        #: UIDs of the pods that a job took from a leaf of another job, by evictor, victim and leaf.
+        self._taken: dict[tuple[str, str, str], set[str]] = {}
+
+    def take(self, fact: Fact) -> None:
+        """Check an eviction."""
+        if not isinstance(fact, Evicted):
+            return
+        self.judge()
+        problem = self._problem(fact)
+        if problem:
+            text = f"pod {fact.pod.key} was evicted ({fact.record.action}), but {problem}"
+            self.report(fact.at, fact.revision, (fact.pod.key, fact.record.by), text)
+
+    def _problem(self, fact: Evicted) -> str:
+        pod, action, world = fact.pod, fact.record.action, self.world
+        if not world.is_ours(pod):
+            return f"it belongs to the scheduler {pod.scheduler!r}"
+        if action == STALE:
+            return ""
+        if not world.preemptible(pod):
+            return f"its job {pod.job} is not preemptible"
+        group = world.group_of(pod.job)
+        kai = group is not None and group.dialect == KAI
+        if not kai and (pod.namespace == "kube-system" or pod.priority_class in _SYSTEM_CLASSES):
+            return "it is a pod of the system"
+        own, other = world.queue_of_job(fact.record.by), world.queue_of(pod)
+        if action in PREEMPTING:
+            if own and own != other:
+                return f"{fact.record.by} is in queue {own}, not in its queue {other}"
+            if kai and self._priority_of(fact.record.by) <= world.priority(pod):
+                return f"its priority {world.priority(pod)} is not below that of {fact.record.by}"
+        if action in RECLAIMING:
+            if own and own == other:
+                return f"{fact.record.by} is in the same queue {own}"
+            if not all(world.queues[name].reclaimable for name in world.path(other)[:1]):
+                return f"its queue {other} is not reclaimable"
+        return self._run_time_problem(fact, own, other) if kai else ""
+
+    def _priority_of(self, job: str) -> float:
+        pod = next(iter(self.world.members.get(job, {}).values()), None)
+        return float("inf") if pod is None else self.world.priority(pod)
+
+    def _run_time_problem(self, fact: Evicted, own: str, other: str) -> str:
+        """Return why the minimum run time protects the pod, or ""."""
+        action, pod = fact.record.action, fact.pod
+        if action in PREEMPTING:
+            minimum = self._nearest(self.world.path(other), "preempt_min_seconds")
+        elif action in RECLAIMING:
+            minimum = self._nearest(self._reclaim_path(own, other), "reclaim_min_seconds")
+        else:
+            return ""
+        started = self.world.started_at(pod.job)
+        if minimum <= 0 or started is None:
+            return ""
+        ran = fact.at - started
+        if ran >= minimum:
+            return ""
+        if self._leaves_minimum(fact):
+            return ""
+        return f"its job {pod.job} has run for {ran:.1f} s of at least {minimum:g} s"
+
+    def _leaves_minimum(self, fact: Evicted) -> bool:
+        """Return True if the decision leaves the job its minimum; only then an elastic job may lose pods.
+
+        As in KAI, pods that other decisions evicted count until they are gone.
+        """
+        pod, group = fact.pod, self.world.group_of(fact.pod.job)
+        leaf = leaf_of(group, pod)
+        taken = self._taken.setdefault((fact.record.by, pod.job, leaf), set())
+        taken.add(pod.uid)
+        members = self.world.members.get(pod.job, {}).values()
+        used = {one.uid for one in members if one.node and not one.ended and leaf_of(group, one) == leaf}
+        return len(used - taken) >= leaf_minima(group).get(leaf, 0)
+
+    def _nearest(self, path: tuple[str, ...], field: str) -> float:
+        values = (getattr(self._queue(name), field) for name in path)
+        return next((value for value in values if value is not None), 0.0)
+
+    def _queue(self, name: str) -> Queue:
+        return self.world.queues[name]
+
+    def _reclaim_path(self, own: str, other: str) -> tuple[str, ...]:
+        """Return where the minimum run time is looked up: from the child of the common ancestor upwards (``lca``)."""
+        path = self.world.path(other)
+        if self.options.reclaim_resolve_method != "lca":
+            return path
+        shared = set(self.world.path(own))
+        below = [index for index, name in enumerate(path) if name not in shared]
+        return path[below[-1] :] if below else path

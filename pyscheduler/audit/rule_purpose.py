@@ -1,0 +1,166 @@
+"""Rule 4: each eviction names a job that then binds its minimum, or it ends a broken gang.
+
+The job has the grace period of the victim and the lease. It is excused if its pods, its group, its queue or a node
+change meanwhile, or if another scheduler takes room.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.audit.evictions import STALE
+from pyscheduler.audit.facts import Bound, Evicted, Fact, Left, Outside
+from pyscheduler.audit.gangs import gang_state
+from pyscheduler.audit.rule import Rule
+
+if TYPE_CHECKING:
+    from pyscheduler.audit.history import Change
+    from pyscheduler.audit.verdict import Verdict
+    from pyscheduler.audit.world import World
+
+__all__ = ["PurposeRule"]
+
+#: A broken gang may be evicted so much earlier than its grace period ends, because clocks differ.
+_CLOCK_SECONDS: Final = 2.0
+
+
+@attrs.define
+class _Debt:
+    """Room that one job got by one eviction."""
+
+    fact: Evicted
+    deadline: float
+    bound: bool = False
+
+
+class PurposeRule(Rule):
+    """Each eviction reaches its purpose."""
+
+    number = 4
+
+    def __init__(self, world: World, verdict: Verdict) -> None:
+        super().__init__(world, verdict)
+        self._debts: dict[str, list[_Debt]] = defaultdict(list)
+        #: Since when each gang lacks members although some hold nodes.
+        self._broken: dict[str, float] = {}
+        #: Gangs that were whole at some time in the log; of the others only their annotation says since when they wait.
+        self._whole: set[str] = set()
+
+    def before(self, change: Change) -> None:
+        """Remember since when the gang that the change concerns is broken."""
+        if change.kind == "Pod":
+            pod = self.world.pods.get(change.obj["metadata"]["uid"])
+            if pod is not None:
+                self._note_broken(pod.job)
+
+    def after(self, change: Change) -> None:
+        """Remember since when the gang that the change concerns is broken."""
+        if change.kind == "Pod":
+            pod = self.world.pods.get(change.obj["metadata"]["uid"])
+            self._note_broken(pod.job if pod is not None else "")
+        elif change.kind == "PodGroup":
+            metadata = change.obj["metadata"]
+            self._note_broken(f"{metadata.get('namespace', 'default')}/{metadata['name']}")
+
+    def _note_broken(self, job: str) -> None:
+        state = gang_state(self.world.group_of(job), self.world.members.get(job, {}).values())
+        if state.partial:
+            self._broken.setdefault(job, self.world.now)
+        elif state.active:
+            self._whole.add(job)
+            self._broken.pop(job, None)
+
+    def advance(self, at: float) -> None:
+        """Report the jobs whose time is over."""
+        for job in list(self._debts):
+            overdue = [debt for debt in self._debts[job] if debt.deadline < at]
+            if overdue:
+                self._debts[job] = [debt for debt in self._debts[job] if debt.deadline >= at]
+                self._report(job, overdue)
+
+    def _report(self, job: str, overdue: list[_Debt]) -> None:
+        for debt in overdue:
+            fact = debt.fact
+            text = (
+                f"pod {fact.pod.key} was evicted ({fact.record.action}) for {job}, "
+                f"which did not bind its minimum until {debt.deadline:.3f} s"
+            )
+            self.report(fact.at, fact.revision, (fact.pod.key, job), text)
+
+    def take(self, fact: Fact) -> None:
+        """Follow evictions, bindings and what excuses a job."""
+        match fact:
+            case Evicted():
+                self._evicted(fact)
+            case Bound(pod=pod):
+                self._bound(pod.job)
+            case Left(at=at, pod=pod):
+                for debts in self._debts.values():
+                    for debt in debts:
+                        if debt.fact.pod.uid == pod.uid:
+                            debt.deadline = max(debt.deadline, at + self.options.lease_seconds)
+            case Outside():
+                self._outside(fact)
+
+    def _evicted(self, fact: Evicted) -> None:
+        record, pod = fact.record, fact.pod
+        self.judge()
+        if record.action == STALE:
+            self._check_stale(fact)
+            return
+        if not record.by:
+            text = f"pod {pod.key} was evicted ({record.action}) for no job"
+            self.report(fact.at, fact.revision, (pod.key,), text)
+            return
+        if not self.world.members.get(record.by):
+            text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
+            self.report(fact.at, fact.revision, (pod.key, record.by), text)
+            return
+        deadline = fact.at + pod.grace_seconds + self.options.lease_seconds
+        self._debts[record.by].append(_Debt(fact, deadline))
+
+    def _check_stale(self, fact: Evicted) -> None:
+        job = fact.pod.job
+        group = self.world.group_of(job)
+        own = group.staleness_seconds if group is not None else None
+        grace = self.options.staleness_seconds if own is None else own
+        since = self._broken.get(job)
+        if since is not None and job not in self._whole and group is not None and group.stale_since is not None:
+            since = min(since, group.stale_since)
+        text = ""
+        if since is None:
+            text = f"pod {fact.pod.key} was evicted as a member of a broken gang, but {job} was whole"
+        elif grace < 0:
+            text = f"pod {fact.pod.key} was evicted as a member of a broken gang, but {job} has no time limit"
+        elif fact.at - since < grace - _CLOCK_SECONDS:
+            text = f"pod {fact.pod.key} was evicted {fact.at - since:.1f} s after {job} broke, before {grace:g} s"
+        if text:
+            self.report(fact.at, fact.revision, (fact.pod.key, job), text)
+
+    def _bound(self, job: str) -> None:
+        debts = self._debts.get(job)
+        if not debts:
+            return
+        for debt in debts:
+            debt.bound = True
+        state = gang_state(self.world.group_of(job), self.world.members[job].values())
+        if not state.missing:
+            del self._debts[job]
+
+    def _outside(self, fact: Outside) -> None:
+        everybody = fact.kind in {"node-room", "foreign-bound", "class"}
+        for job in list(self._debts):
+            concerned = fact.subject == job and fact.kind in {"pod-gone", "pod-changed", "group"}
+            if fact.kind == "queue":
+                queue = self.world.queue_of_job(job)
+                concerned = fact.subject in self.world.path(queue) or queue not in self.world.queues
+            if everybody or concerned:
+                self.skip(len(self._debts.pop(job)))
+
+    def finish(self, end: float) -> None:
+        """Report what is overdue; jobs that still have time are undecided."""
+        self.advance(end)
+        self.skip(sum(map(len, self._debts.values())))

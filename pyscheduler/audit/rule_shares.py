@@ -1,0 +1,234 @@
+"""Rule 5: fair shares, computed anew, justify each reclaim.
+
+Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
+first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
+allocated. So each of these states is tried, and one that justifies the decision is enough.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.audit.amounts import Amounts, plus
+from pyscheduler.audit.evictions import RECLAIMING
+from pyscheduler.audit.facts import Bound, Evicted, Fact
+from pyscheduler.audit.gangs import leaf_minima, leaf_of, next_tasks
+from pyscheduler.audit.reclaims import Claim, ShareState, kai_objection, volcano_objection
+from pyscheduler.audit.rule import Rule
+from pyscheduler.audit.shares import kai_shares
+from pyscheduler.audit.volcano_shares import capacity_deserved, kube_batch_deserved, proportion_deserved
+from pyscheduler.audit.world import ALLOCATED, NON_PREEMPTIBLE, PENDING, PROMISED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyscheduler.audit.batch_objects import Queue
+    from pyscheduler.audit.core_objects import Pod
+    from pyscheduler.audit.history import Change
+    from pyscheduler.audit.options import Options
+    from pyscheduler.audit.verdict import Verdict
+    from pyscheduler.audit.world import World
+
+__all__ = ["ShareRule"]
+
+#: So many earlier states are tried.
+_STATES: Final = 16
+
+
+@attrs.frozen(kw_only=True)
+class _Moment:
+    """What the judges need of the world at one moment."""
+
+    at: float
+    queues: Mapping[str, Queue]
+    allocated: Mapping[str, Amounts]
+    promised: Mapping[str, Amounts]
+    non_preemptible: Mapping[str, Amounts]
+    pending: Mapping[str, Amounts]
+    pool: Amounts
+    #: Queues with at least one pod group.
+    used: frozenset[str]
+    claims: Mapping[str, Claim]
+
+    @classmethod
+    def of(cls, world: World, at: float, makers: Iterable[str]) -> _Moment:
+        """Copy what is needed from the world."""
+        sums = {
+            kind: {name: dict(world.sum_of(kind, name)) for name in world.queues}
+            for kind in (ALLOCATED, PROMISED, NON_PREEMPTIBLE, PENDING)
+        }
+        return cls(
+            at=at,
+            queues=dict(world.queues),
+            allocated=sums[ALLOCATED],
+            promised=sums[PROMISED],
+            non_preemptible=sums[NON_PREEMPTIBLE],
+            pending=sums[PENDING],
+            pool=world.pool(),
+            used=frozenset(group.queue for group in world.groups.values()),
+            claims={by: claim for by in makers if (claim := _claim(world, by)) is not None},
+        )
+
+    def states(self, options: Options) -> Iterator[ShareState]:
+        """Yield the state with the pods that hold a node, and then the state with promised pods as well."""
+        fair = _fair_shares(self, options)
+        state = ShareState(
+            queues=self.queues, allocated=self.allocated, non_preemptible=self.non_preemptible, fair=fair
+        )
+        yield state
+        if any(self.promised.values()):
+            held = {name: plus(amounts, self.promised[name]) for name, amounts in self.allocated.items()}
+            yield attrs.evolve(state, allocated=held)
+
+
+@attrs.define
+class _Decision:
+    """The evictions of one reclaim."""
+
+    by: str
+    moments: list[_Moment]
+    last: float
+    evicted: list[Evicted] = attrs.Factory(list)
+    queues: dict[str, str] = attrs.Factory(dict)
+
+
+def _fair_shares(moment: _Moment, options: Options) -> dict[str, Amounts]:
+    """Return the fair shares (deserved amounts) of all queues, by the formula of the options."""
+    queues, pool = moment.queues, moment.pool
+    requested = {name: plus(amounts, moment.pending[name]) for name, amounts in moment.allocated.items()}
+    if options.formula == "capacity":
+        return capacity_deserved(queues, pool)
+    if options.formula == "proportion":
+        return proportion_deserved(queues, requested, pool, moment.used)
+    if options.formula == "kube-batch":
+        return kube_batch_deserved(queues, requested, pool)
+    return kai_shares(queues, requested, pool, k_value=options.k_value, usage=options.usage)
+
+
+def _claim(world: World, job: str) -> Claim | None:
+    """Return what a job asks for next: for Volcano and kube-batch one task."""
+    tasks = next_tasks(world.group_of(job), world.members.get(job, {}).values())
+    if world.options.formula != "kai":
+        tasks = tasks[:1]
+    if not tasks:
+        return None
+    return Claim(
+        queue=world.queue_of(tasks[0]),
+        preemptible=world.preemptible(tasks[0]),
+        request=plus(*(pod.requests for pod in tasks)),
+    )
+
+
+class ShareRule(Rule):
+    """Fair shares justify each reclaim."""
+
+    number = 5
+
+    def __init__(self, world: World, verdict: Verdict) -> None:
+        super().__init__(world, verdict)
+        self._moments: deque[_Moment] = deque(maxlen=_STATES)
+        self._decisions: dict[str, _Decision] = {}
+        self._makers: Final = {one.by for one in world.records.values() if one.action in RECLAIMING and one.by}
+
+    def before(self, change: Change) -> None:
+        """Keep the state before a change, if a reclaim may rest on it."""
+        if not self._makers or self.options.formula == "none":
+            return
+        counts = change.kind in {"Pod", "PodGroup", "Queue", "Node"} and self._is_new(change.at)
+        if counts or (change.kind == "Pod" and self._is_reclaim(change)):
+            self._moments.append(_Moment.of(self.world, change.at, self._makers))
+
+    def _is_reclaim(self, change: Change) -> bool:
+        uid = change.obj["metadata"]["uid"]
+        record, pod = self.world.records.get(uid), self.world.pods.get(uid)
+        if record is None or record.action not in RECLAIMING or pod is None or pod.deleting:
+            return False
+        leaves = change.type == "DELETED" or bool(change.obj["metadata"].get("deletionTimestamp"))
+        return leaves and record.by not in self._decisions
+
+    def _is_new(self, at: float) -> bool:
+        """Return True if the newest state is old enough for another one."""
+        gap = self.options.in_flight_seconds / _STATES
+        return not self._moments or at - self._moments[-1].at >= gap
+
+    def advance(self, at: float) -> None:
+        """Judge the decisions that are complete."""
+        for by in list(self._decisions):
+            if at - self._decisions[by].last > self.options.burst_seconds:
+                self._judge(self._decisions.pop(by))
+
+    def take(self, fact: Fact) -> None:
+        """Collect the evictions of each decision."""
+        if isinstance(fact, Bound) and fact.pod.job in self._decisions:
+            self._judge(self._decisions.pop(fact.pod.job))
+        if not isinstance(fact, Evicted) or fact.record.action not in RECLAIMING or self.options.formula == "none":
+            return
+        decision = self._decisions.get(fact.record.by)
+        if decision is None:
+            since = fact.at - self.options.in_flight_seconds
+            moments = [one for one in self._moments if one.at >= since]
+            decision = self._decisions[fact.record.by] = _Decision(fact.record.by, moments, fact.at)
+        decision.last = fact.at
+        decision.evicted.append(fact)
+        decision.queues[fact.pod.uid] = self.world.queue_of(fact.pod)
+
+    def finish(self, end: float) -> None:
+        """Judge the remaining decisions."""
+        del end
+        for decision in self._decisions.values():
+            self._judge(decision)
+
+    def _judge(self, decision: _Decision) -> None:
+        first = decision.evicted[0]
+        known = [moment for moment in reversed(decision.moments) if decision.by in moment.claims]
+        victims = self._units(decision)
+        if not known or not victims:
+            self.skip()
+            return
+        self.judge()
+        objection = ""
+        for moment in known:
+            for state in moment.states(self.options):
+                if any(queue not in state.queues for queue in (*victims, moment.claims[decision.by].queue)):
+                    continue
+                found = self._objection(state, moment.claims[decision.by], victims)
+                if not found:
+                    return
+                objection = objection or found
+        if not objection:
+            self.skip()
+            return
+        pods = ", ".join(one.pod.key for one in decision.evicted)
+        text = f"the reclaim of {pods} for {decision.by} is not justified: {objection}"
+        self.report(first.at, first.revision, (decision.by, *(one.pod.key for one in decision.evicted)), text)
+
+    def _objection(self, state: ShareState, claim: Claim, victims: Mapping[str, list[Amounts]]) -> str:
+        if self.options.formula == "kai":
+            return kai_objection(state, claim, victims, multiplier=self.options.saturation_multiplier)
+        return volcano_objection(state, claim, victims, formula=self.options.formula)
+
+    def _units(self, decision: _Decision) -> dict[str, list[Amounts]]:
+        """Return the evicted units by queue: each pod alone, or for KAI the core of a job as one unit."""
+        units: dict[str, list[Amounts]] = {}
+        jobs: dict[str, list[Pod]] = {}
+        for one in decision.evicted:
+            if not one.record.moved:
+                jobs.setdefault(one.pod.job, []).append(one.pod)
+        for job, pods in jobs.items():
+            own = units.setdefault(decision.queues[pods[0].uid], [])
+            if self.options.formula != "kai":
+                own += [pod.requests for pod in pods]
+                continue
+            group = self.world.group_of(job)
+            core: list[Pod] = []
+            for leaf, minimum in leaf_minima(group).items():
+                members = [pod for pod in pods if leaf_of(group, pod) == leaf]
+                cut = min(minimum, len(members))
+                core += members[:cut]
+                own += [pod.requests for pod in members[cut:]]
+            if core:
+                own.append(plus(*(pod.requests for pod in core)))
+        return units

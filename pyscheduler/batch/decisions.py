@@ -1,0 +1,56 @@
+"""The decisions of a pass, in order. They are carried out when the pass is over."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["Decision", "DecisionKind", "Decisions"]
+
+
+class DecisionKind(Enum):
+    """What is to be done with a task."""
+
+    BIND = "bind"
+    #: The task waits for resources that are being released.
+    NOMINATE = "nominate"
+    EVICT = "evict"
+
+
+@attrs.frozen
+class Decision:
+    """One decision. `node` is a row of the node table; of an eviction, the row that the task leaves."""
+
+    kind: DecisionKind
+    task: Task
+    node: int
+    #: For evictions: the action, and the job that gets the room (None for broken gangs).
+    action: str = ""
+    by: Job | None = None
+
+
+@attrs.define(eq=False)
+class Decisions:
+    """Implements `Effects` by recording them."""
+
+    items: list[Decision] = attrs.Factory(list)
+
+    def bind(self, task: Task, node: int) -> bool:
+        """Record a binding."""
+        self.items.append(Decision(DecisionKind.BIND, task, node))
+        return True
+
+    def nominate(self, task: Task, node: int) -> None:
+        """Record a promise."""
+        self.items.append(Decision(DecisionKind.NOMINATE, task, node))
+
+    def evict(self, task: Task, *, action: str, by: Job | None) -> bool:
+        """Record an eviction."""
+        node = task.leaving[0] if task.leaving else task.node
+        self.items.append(Decision(DecisionKind.EVICT, task, node, action, by))
+        return True

@@ -1,0 +1,103 @@
+"""The contract between a framework plugin that makes its profile a batch profile and the scheduler's sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pyscheduler.batch.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import ResourceAxis
+    from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.job_spec import JobSpec
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.session import EnabledPolicy
+    from pyscheduler.batch.tasks import Job, Task, TaskState
+
+__all__ = ["BatchPlugin", "TaskFacts"]
+
+
+@attrs.frozen
+class TaskFacts:
+    """What a pod says about itself within its job."""
+
+    sub_group: str = ""
+    role: str = ""
+    #: Whether the pod's own settings allow evictions.
+    preemptible: bool = True
+
+
+class BatchPlugin:
+    """Inherit this besides `Plugin`: the scheduler then schedules the pods of the profile in sessions.
+
+    A pass begins soon after `on_change` callbacks, and after changes of pods and nodes, which the scheduler sees
+    itself. All methods but `subscribe` are called within a pass; they must not await.
+    """
+
+    #: The reason of the event on pods that wait.
+    pod_event: str = "FailedScheduling"
+
+    @property
+    def actions(self) -> Sequence[Action]:
+        """Return the actions of a pass, in order."""
+        raise NotImplementedError
+
+    @property
+    def tiers(self) -> Sequence[Sequence[EnabledPolicy]]:
+        """Return the policies by tier."""
+        raise NotImplementedError
+
+    def subscribe(self, on_change: Callable[[str | None], object]) -> None:
+        """Call `on_change` with the key of a job whose description changed, with None for queues and priorities."""
+        raise NotImplementedError
+
+    def make_session(self, **parts: Any) -> Session:
+        """Return a session with these attributes of `Session`."""
+        return Session(**parts)
+
+    def resources(self) -> Iterable[str]:
+        """Return the names of all resources that queues name."""
+        raise NotImplementedError
+
+    def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
+        """Return the table of queues, and by name of a queue that is not in it, why: a stable reason."""
+        raise NotImplementedError
+
+    def job_key(self, pod: Pod) -> str:
+        """Return what names the job of a pod: equal for all its tasks."""
+        raise NotImplementedError
+
+    def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
+        """Return the description of a job; None if it must not be considered yet (its group does not exist)."""
+        raise NotImplementedError
+
+    def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
+        """Return the priority value of a job."""
+        raise NotImplementedError
+
+    def is_preemptible(self, spec: JobSpec, priority: float) -> bool:
+        """Return whether a job may be evicted."""
+        raise NotImplementedError
+
+    def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
+        """Return what a pod says about itself."""
+        raise NotImplementedError
+
+    def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
+        """Return the tasks of a job that have ended, with their states: Succeeded or Failed."""
+        raise NotImplementedError
+
+    def marks_unschedulable(self, job: Job) -> bool:  # noqa: ARG002 - for plugins whose jobs differ
+        """Return whether pods of a job that waits get the condition that they are unschedulable."""
+        return True
+
+    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not."""
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        """Take notice that a pass evicts these tasks of a job, to write events; `by`: the job that gets the room."""

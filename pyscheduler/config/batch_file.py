@@ -1,0 +1,137 @@
+"""Read the configuration files of kube-batch, Volcano and KAI, and turn them into a configuration with one profile.
+
+A file is a `SchedulingShard` of KAI, or it has `actions` and `tiers`, as it is or inside the ConfigMap in which its
+system keeps it. The profile enables the plugin `Batch`, whose args are the content of the file, and disables
+`DefaultPreemption`. `pyscheduler.batch.configuration` reads the args.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from pyscheduler.batch.configuration import BatchArgs, batch_args, preset_of
+from pyscheduler.batch.presets import KAI, VOLCANO
+from pyscheduler.config.problems import Problem, path_text, shown
+from pyscheduler.config.yaml_text import read
+from pyscheduler.framework.errors import ConfigError
+
+__all__ = ["is_batch_file", "profile_content", "read_batch_file"]
+
+_SHARD: Final = "SchedulingShard"
+_SHARD_GROUP: Final = "kai.scheduler"
+_CONFIG_MAP: Final = "ConfigMap"
+#: Keys of ConfigMaps that tell whose configuration they hold.
+_KEYS: Final = {"volcano-scheduler.conf": VOLCANO.name, "volcano-scheduler-ci.conf": VOLCANO.name}
+_PLAIN: Final = ("actions", "tiers")
+
+
+def read_batch_file(text: str, path: str) -> BatchArgs:
+    """Return the configuration in the text of a file; `path` is its name, for messages.
+
+    Raises `ConfigError` for a text that is no such file, and with a line for each mistake in it.
+    """
+    try:
+        document = read(text)
+        if document.problems:
+            raise ConfigError(*map(str, document.problems))
+        if not is_batch_file(document.root):
+            text = "expected actions and tiers, a ConfigMap that holds them, or a SchedulingShard of KAI"
+            raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
+        assert isinstance(document.root, Mapping)
+        args, where = _args(document.root)
+        read_args = batch_args(args, where)
+    except ConfigError as error:
+        raise ConfigError(*map(_as_in_file, error.problems), source=path) from error
+    return attrs.evolve(read_args, warnings=tuple(map(_as_in_file, read_args.warnings)))
+
+
+def _as_in_file(text: str) -> str:
+    """Return a message about the args of `Batch` with the path in a shard's file."""
+    return text.replace("$.shard", "$.spec")
+
+
+def is_batch_file(root: object) -> bool:
+    """Return whether the content of a file is the configuration of a batch scheduler."""
+    if not isinstance(root, Mapping):
+        return False
+    kind = root.get("kind")
+    if kind in {_SHARD, _CONFIG_MAP}:
+        return True
+    return not kind and any(key in root for key in _PLAIN)
+
+
+def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the content of a KubeSchedulerConfiguration, without kind and version, with the profile of a batch file.
+
+    Names of actions and policies are checked when the profile is built, because other distributions may add some.
+    Raises `ConfigError` with a line for every other mistake.
+    """
+    args, where = _args(root)
+    try:
+        read_args = batch_args(args, where, checks_names=False)
+    except ConfigError as error:
+        raise ConfigError(*map(_as_in_file, error.problems)) from error
+    args.pop("schedulerName", None)
+    profile = {
+        "schedulerName": read_args.scheduler_name,
+        "plugins": {"multiPoint": {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]}},
+        "pluginConfig": [{"name": "Batch", "args": args}],
+    }
+    return {"profiles": [profile]}
+
+
+def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    """Return the args of `Batch` that a file stands for, and the path of their content in the file."""
+    if root.get("kind") == _SHARD:
+        return {"preset": KAI.name, "shard": _shard_spec(root)}, "$"
+    if root.get("kind") != _CONFIG_MAP:
+        return _with_preset(root, ""), "$"
+    return _of_config_map(root)
+
+
+def _shard_spec(root: Mapping[str, object]) -> Mapping[str, object]:
+    version, spec = root.get("apiVersion"), root.get("spec")
+    if not isinstance(version, str) or version.partition("/")[0] != _SHARD_GROUP:
+        text = f"expected apiVersion: {_SHARD_GROUP}/v1 of a {_SHARD}, found {shown(version)}"
+        raise ConfigError(str(Problem(("apiVersion",), text)))
+    if spec is not None and not isinstance(spec, Mapping):
+        raise ConfigError(str(Problem(("spec",), f"expected a mapping, found {shown(spec)[:60]}")))
+    return spec or {}
+
+
+def _of_config_map(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    data = root.get("data")
+    for key, text in data.items() if isinstance(data, Mapping) else ():
+        if not isinstance(text, str):
+            continue
+        where = path_text(("data", key))
+        try:
+            document = read(text)
+        except ConfigError as error:
+            raise ConfigError(*(f"{problem} @ {where}" for problem in error.problems)) from error
+        content = document.root
+        if not isinstance(content, Mapping) or not is_batch_file(content) or content.get("kind") == _CONFIG_MAP:
+            continue
+        if document.problems:
+            raise ConfigError(*(f"{problem.message} @ {where}" for problem in document.problems))
+        args, inner = _args(content)
+        if "shard" not in args:
+            args = _with_preset(content, _KEYS.get(key, ""))
+        return args, f"{where}{inner[1:]}"
+    text = "no key of this ConfigMap holds actions and tiers; give the file, or the ConfigMap of a batch scheduler"
+    raise ConfigError(str(Problem(("data",), text)))
+
+
+def _with_preset(content: Mapping[str, object], named: str) -> dict[str, object]:
+    """Return the content with its preset: what it says, else that of the ConfigMap, else what its names tell.
+
+    A file that does not tell keeps its form, so that whoever reads the args warns about it.
+    """
+    said = {key: value for key, value in content.items() if key not in {"kind", "apiVersion"}}
+    name, told = preset_of(said)
+    if not told and named:
+        name, told = named, True
+    return {"preset": name, **said} if told else said

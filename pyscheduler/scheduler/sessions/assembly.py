@@ -1,0 +1,64 @@
+"""Add the sessions of batch profiles to a scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler.batch.plugin import BatchPlugin
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.scheduler.sessions.eviction import Evictions
+from pyscheduler.scheduler.sessions.source import Sessions
+from pyscheduler.scheduler.sessions.submission import Submission
+from pyscheduler.scheduler.sessions.tables import ClusterTables
+
+if TYPE_CHECKING:
+    import random
+
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["add_sessions"]
+
+
+def add_sessions(scheduler: Scheduler, rng: random.Random) -> None:
+    """Add a source of work for each profile that enables a `BatchPlugin`.
+
+    Raises `ConfigError` for a profile that cannot be one: it enables two such plugins, or a plugin that preempts.
+    """
+    problems: list[str] = []
+    for profile in scheduler.profiles.values():
+        plugins = [name for name, plugin in profile.plugins.items() if isinstance(plugin, BatchPlugin)]
+        if not plugins:
+            continue
+        where = f"$.profiles['{profile.name}'].plugins"
+        problems += [f'a batch profile has one batch plugin, disable "{name}" @ {where}' for name in plugins[1:]]
+        problems += [
+            f'"{plugins[0]}" evicts pods by its actions, so disable "{name}", which does, too @ {where}.multiPoint'
+            for name in profile.preemptors
+        ]
+        if not problems:
+            _add(scheduler, profile, plugins[0], rng)
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) -> None:
+    plugin = profile.plugins[name]
+    assert isinstance(plugin, BatchPlugin), "only batch plugins have sessions"
+    evictions = Evictions(handle=profile.handle, pods=scheduler.pods)
+    submission = Submission(
+        profile=profile,
+        plugin=plugin,
+        scheduling=scheduler.scheduling,
+        waiting_pods=scheduler.waiting_pods,
+        statuses=scheduler.statuses,
+        evictions=evictions,
+    )
+    tables = ClusterTables(plugin, profile.name)
+    sessions = Sessions(
+        profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
+    )
+    evictions.on_failure = sessions.request
+    sessions.register(scheduler.pods, scheduler.nodes)
+    scheduler.sessions.append(sessions)
+    scheduler.add_source(sessions)

@@ -1,0 +1,191 @@
+"""Carry out the decisions of a pass: evict, promise, and bind jobs as a whole.
+
+The cluster may have changed during the pass. So each task that is to be bound is filtered again on its node, as the
+cluster is now, releasing pods included. If a task of a job cannot be reserved, the others of this job that the same
+pass decided are taken back: no gang is bound in part. The next pass decides again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.placement import Placement, fits_on
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.sessions.tables import NO_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.attempt import Attempt
+    from pyscheduler.scheduler.pod_status import PodStatusWriter
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+    from pyscheduler.scheduler.sessions.eviction import Evictions
+
+__all__ = ["Submission"]
+
+_log = logging.getLogger(__name__)
+
+_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
+
+
+@attrs.define(kw_only=True, eq=False)
+class Submission:
+    """Carries out decisions for one profile."""
+
+    profile: Profile
+    plugin: BatchPlugin
+    scheduling: SchedulingCycle
+    waiting_pods: WaitingPodMap
+    statuses: PodStatusWriter
+    evictions: Evictions
+    #: By uid of a pod that waits for released resources, the node that it was promised.
+    promises: dict[str, str] = attrs.Factory(dict)
+    #: By uid of a pod that waits, what its condition says.
+    told: dict[str, str] = attrs.Factory(dict)
+    #: Number of jobs of the last pass that could not be reserved.
+    failures: int = 0
+
+    async def submit(
+        self, decisions: Sequence[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]
+    ) -> Sequence[Attempt]:
+        """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
+        self.failures = 0
+        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
+        self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
+        by_job: dict[str, list[Decision]] = {}
+        for each in decisions:
+            if each.kind is DecisionKind.BIND:
+                by_job.setdefault(each.task.job.uid, []).append(each)
+        turns = CooperativeYield(self.scheduling.clock)
+        attempts: list[Attempt] = []
+        for members in by_job.values():
+            attempts += self._bind_job(members, names)
+            await turns.yield_if_due()
+        return attempts
+
+    def _evict(self, decisions: Sequence[Decision]) -> None:
+        """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
+        evicted: dict[tuple[str, str, str], list[Decision]] = {}
+        for each in decisions:
+            by = "" if each.by is None else each.by.uid
+            evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
+        for members in evicted.values():
+            first = members[0]
+            tasks = [each.task for each in members]
+            self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
+        self.evictions.begin(decisions)
+
+    def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
+        """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
+        # Some models promise nodes to a part of a gang, which would only keep others away.
+        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
+        for uid in [uid for uid in self.promises if uid not in promised]:
+            del self.promises[uid]
+            info = infos.get(uid)
+            if info is not None and not info.pod.node_name:
+                self.scheduling.queue.nominator.delete(info.pod)
+                self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
+        for uid, node_name in promised.items():
+            info = infos[uid]
+            if info.pod.node_name or self.promises.get(uid) == node_name:
+                continue
+            self.promises[uid] = node_name
+            nominating = NominatingInfo(node_name)
+            self.scheduling.queue.nominator.add(info, nominating)
+            self.statuses.write(info.pod, nominating=nominating)
+
+    def report(
+        self, jobs: Iterable[Job], waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]] | None = None
+    ) -> None:
+        """Write why pods wait into their conditions, with an event, where that changed.
+
+        `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
+        """
+        told, self.told = self.told, {}
+        for job in jobs:
+            text = waiting.get(job.key, "")
+            if not text:
+                continue
+            is_marked = self.plugin.marks_unschedulable(job)
+            for task in job.tasks.values():
+                pod = task.pod
+                if pod is not None and not pod.node_name and task.state in _WAITING:
+                    self._tell(pod, text, told, is_marked=is_marked)
+        for key, pods in (unknown or {}).items():
+            text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
+            for pod in pods:
+                if not pod.node_name:
+                    self._tell(pod, text, told, is_marked=True)
+
+    def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
+        self.told[pod.uid] = text
+        if told.get(pod.uid) == text:
+            return
+        self.profile.event_recorder.event(
+            pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
+        )
+        if is_marked:
+            self.statuses.write(pod, reason="Unschedulable", message=text)
+
+    def _bind_job(self, members: Sequence[Decision], names: Sequence[str]) -> Sequence[Attempt]:
+        """Reserve the tasks of a job that the pass placed; all of them or none."""
+        queue, reserved = self.scheduling.queue, []
+        pods = [each.task.pod for each in members if each.task.pod is not None]
+        taken = {info.pod.uid: info for info in queue.take(pods)}
+        reason = "" if len(taken) == len(members) else "a pod is not pending any more"
+        waiting = dict(taken)
+        if not reason:
+            for each in members:
+                attempt = self.scheduling.begin(self.profile, waiting.pop(each.task.uid))
+                reason = self._reserve(attempt, names[each.node])
+                if reason:
+                    queue.put_back(attempt.queued)
+                    break
+                self.promises.pop(each.task.uid, None)
+                reserved.append(attempt)
+        if not reason:
+            return reserved
+        self.failures += 1
+        _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
+        for attempt in reserved:
+            self.waiting_pods.stop(attempt.pod.uid)
+            self.scheduling.undo(attempt)
+            queue.put_back(attempt.queued)
+        for info in waiting.values():
+            queue.put_back(info)
+        return ()
+
+    def _reserve(self, attempt: Attempt, node_name: str) -> str:
+        """Assume a task on its node, with Reserve and Permit; return why that failed, or ""."""
+        pod = attempt.queued.pod
+        if pending_version(self.scheduling.failure.pods, pod) is None or pod.is_terminating:
+            return f"pod {pod.key} was deleted or bound"
+        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
+        if not fits_on(attempt.profile, attempt.state, pod, self.scheduling.snapshot.nodes, node_name):
+            return f"pod {pod.key} does not fit on node {node_name} any more"
+        placement = Placement(node_name=node_name, evaluated_nodes=1, feasible_nodes=1)
+        failure = self.scheduling.reserve(attempt, placement)
+        if failure is not None:
+            return failure.status.message
+        self.scheduling.activate(attempt)
+        return ""
+
+
+def waiting_text(job: Job, reasons: Mapping[str, str]) -> str:
+    """Return why a job waits, in one text: each reason with its message."""
+    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items()) or job.phase

@@ -1,0 +1,357 @@
+"""The cluster as the tables of a session, kept from pass to pass.
+
+`refresh` compares the generation of each node and the waiting pods with what it saw before, and builds anew only the
+jobs whose pods or descriptions changed. Amounts of nodes come from the columns of the snapshot. A session changes
+copies of the node and queue tables; the ledger puts its tasks back where they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.axis import PODS, ResourceAxis
+from pyscheduler.batch.build import build_job, build_queues
+from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
+from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
+from pyscheduler.podgroup import created_at
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.job_spec import JobSpec
+    from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.resource import Resource
+
+__all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
+
+#: Reasons for which a job is in no queue.
+NO_QUEUE: Final = "QueueDoesNotExist"
+NOT_A_LEAF: Final = "QueueIsNotALeaf"
+#: Why a job whose group has no object is not considered.
+NO_GROUP: Final = "PodGroupDoesNotExist"
+#: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
+_MOST_KEYS: Final = 100_000
+_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+@attrs.define(eq=False)
+class _Member:
+    """A pod of a job: where it is, and as what."""
+
+    info: PodInfo
+    state: TaskState
+    row: int
+
+
+@attrs.define(eq=False)
+class _Entry:
+    """A job with its members by uid; `job` is None while it must not be considered."""
+
+    members: dict[str, _Member] = attrs.Factory(dict)
+    job: Job | None = None
+
+
+class ClusterTables:
+    """The tables of one batch profile."""
+
+    def __init__(self, plugin: BatchPlugin, profile_name: str) -> None:
+        self._plugin = plugin
+        self._profile_name = profile_name
+        self.axis = ResourceAxis.of(())
+        self.queues, self.problems = build_queues(self.axis, ())
+        #: By uid, the jobs that can be considered.
+        self.jobs: dict[str, Job] = {}
+        #: By uid of a task.
+        self.infos: dict[str, PodInfo] = {}
+        self.names: list[str] = []
+        self._entries: dict[str, _Entry] = {}
+        self._key_of: dict[str, str] = {}
+        self._pending: set[str] = set()
+        self._evicting: set[str] = set()
+        self._generations = np.empty(0, dtype=np.int64)
+        #: By row: the tasks, the pods that are releasing, and what other pods hold.
+        self._on_row: list[set[str]] = []
+        self._releasing_on: list[list[PodInfo]] = []
+        self._releasing = np.zeros((0, len(self.axis)))
+        self._foreign = np.zeros((0, len(self.axis)))
+        self._requests: dict[tuple[object, ...], Amounts] = {}
+        self._dirty: set[str] = set()
+        self._is_stale = True
+        #: The keys of all jobs so far, also of those whose pods are gone: a controller may create them again.
+        self._known_keys: set[str] = set()
+        self._has_new_jobs = False
+
+    # What others report
+
+    def changed(self, job_key: str | None) -> None:
+        """Take notice that the description of a job changed; None: a queue or a priority class."""
+        if job_key is None:
+            self._is_stale = True
+        else:
+            self._dirty.add(job_key)
+
+    def take_new_jobs(self) -> bool:
+        """Return whether a job came that was never there before, since the last call."""
+        found, self._has_new_jobs = self._has_new_jobs, False
+        return found
+
+    # Views for a session
+
+    def node_table(self, snapshot: Snapshot) -> NodeTable:
+        """Return a table of its own for a session."""
+        nodes, columns = snapshot.nodes, len(self.axis)
+        allocatable, used = np.empty((len(self.names), columns)), np.empty((len(self.names), columns))
+        for column, name in enumerate(self.axis.names):
+            if name == PODS:
+                allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
+            else:
+                allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        table = NodeTable.of(self.names, allocatable)
+        table.idle -= used
+        table.releasing += self._releasing
+        return table
+
+    def queue_table(self) -> QueueTable:
+        """Return a table of its own for a session."""
+        queues = self.queues
+        return attrs.evolve(queues, allocated=queues.allocated.copy(), non_preemptible=queues.non_preemptible.copy())
+
+    @property
+    def foreign(self) -> Amounts:
+        """Return float64[R]: what pods that are no tasks hold of all nodes."""
+        total: Amounts = self._foreign.sum(axis=0)
+        return total
+
+    def releasing(self) -> Iterable[tuple[PodInfo, str]]:
+        """Return the pods that are releasing, of whatever profile, with their nodes."""
+        return [
+            (info, self.names[row])
+            for row in np.flatnonzero(self._releasing.any(axis=1)).tolist()
+            for info in self._releasing_on[row]
+        ]
+
+    def unknown(self) -> Mapping[str, Iterable[Pod]]:
+        """Return by key the pods of jobs whose group has no object."""
+        return {
+            key: [member.info.pod for member in entry.members.values()]
+            for key, entry in self._entries.items()
+            if entry.job is None
+        }
+
+    # Following the cluster
+
+    def refresh(self, snapshot: Snapshot, pending: Iterable[PodInfo], evicting: Collection[str]) -> None:
+        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
+        pending = [*pending]
+        names = [*snapshot.names]
+        if names != self.names or self._is_stale or not self._knows_all(snapshot, pending):
+            self._start_over(snapshot, names, pending)
+        generations = snapshot.nodes.generations()
+        rows = set(np.flatnonzero(generations != self._generations).tolist())
+        for uid in self._evicting.symmetric_difference(evicting):
+            member = self._member(uid)
+            if member is not None and member.row >= 0:
+                rows.add(member.row)
+        self._evicting = set(evicting)
+        self._generations = generations.copy()
+        gone: set[str] = set()
+        for row in rows:
+            gone |= self._read_row(snapshot, row)
+        gone |= self._read_pending(pending)
+        for uid in gone:
+            self._remove(uid)
+        dirty, self._dirty = self._dirty, set()
+        for key in dirty:
+            self._rebuild(key)
+
+    def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
+        """Return whether the axis has all resources that the nodes and the waiting pods name."""
+        known = self.axis.index
+        generations = snapshot.nodes.generations()
+        changed = np.flatnonzero(generations != self._generations).tolist()
+        return all(name in known for row in changed for name in snapshot.nodes[row].allocatable.scalars) and all(
+            name in known
+            for info in pending
+            if self.infos.get(info.pod.uid) is not info
+            for name in info.requests.scalars
+        )
+
+    def _start_over(self, snapshot: Snapshot, names: list[str], pending: Iterable[PodInfo]) -> None:
+        """Forget everything but the axis' resources."""
+        scalars = {name for node in snapshot.nodes for name in node.allocatable.scalars}
+        scalars.update(name for info in pending for name in info.requests.scalars)
+        scalars.update(self._plugin.resources())
+        if any(info.requests.ephemeral_storage for info in pending):
+            scalars.add(EPHEMERAL_STORAGE)
+        self.axis = ResourceAxis.of(scalars | set(self.axis.names))
+        self.queues, self.problems = self._plugin.queue_table(self.axis)
+        self.names = names
+        self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
+        self._pending, self._evicting, self._dirty = set(), set(), set()
+        self._generations = np.full(len(names), -1, dtype=np.int64)
+        self._on_row = [set() for _ in names]
+        self._releasing_on = [[] for _ in names]
+        self._releasing = np.zeros((len(names), len(self.axis)))
+        self._foreign = np.zeros((len(names), len(self.axis)))
+        self._requests = {}
+        self._is_stale = False
+
+    def _member(self, uid: str) -> _Member | None:
+        key = self._key_of.get(uid)
+        return None if key is None else self._entries[key].members.get(uid)
+
+    def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
+        """Read the pods of one node; return the tasks that are not there any more."""
+        before, here = self._on_row[row], set()
+        releasing, foreign = self.axis.zeros(), self.axis.zeros()
+        leaving: list[PodInfo] = []
+        for info in snapshot.nodes[row].pods:
+            pod = info.pod
+            is_own = pod.scheduler_name == self._profile_name
+            is_leaving = pod.is_terminating or pod.uid in self._evicting
+            if is_leaving:
+                leaving.append(info)
+                releasing += self._amounts(info.requests)
+            if is_own:
+                here.add(pod.uid)
+                state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
+                self._put(info, state, row)
+            else:
+                foreign += self._amounts(info.requests)
+        self._on_row[row], self._releasing_on[row] = here, leaving
+        self._releasing[row], self._foreign[row] = releasing, foreign
+        return {uid for uid in before - here if (member := self._member(uid)) is not None and member.row == row}
+
+    def _read_pending(self, pending: Sequence[PodInfo]) -> set[str]:
+        """Read the waiting pods; return those that do not wait any more and have no node either."""
+        before, infos = self._pending, self.infos
+        fresh = [info for info in pending if infos.get(uid := info.pod.uid) is not info or uid not in before]
+        if not fresh and len(pending) == len(before):
+            return set()
+        self._pending = {info.pod.uid for info in pending}
+        for info in fresh:
+            self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
+        left = before - self._pending
+        return {uid for uid in left if (member := self._member(uid)) is not None and member.row == NO_NODE}
+
+    def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
+        """Record a task; its job is built anew if anything about the task changed."""
+        uid = info.pod.uid
+        member = self._member(uid)
+        if member is not None and member.info is info:
+            if (member.state, member.row) != (state, row):
+                member.state, member.row = state, row
+                self._dirty.add(self._key_of[uid])
+            return
+        if member is not None:
+            self._remove(uid)
+        key = self._plugin.job_key(info.pod)
+        if key not in self._known_keys:
+            self._note_new(key)
+        self._key_of[uid], self.infos[uid] = key, info
+        self._entries.setdefault(key, _Entry()).members[uid] = _Member(info, state, row)
+        self._dirty.add(key)
+
+    def _note_new(self, key: str) -> None:
+        self._has_new_jobs = True
+        if len(self._known_keys) > _MOST_KEYS:
+            self._known_keys = {*self._entries}
+        self._known_keys.add(key)
+
+    def _remove(self, uid: str) -> None:
+        key = self._key_of.pop(uid)
+        self.infos.pop(uid, None)
+        del self._entries[key].members[uid]
+        self._dirty.add(key)
+
+    # Jobs
+
+    def _rebuild(self, key: str) -> None:
+        """Build a job anew from its members and its description."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        if entry.job is not None:
+            self._count(entry.job, -1.0)
+            self.jobs.pop(entry.job.uid, None)
+            entry.job = None
+        if not entry.members:
+            del self._entries[key]
+            return
+        pods = [member.info.pod for member in entry.members.values()]
+        spec = self._plugin.job_spec(key, pods)
+        if spec is None:
+            return
+        priority = self._plugin.job_priority(spec, pods)
+        job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
+        job.queue_row = self.queues.index.get(spec.queue, -1)
+        if job.queue_row < 0:
+            job.queue_error = self.problems.get(spec.queue, NO_QUEUE)
+        elif not self.queues.is_leaf[job.queue_row]:
+            job.queue_row, job.queue_error = -1, NOT_A_LEAF
+        for pod, state in self._plugin.ended(key):
+            job.add(self._task(job, spec, pod, self.axis.zeros(), state, NO_NODE))
+        for member in entry.members.values():
+            request = self._amounts(member.info.requests)
+            job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
+        entry.job = self.jobs[job.uid] = job
+        self._count(job, 1.0)
+
+    def _task(self, job: Job, spec: JobSpec, pod: Pod, request: Amounts, state: TaskState, row: int) -> Task:
+        facts = self._plugin.task_facts(spec, pod)
+        return Task(
+            uid=pod.uid,
+            key=pod.key,
+            job=job,
+            request=request,
+            state=state,
+            node=row,
+            priority=pod.spec.priority,
+            created=created_at(pod),
+            sub_group=facts.sub_group,
+            role=facts.role,
+            preemptable=facts.preemptible,
+            may_preempt=pod.spec.preemption_policy != "Never",
+            critical=is_critical(pod),
+            pod=pod,
+        )
+
+    def _count(self, job: Job, sign: float) -> None:
+        """Add a job's active tasks to the sums of its queues, or take them out."""
+        if job.queue_row < 0:
+            return
+        total = self.axis.zeros()
+        for task in job.tasks.values():
+            if task.state in ACTIVE:
+                total += task.request
+        self.queues.add(job.queue_row, total * sign, non_preemptible=not job.preemptible)
+
+    def _amounts(self, resource: Resource) -> Amounts:
+        """Return float64[R], read-only and shared between equal requests; one pod."""
+        scalars = tuple(resource.scalars.items())
+        key = (resource.milli_cpu, resource.memory, resource.ephemeral_storage, scalars)
+        found = self._requests.get(key)
+        if found is None:
+            values: dict[str, float] = {CPU: resource.milli_cpu, MEMORY: resource.memory, PODS: 1, **resource.scalars}
+            values[EPHEMERAL_STORAGE] = resource.ephemeral_storage
+            found = self._requests[key] = self.axis.amounts(values)
+            found.flags.writeable = False
+        return found
+
+
+def _state_on_node(pod: Pod) -> TaskState:
+    return TaskState.RUNNING if pod.status.phase == "Running" else TaskState.BOUND
+
+
+def is_critical(pod: Pod) -> bool:
+    """Return whether the cluster needs the pod to work; nobody evicts it. Source: Volcano, plugin conformance."""
+    return pod.namespace == "kube-system" or (pod.spec.priority_class_name or "") in _CRITICAL

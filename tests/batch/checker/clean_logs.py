@@ -1,0 +1,147 @@
+"""Logs that keep all rules."""
+
+from __future__ import annotations
+
+from tests.batch.checker.log import Log, situation
+
+__all__ = ["CLEAN"]
+
+
+def whole_gangs() -> Log:
+    """Bind gangs with and without sub-groups as a whole, and then one surplus member."""
+    log = situation()
+    log.job("j", "a", 3, 2)
+    log.group("s", "b", minSubGroup=1, subGroups=[{"name": "x", "minMember": 1}, {"name": "y", "minMember": 2}])
+    log.pod("s-0", "s", sub_group="x")
+    log.bind("j-0", "j-1", "s-0")
+    log.wait(20.0)
+    log.bind("j-2")
+    return log
+
+
+def repaired_gang() -> Log:
+    """Lose a member and bind its replacement within the grace period."""
+    log = situation()
+    log.job("j", "a", 3, node="n1")
+    log.delete("Pod", "j-0")
+    log.wait(30.0)
+    log.pod("j-0", "j")
+    log.bind("j-0")
+    log.wait(300.0)
+    return log
+
+
+def evicted_broken_gang() -> Log:
+    """Lose a member and evict the others after the grace period, though they are not preemptible."""
+    log = situation()
+    log.job("j", "a", 3, node="n1", preemptibility="non-preemptible")
+    log.delete("Pod", "j-0")
+    log.wait(61.0)
+    log.evict("j-1", "j-2", action="stalegangeviction")
+    return log
+
+
+def gang_with_a_success() -> Log:
+    """Keep a gang whose members succeed one after the other."""
+    log = situation()
+    log.job("j", "a", 3, node="n1")
+    log.update("Pod", "j-0", status={"phase": "Succeeded"})
+    log.wait(300.0)
+    return log
+
+
+def fair_reclaim() -> Log:
+    """Reclaim what a queue has above its share, for a gang that then starts."""
+    log = situation()
+    log.job("v", "a", 8, 0, node="n1")
+    log.job("k", "b", 4)
+    log.nominate("k-0", "k-1", "k-2", "k-3")
+    log.evict("v-4", "v-5", "v-6", "v-7", action="reclaim", by="k", gone=False)
+    log.wait(30.0)
+    for index in range(4, 8):
+        log.delete("Pod", f"v-{index}")
+        log.pod(f"v-{index}", "v")
+        log.reason(f"v-{index}")
+    log.bind("k-0", "k-1", "k-2", "k-3")
+    log.wait(60.0)
+    return log
+
+
+def fair_preemption() -> Log:
+    """Preempt a job of a lower priority in the same queue."""
+    log = situation()
+    log.create("scheduling.k8s.io/v1", "PriorityClass", "low", value=10)
+    log.job("v", "a", 2, node="n1", priorityClassName="low")
+    log.job("k", "a", 2)
+    log.evict("v-0", "v-1", action="preempt", by="k")
+    log.bind("k-0", "k-1")
+    return log
+
+
+def lowered_limit() -> Log:
+    """Bind by a limit that was lowered half a second before."""
+    log = situation(limit=2)
+    log.job("j", "a", 2)
+    log.wait(5.0)
+    resources = log.objects["Queue", "a"]["spec"]["resources"]
+    log.update("Queue", "a", spec={"resources": resources | {"gpu": {"quota": 1, "limit": 1, "overQuotaWeight": 1}}})
+    log.wait(0.5)
+    log.bind("j-0", "j-1")
+    return log
+
+
+def evictor_deleted() -> Log:
+    """Evict for a job that its user deletes before it starts."""
+    log = situation()
+    log.job("v", "a", 8, 0, node="n1")
+    log.job("k", "b", 1)
+    log.evict("v-7", action="reclaim", by="k")
+    log.delete("Pod", "k-0")
+    log.wait(300.0)
+    return log
+
+
+def news_between_evictions() -> Log:
+    """Evict a pod and its replacement, with a new job in between."""
+    log = situation()
+    log.job("v", "a", 8, 0, node="n1")
+    log.job("k", "b", 1)
+    log.evict("v-7", action="reclaim", by="k")
+    log.bind("k-0")
+    log.pod("v-7", "v")
+    log.bind("v-7")
+    log.wait(20.0)
+    log.job("l", "b", 1)
+    log.evict("v-7", action="reclaim", by="l")
+    log.bind("l-0")
+    return log
+
+
+def explained_pods() -> Log:
+    """Say why pods are pending: on the pod, on the group, by a gate, or by an event."""
+    log = situation()
+    for name, queue in (("j", "a"), ("g", "a"), ("m", "nowhere")):
+        log.job(name, queue, 1)
+    log.reason("j-0")
+    reasons = [{"reason": "OverLimit", "message": "queue a is over its limit"}]
+    condition = {"type": "UnschedulableOnNodePool", "status": "True", "reasons": reasons}
+    log.update("PodGroup", "g", status={"schedulingConditions": [condition]})
+    log.update("Pod", "m-0", spec={"schedulingGates": [{"name": "wait"}]})
+    regarding = {"kind": "PodGroup", "namespace": "team", "name": "m"}
+    log.create("events.k8s.io/v1", "Event", "m.1", reason="QueueDoesNotExist", regarding=regarding, note="no queue")
+    log.wait(100.0)
+    return log
+
+
+CLEAN = (
+    whole_gangs,
+    repaired_gang,
+    evicted_broken_gang,
+    gang_with_a_success,
+    fair_reclaim,
+    fair_preemption,
+    lowered_limit,
+    evictor_deleted,
+    news_between_evictions,
+    explained_pods,
+)

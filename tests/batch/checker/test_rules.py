@@ -1,0 +1,100 @@
+"""Each rule of the checker reports hand-made logs that break it, and passes logs that keep it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyscheduler.audit import Options, check
+from tests.batch.checker.broken_logs import BROKEN
+from tests.batch.checker.clean_logs import CLEAN
+from tests.batch.checker.log import GPU, VOLCANO, Log, situation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.audit import Verdict
+
+
+def verdict_of(log: Log, **options: Any) -> Verdict:
+    """Return the verdict ten seconds later."""
+    log.wait(10.0)
+    fields: dict[str, Any] = {"status_seconds": None} | options
+    return check(log.history(), Options(**fields))
+
+
+@pytest.mark.parametrize(
+    ("rule", "make", "text"),
+    [(rule, make, text) for rule, makes in BROKEN.items() for make, text in makes.items()],
+    ids=lambda one: getattr(one, "__name__", str(one)),
+)
+def test_a_broken_rule_is_reported(rule: int, make: Callable[[], Log], text: str) -> None:
+    """Each log breaks its rule; the report names the objects and says what is wrong."""
+    verdict = verdict_of(make(), schedulers=frozenset({"batch"}))
+    found = [one for one in verdict.violations if one.rule == rule]
+    assert any(text in one.text for one in found), [str(one) for one in verdict.violations]
+    assert all(one.objects[0] and str(one).startswith(f"rule {rule} at ") for one in found)
+    assert not verdict.ok
+
+
+@pytest.mark.parametrize("make", CLEAN, ids=lambda make: make.__name__)
+def test_a_clean_log_passes(make: Callable[[], Log]) -> None:
+    """A log that keeps the rules has no violation."""
+    verdict = verdict_of(make(), schedulers=frozenset({"batch"}))
+    assert verdict.ok, [str(one) for one in verdict.violations]
+    assert verdict.judged.total() > 0
+
+
+# --- rule 9: status -------------------------------------------------------------------------------
+
+
+def status_log(written: float, pods: int = 2) -> Log:
+    """Bind pods of one GPU each, and write a number of GPUs into the status of their queue."""
+    log = situation()
+    log.job("j", "a", pods)
+    log.bind(*(f"j-{index}" for index in range(pods)))
+    amounts = {"cpu": str(pods), "memory": f"{pods}Gi", GPU: str(written)}
+    log.update("Queue", "a", status={"allocated": amounts, "requested": amounts})
+    log.wait(60.0)
+    return log
+
+
+@pytest.mark.parametrize("written", [0, 1, 3])
+def test_a_wrong_queue_status_is_reported(written: float) -> None:
+    """A status that differs from the pods is a violation of rule 9, once per field."""
+    verdict = verdict_of(status_log(written), status_seconds=10.0)
+    assert {one.rule for one in verdict.violations} == {9}
+    assert f"allocated says {written:g} of nvidia.com/gpu, and the pods have 2" in verdict.violations[0].text
+    assert len(verdict.violations) == 2
+
+
+def test_a_late_queue_status_is_reported() -> None:
+    """A status that was right must follow when a pod ends."""
+    log = status_log(2)
+    log.delete("Pod", "j-1")
+    log.wait(5.0)
+    assert verdict_of(log, status_seconds=30.0).ok
+    log.wait(60.0)
+    assert {one.rule for one in verdict_of(log, status_seconds=30.0).violations} >= {9}
+
+
+def test_a_right_queue_status_passes() -> None:
+    """A status that equals the pods passes; a terminating pod may count or not."""
+    log = status_log(2)
+    assert verdict_of(log, status_seconds=10.0).judged[9] == 2
+    log.evict("j-1", action="stalegangeviction", gone=False)
+    log.wait(60.0)
+    assert 9 not in verdict_of(log, status_seconds=10.0).rules
+
+
+def test_a_missing_status_is_reported() -> None:
+    """A queue with bound pods and no status is reported; Volcano's status has only the allocated amounts."""
+    log = Log()
+    log.node("n1")
+    log.create(VOLCANO, "Queue", "v", spec={})
+    log.create(VOLCANO, "PodGroup", "j", spec={"queue": "v", "minMember": 1})
+    log.pod("j-0", "", annotations={"scheduling.k8s.io/group-name": "j"})
+    log.bind("j-0")
+    log.wait(60.0)
+    assert verdict_of(log, status_seconds=10.0).rules == {9: 1}
