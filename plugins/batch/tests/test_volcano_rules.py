@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from pyscheduler.batch.contract import Claim, Preemptable, Tasks
+from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
-from pyscheduler_batch.presets import PRESETS, preset
+from pyscheduler_batch.presets import preset
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
