@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy
-    from pyscheduler.batch.tasks import Job, TaskState
+    from pyscheduler.batch.tasks import Job, Task, TaskState
 
 __all__ = ["BatchPlugin", "TaskFacts"]
 
@@ -38,6 +38,9 @@ class BatchPlugin:
     A pass begins soon after `on_change` callbacks, and after changes of pods and nodes, which the scheduler sees
     itself. All methods but `subscribe` are called within a pass; they must not await.
     """
+
+    #: The reason of the event on pods that wait.
+    pod_event: str = "FailedScheduling"
 
     @property
     def actions(self) -> Sequence[Action]:
@@ -89,8 +92,12 @@ class BatchPlugin:
         """Return the tasks of a job that have ended, with their states: Succeeded or Failed."""
         raise NotImplementedError
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
-        """Write statuses; `waiting` has by job uid why the job waits, empty for jobs that do not."""
+    def marks_unschedulable(self, job: Job) -> bool:  # noqa: ARG002 - for plugins whose jobs differ
+        """Return whether pods of a job that waits get the condition that they are unschedulable."""
+        return True
 
-    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: int) -> None:
-        """Take notice that tasks of a job were evicted, to write events."""
+    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not."""
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        """Take notice that a pass evicts these tasks of a job, to write events; `by`: the job that gets the room."""

@@ -256,6 +256,8 @@ class StatusController:
         state = self._groups.directory.get(group)
         if state is None or state.object is None or not self._groups.server_of(state):
             return None
+        if self._groups.writes_own_status(state):
+            return None
         rules = self._groups.table.named(state.group.dialect).status
         return (state, rules, state.object) if rules.is_written else None
 

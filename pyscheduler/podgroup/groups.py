@@ -45,6 +45,8 @@ class PodGroups:
         self.epoch = clock.wall() - clock.now()
         self._resort = resort
         self._claims: dict[str, str] = {}
+        #: Dialects whose plugin writes the status of groups itself.
+        self._self_written: set[str] = set()
         #: Plugins that serve, or only sort, the dialects whose rows name them, including rows added later.
         self._take_defaults: list[str] = []
         self._sort_defaults: list[str] = []
@@ -76,12 +78,14 @@ class PodGroups:
 
     # --- whose groups they are
 
-    def claim(self, plugin: str, dialects: Iterable[str] | None = None) -> tuple[Dialect, ...]:
+    def claim(
+        self, plugin: str, dialects: Iterable[str] | None = None, *, writes_status: bool = False
+    ) -> tuple[Dialect, ...]:
         """Let `plugin` serve the groups of these dialects, by default those that name it; return those that it got.
 
         A dialect belongs to the first plugin that claims it. A pod that names groups in several dialects belongs to the
-        group of the dialect claimed first. Raises `ConfigError` for an unknown dialect, `PluginError` once pods are
-        known.
+        group of the dialect claimed first. With `writes_status` the plugin writes the status of these groups, and
+        `StatusController` does not. Raises `ConfigError` for an unknown dialect, `PluginError` once pods are known.
         """
         names = [each.name for each in self.table.claimed_by(plugin)] if dialects is None else list(dialects)
         if dialects is None and plugin not in self._take_defaults:
@@ -89,6 +93,8 @@ class PodGroups:
         for name in names:
             self.table.named(name)
             self._claims.setdefault(name, plugin)
+            if writes_status:
+                self._self_written.add(name)
         self._choose()
         return tuple(self.table.named(name) for name in names if self._claims[name] == plugin)
 
@@ -106,6 +112,10 @@ class PodGroups:
     def server_of(self, state: GroupState) -> str:
         """Return the plugin that serves a group; "" if none does."""
         return self._claims.get(state.group.dialect, "")
+
+    def writes_own_status(self, state: GroupState) -> bool:
+        """Return True if the plugin of the group's dialect writes its status itself."""
+        return state.group.dialect in self._self_written
 
     def _choose(self) -> None:
         for plugin in self._take_defaults:

@@ -71,6 +71,8 @@ class GroupStatus(Wire):
     conditions: Any = None
     #: KAI.
     scheduling_conditions: Any = None
+    resources_status: Any = None
+    pending: int = 0
 
 
 class GroupObject(KubeObject):

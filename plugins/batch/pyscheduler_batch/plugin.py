@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import attrs
+
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import batch_args
@@ -17,6 +19,8 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, PodGroups, created_at, kinds_of
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
+from pyscheduler_batch.status.reporter import StatusReporter
+from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Status
     from pyscheduler.podgroup import GroupChange, GroupState
 
@@ -41,22 +45,56 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
+_ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
+
+
+def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
+    return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
+
+
+def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
+    return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
+
+
+def _rules(preset: str) -> tuple[PolicyRule, ...]:
+    """Return the permissions for evictions, and to write the status of the preset's groups and queues.
+
+    KAI keeps times of groups in annotations, which are not part of the status.
+    """
+    groups, queues = _kinds_of_groups(preset), _kinds_of_queues(preset)
+    by_group = tuple(dict.fromkeys(kind.group for kind in groups))
+    return (
+        PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
+        PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
+        PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
+        *([PolicyRule(api_groups=by_group, resources=("podgroups",), verbs=("patch",))] if preset == "kai" else []),
+        PolicyRule(
+            api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
+            resources=("queues/status",),
+            verbs=("patch",),
+        ),
+    )
 
 
 class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
+    #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        _KINDS.of(PriorityClass),
-        ENDED_PODS,
+        *_ALWAYS_WATCHED,
     )
-    rbac: ClassVar[Sequence[PolicyRule]] = (
-        PolicyRule(api_groups=[""], resources=["pods"], verbs=["delete"]),
-        PolicyRule(api_groups=[""], resources=["pods/status"], verbs=["patch"]),
-    )
+
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
+        """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
+        try:
+            preset = batch_args(args if isinstance(args, Mapping) else {}).preset
+        except ConfigError:
+            return _ALWAYS_WATCHED  # the constructor reports it
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -65,8 +103,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._args = batch_args(args if isinstance(args, Mapping) else {}, "$.pluginConfig[Batch].args")
         for sentence in self._args.warnings:
             _log.warning("Configuration of Batch: %s", sentence)
+        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
+        self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
-        self._groups.claim(self.name, [self._args.preset])
+        self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
         self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
         self._queues = [handle.lister(kind.type) for kind in self._queue_row.kinds]
@@ -76,6 +116,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._session_type = session_type(self._args)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        #: UIDs of the groups whose pods get no condition.
+        self._unmarked: set[str] = set()
+        if self._args.preset == "kai":
+            self.pod_event = "Unschedulable"
+        self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
+        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+
+    async def run(self) -> None:
+        """Write the status of queues and groups."""
+        await self._statuses.run()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Let every pod pass: the session says why a job waits."""
@@ -115,9 +165,32 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         def group_changed(change: GroupChange) -> None:
             on_change(f"group/{change.state.id.key}")
 
-        for lister in (*self._queues, self._classes):
-            lister.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        def queue_updated(old: KubeObject, new: KubeObject) -> None:
+            # Amounts in the status are written by this scheduler; a pass does not read them.
+            if self._queue_row.read(old) != self._queue_row.read(new):
+                on_change(None)
+
+        for lister in self._queues:
+            lister.add_event_handler(on_add=changed, on_update=queue_updated, on_delete=changed)
+        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
+
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
+            # The directory reports what all group plugins read; queue and priority class are not among it.
+            if self._described(old) != self._described(new):
+                on_change(f"group/{new.namespace}/{new.name}")
+
+        for kind in self._row.groups.kinds:
+            self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _described(self, group: KubeObject) -> JobSpec:
+        """Return what a group's object says apart from its status, and from times that this scheduler writes."""
+        read = self._row.groups.object_fields
+        assert read is not None, "the dialects of jobs have objects"
+        spec = self._row.read(group, read(group))
+        return attrs.evolve(
+            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+        )
 
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name."""
@@ -157,7 +230,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
-            return row.read(state.object, read(state.object))
+            spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
+            return spec
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -202,8 +277,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         succeeded = ((pod, TaskState.SUCCEEDED) for pod in state.succeeded.values())
         return (*succeeded, *((pod, TaskState.FAILED) for pod in state.failed.values()))
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
-        """Write nothing yet."""
+    def marks_unschedulable(self, job: Job) -> bool:
+        """Return what the group of KAI says in `markUnschedulable`."""
+        return job.uid not in self._unmarked
 
-    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: int) -> None:
-        """Write nothing yet."""
+    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Report what the pass came to, in statuses and events."""
+        self._reporter.pass_ended(session, waiting)
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        """Record the events of an eviction."""
+        self._reporter.evicted(job, action=action, by=by, tasks=tasks)

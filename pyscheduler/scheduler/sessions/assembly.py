@@ -48,6 +48,7 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
     evictions = Evictions(handle=profile.handle, pods=scheduler.pods)
     submission = Submission(
         profile=profile,
+        plugin=plugin,
         scheduling=scheduler.scheduling,
         waiting_pods=scheduler.waiting_pods,
         statuses=scheduler.statuses,

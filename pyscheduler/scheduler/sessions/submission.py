@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -44,6 +47,7 @@ class Submission:
     """Carries out decisions for one profile."""
 
     profile: Profile
+    plugin: BatchPlugin
     scheduling: SchedulingCycle
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
@@ -60,7 +64,7 @@ class Submission:
     ) -> Sequence[Attempt]:
         """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
         self.failures = 0
-        self.evictions.begin([each for each in decisions if each.kind is DecisionKind.EVICT])
+        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
         self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
@@ -73,9 +77,23 @@ class Submission:
             await turns.yield_if_due()
         return attempts
 
+    def _evict(self, decisions: Sequence[Decision]) -> None:
+        """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
+        evicted: dict[tuple[str, str, str], list[Decision]] = {}
+        for each in decisions:
+            by = "" if each.by is None else each.by.uid
+            evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
+        for members in evicted.values():
+            first = members[0]
+            tasks = [each.task for each in members]
+            self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
+        self.evictions.begin(decisions)
+
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
-        promised = {each.task.uid: names[each.node] for each in decisions if each.task.uid in infos}
+        # Some models promise nodes to a part of a gang, which would only keep others away.
+        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
         for uid in [uid for uid in self.promises if uid not in promised]:
             del self.promises[uid]
             info = infos.get(uid)
@@ -91,23 +109,38 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    def report(self, jobs: Iterable[Job], waiting: Mapping[str, str]) -> None:
-        """Write why pods wait into their conditions, with an event, where that changed. `waiting`: by job key."""
+    def report(
+        self, jobs: Iterable[Job], waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]] | None = None
+    ) -> None:
+        """Write why pods wait into their conditions, with an event, where that changed.
+
+        `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
+        """
         told, self.told = self.told, {}
         for job in jobs:
             text = waiting.get(job.key, "")
             if not text:
                 continue
+            is_marked = self.plugin.marks_unschedulable(job)
             for task in job.tasks.values():
                 pod = task.pod
-                if pod is None or pod.node_name or task.state not in _WAITING:
-                    continue
-                self.told[pod.uid] = text
-                if told.get(pod.uid) != text:
-                    self.profile.event_recorder.event(
-                        pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(text)
-                    )
-                    self.statuses.write(pod, reason="Unschedulable", message=text)
+                if pod is not None and not pod.node_name and task.state in _WAITING:
+                    self._tell(pod, text, told, is_marked=is_marked)
+        for key, pods in (unknown or {}).items():
+            text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
+            for pod in pods:
+                if not pod.node_name:
+                    self._tell(pod, text, told, is_marked=True)
+
+    def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
+        self.told[pod.uid] = text
+        if told.get(pod.uid) == text:
+            return
+        self.profile.event_recorder.event(
+            pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
+        )
+        if is_marked:
+            self.statuses.write(pod, reason="Unschedulable", message=text)
 
     def _bind_job(self, members: Sequence[Decision], names: Sequence[str]) -> Sequence[Attempt]:
         """Reserve the tasks of a job that the pass placed; all of them or none."""

@@ -1,0 +1,150 @@
+"""The status of queues: what their jobs hold, and how many groups are in which phase.
+
+The sums are kept by job, so that a pass adds only the jobs that changed. They count pods that the API server knows to
+be bound, and leave out pods that have ended or are being deleted.
+Sources: KAI-Scheduler `pkg/queuecontroller`; Volcano `framework/session.go`, `pkg/controllers/queue`; kube-batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pyscheduler.batch.axis import CPU, MEMORY, PODS
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.status.quantities import resource_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import Amounts, ResourceAxis
+    from pyscheduler.batch.queue_spec import QueueSpec
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["JobSums", "QueueBook", "QueueSums", "queue_statuses", "sums_of"]
+
+_HOLDING: Final = frozenset({TaskState.BOUND, TaskState.RUNNING})
+_GONE: Final = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.RELEASING})
+
+
+@attrs.define
+class QueueSums:
+    """Amounts by resource: what bound pods hold, those of jobs that may not be evicted, and what all pods request."""
+
+    allocated: dict[str, float] = attrs.Factory(dict)
+    non_preemptible: dict[str, float] = attrs.Factory(dict)
+    requested: dict[str, float] = attrs.Factory(dict)
+
+    def add(self, other: QueueSums, sign: int = 1) -> None:
+        """Add other sums, or with the sign -1 take them out."""
+        for name in ("allocated", "non_preemptible", "requested"):
+            mine: dict[str, float] = getattr(self, name)
+            for resource, amount in getattr(other, name).items():
+                mine[resource] = mine.get(resource, 0.0) + sign * amount
+                if not mine[resource]:
+                    del mine[resource]
+
+
+@attrs.frozen
+class JobSums:
+    """What a job adds to its queue."""
+
+    queue: str
+    sums: QueueSums
+
+
+def sums_of(job: Job, axis: ResourceAxis, is_bound: Callable[[Pod], bool]) -> JobSums:
+    """Return what the tasks of a job hold and request."""
+    allocated, requested = axis.zeros(), axis.zeros()
+    for task in job.tasks.values():
+        if task.state in _GONE:
+            continue
+        requested += task.request
+        if _holds(task, is_bound):
+            allocated += task.request
+    held = _mapping(axis, allocated)
+    sums = QueueSums(held, {} if job.preemptible else held, _mapping(axis, requested))
+    return JobSums(job.queue, sums)
+
+
+def _holds(task: Task, is_bound: Callable[[Pod], bool]) -> bool:
+    return task.state in _HOLDING and task.pod is not None and is_bound(task.pod)
+
+
+def _mapping(axis: ResourceAxis, amounts: Amounts) -> dict[str, float]:
+    return {name: amount for name, amount in axis.mapping(amounts).items() if amount}
+
+
+class QueueBook:
+    """The sums by queue, of the jobs of all profiles that use the same queues."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobSums] = {}
+        #: By name of the queue, what its own jobs add up to.
+        self.own: dict[str, QueueSums] = {}
+
+    def put(self, uid: str, job: JobSums | None) -> bool:
+        """Replace what a job adds; None if the job is gone. Return whether a sum changed."""
+        before = self._jobs.pop(uid, None)
+        if job is not None:
+            self._jobs[uid] = job
+        if before == job:
+            return False
+        for each, sign in ((before, -1), (job, 1)):
+            if each is not None:
+                self.own.setdefault(each.queue, QueueSums()).add(each.sums, sign)
+        return True
+
+    def totals(self, specs: Iterable[QueueSpec]) -> dict[str, QueueSums]:
+        """Return the sums by queue with those of all queues below; a cycle or a missing parent ends the way up."""
+        parents = {spec.name: spec.parent for spec in specs}
+        totals = {name: QueueSums() for name in parents}
+        for name, sums in self.own.items():
+            seen: set[str] = set()
+            at = name
+            while at in parents and at not in seen:
+                seen.add(at)
+                totals[at].add(sums)
+                at = parents[at]
+        return totals
+
+
+def queue_statuses(
+    preset: str, specs: Mapping[str, QueueSpec], book: QueueBook, phases: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, object]]:
+    """Return the status of each queue by name, without Volcano's state; `phases`: by queue, the groups by phase."""
+    totals = book.totals(specs.values())
+    if preset == "kai":
+        children: dict[str, list[str]] = {}
+        for spec in specs.values():
+            children.setdefault(spec.parent, []).append(spec.name)
+        return {name: _kai(totals[name], children.get(name, ())) for name in specs}
+    if preset == "volcano":
+        return {name: _volcano(totals[name], phases.get(name, {})) for name in specs}
+    return {
+        name: {phase.lower(): phases.get(name, {}).get(phase, 0) for phase in ("Unknown", "Pending", "Running")}
+        for name in specs
+    }
+
+
+def _kai(sums: QueueSums, children: Iterable[str]) -> dict[str, object]:
+    # A pod's place is a resource here and not in KAI.
+    def amounts(found: Mapping[str, float]) -> dict[str, str]:
+        return resource_list({name: amount for name, amount in found.items() if name != PODS})
+
+    return {
+        "childQueues": sorted(children),
+        "allocated": amounts(sums.allocated),
+        "allocatedNonPreemptible": amounts(sums.non_preemptible),
+        "requested": amounts(sums.requested),
+    }
+
+
+def _volcano(sums: QueueSums, phases: Mapping[str, int]) -> dict[str, object]:
+    status: dict[str, Any] = {
+        phase.lower(): phases.get(phase, 0) for phase in ("Unknown", "Pending", "Running", "Inqueue", "Completed")
+    }
+    status["allocated"] = resource_list({CPU: 0.0, MEMORY: 0.0, **sums.allocated})
+    return status

@@ -1,0 +1,157 @@
+"""Report what each pass of one profile decided; only jobs that changed since the last pass are looked at."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.api import Pod
+from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.status.evict_texts import evict_note, pod_note
+from pyscheduler_batch.status.kai_groups import kai_report
+from pyscheduler_batch.status.queues import sums_of
+from pyscheduler_batch.status.volcano_groups import volcano_report
+from pyscheduler_batch.volcano.session import VolcanoSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.api import KubeObject
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.framework import Handle
+    from pyscheduler_batch.status.queues import JobSums
+    from pyscheduler_batch.status.statuses import Statuses
+
+__all__ = ["StatusReporter"]
+
+
+@attrs.frozen
+class _Mark:
+    """What decided the last report of a job."""
+
+    job: Job
+    changes: int
+    phase: str
+    reasons: Mapping[str, str] | None
+
+
+class StatusReporter:
+    """Reports the passes of one profile. `node_pool` is the profile's pool, as scheduling conditions of KAI name it."""
+
+    def __init__(self, handle: Handle, statuses: Statuses, *, node_pool: str) -> None:
+        self._handle = handle
+        self._statuses = statuses
+        self._preset = statuses.preset
+        self._node_pool = node_pool or "default"
+        self._pods = handle.lister(Pod)
+        #: By uid of a job: what it was when it was reported last.
+        self._marks: dict[str, _Mark] = {}
+        #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
+        self._pipelined: dict[str, dict[str, str]] = {}
+
+    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Report the jobs that changed; the session still has the state that the pass came to."""
+        session_id = ""
+        is_changed = False
+        marks, reasons = self._marks, session.reasons
+        for uid, job in session.jobs.items():
+            mark = marks.get(uid)
+            # A job is built anew if its description, its pods or its queue changed. No function call: most did not.
+            if (
+                mark is not None
+                and mark.job is job
+                and mark.changes == job.changes
+                and mark.phase == job.phase
+                and mark.reasons == reasons.get(uid)
+            ):
+                continue
+            session_id = session_id or _session_id(self._handle.profile_name, session.now)
+            sums = sums_of(job, session.axis, self._is_bound)
+            is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed
+            self._report(job, session, sums, session_id, waiting.get(job.key, ""))
+            # The report may have moved the job to another phase.
+            marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+        if len(marks) != len(session.jobs):
+            for uid in marks.keys() - session.jobs.keys():
+                self._forget(uid)
+                is_changed = True
+        self._statuses.settle(session.jobs.keys())
+        if is_changed:
+            self._statuses.queues_changed()
+
+    def _forget(self, uid: str) -> None:
+        """Take a job out that has no pods any more."""
+        self._statuses.book.put(self._book_key(uid), None)
+        self._pipelined.pop(uid, None)
+        namespace, _, name = self._marks.pop(uid).job.key.partition("/")
+        self._statuses.loosen(namespace, name)
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        """Record the events of an eviction."""
+        events = self._handle.event_recorder
+        pods = [task.pod for task in tasks if task.pod is not None]
+        group = self._group_object(job)
+        regarding = group if group is not None else next(iter(pods), None)
+        note = evict_note(self._preset, job, tasks, action=action, by=by)
+        events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
+        if self._preset != "kai":
+            for pod in pods:
+                events.event(pod, type="Warning", reason="Evict", action="Evicting", note=pod_note(action))
+
+    def _report(self, job: Job, session: Session, sums: JobSums, session_id: str, reasons: str) -> None:
+        group = self._group_object(job)
+        if group is None:
+            return
+        problem = queue_problem(job, session.queues)
+        if isinstance(session, VolcanoSession):
+            recorded = reasons if session.reasons.get(job.uid) else ""
+            self._statuses.report(
+                group,
+                volcano_report(job, session, problem, recorded, session_id=session_id, preset=self._preset),
+            )
+        else:
+            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self._node_pool))
+            self._tell_pipelined(job, session)
+
+    def _tell_pipelined(self, job: Job, session: Session) -> None:
+        """Record on each pod that it waits for resources of a node, once for each node."""
+        before = self._pipelined.pop(job.uid, {})
+        promised = {
+            task.uid: (task, session.nodes.names[task.node])
+            for task in job.tasks.values()
+            if task.state == TaskState.PIPELINED
+        }
+        for uid, (task, node) in promised.items():
+            if before.get(uid) != node and task.pod is not None:
+                note = f"Pod {task.key} was pipelined to node {node}"
+                self._handle.event_recorder.event(
+                    task.pod, type="Normal", reason="Pipelined", action="Scheduling", note=note
+                )
+        if promised:
+            self._pipelined[job.uid] = {uid: node for uid, (_, node) in promised.items()}
+
+    def _group_object(self, job: Job) -> KubeObject | None:
+        """Return the object of the job's group; None for a job that is a pod without a group."""
+        namespace, _, name = job.key.partition("/")
+        state = self._statuses.group(namespace, name)
+        item = None if state is None else state.object
+        return item if item is not None and item.uid == job.uid else None
+
+    def _is_bound(self, pod: Pod) -> bool:
+        """Return whether the API server knows the pod to be on a node."""
+        known = self._pods.get(pod.name, pod.namespace)
+        return known is not None and known.uid == pod.uid and bool(known.node_name)
+
+    def _book_key(self, uid: str) -> str:
+        return f"{self._handle.profile_name}/{uid}"
+
+
+def _session_id(profile: str, now: float) -> str:
+    """Return an id for a pass, of the form of a UUID; the same for the same pass, so that runs can be repeated."""
+    bits = random.Random(f"{profile}/{now!r}").getrandbits(128)
+    return str(uuid.UUID(int=bits, version=4))

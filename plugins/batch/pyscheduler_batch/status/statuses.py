@@ -1,0 +1,255 @@
+"""The statuses of one preset: of its queues, and of its groups. All profiles with the preset share one `Statuses`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+import attrs
+
+from pyscheduler.batch.queue_spec import QueueState
+from pyscheduler.podgroup import GroupId
+from pyscheduler_batch.status.kai_groups import KaiReport
+from pyscheduler_batch.status.queues import QueueBook, queue_statuses
+from pyscheduler_batch.status.volcano_groups import VolcanoReport, ended_report
+from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from pyscheduler.api import KubeObject
+    from pyscheduler.batch.dialects import JobDialect, QueueDialect
+    from pyscheduler.batch.job_spec import JobSpec
+    from pyscheduler.batch.queue_spec import QueueSpec
+    from pyscheduler.framework import Handle
+    from pyscheduler.framework.clock import Timer
+    from pyscheduler.podgroup import GroupChange, GroupObject, GroupState, PodGroups
+    from pyscheduler_batch.status.report import GroupReport, Note
+    from pyscheduler_batch.status.writer import Wish
+
+__all__ = ["Statuses"]
+
+#: The status of queues is computed so long after a change, and at most once in the second number of seconds.
+_DELAY_SECONDS: Final = 0.05
+_PERIOD_SECONDS: Final = 1.0
+
+
+class Statuses:
+    """Computes and writes the statuses of one preset's objects; runs while this scheduler leads."""
+
+    def __init__(self, handle: Handle, groups: PodGroups, queue_row: QueueDialect, job_row: JobDialect) -> None:
+        self._handle = handle
+        self._clock = handle.clock
+        self._directory = groups.directory
+        self._row = job_row
+        self._queue_row = queue_row
+        self.preset = job_row.name
+        self.book = QueueBook()
+        self._writer = PacedWriter(handle, warning="batch_status_not_written")
+        #: By uid of a group's object: the last report, and the events that were recorded last, by reason.
+        self._reports: dict[str, GroupReport] = {}
+        self._told: dict[str, dict[str, str]] = {}
+        #: By uid of a group's object, its queue and phase; by queue, how many groups are in which phase.
+        self._phases: dict[str, tuple[str, str]] = {}
+        self._phase_counts: dict[str, Counter[str]] = {}
+        #: Groups that changed and may have no living members.
+        self._loose: set[GroupId] = set()
+        #: By uid of a queue: the object and the status of the last wish.
+        self._wished: dict[str, tuple[KubeObject, Mapping[str, object]]] = {}
+        self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        self._is_running = False
+        self._timer: Timer | None = None
+        self._last_roll = float("-inf")
+        self._listers = [handle.lister(kind.type) for kind in queue_row.kinds]
+        for lister in self._listers:
+            lister.add_event_handler(on_add=self._queue_changed, on_update=self._queue_updated, on_delete=self._gone)
+        for kind in job_row.groups.kinds:
+            handle.lister(kind.type).add_event_handler(
+                on_add=self._group_changed, on_update=self._group_updated, on_delete=self._group_gone
+            )
+        self._directory.subscribe(self._members_changed)
+
+    @classmethod
+    def of(cls, handle: Handle, groups: PodGroups, queue_row: QueueDialect, job_row: JobDialect) -> Statuses:
+        """Return the statuses that all profiles with the preset share."""
+        key = f"pyscheduler-batch/status/{job_row.name}"
+        return handle.shared(key, lambda: cls(handle, groups, queue_row, job_row))
+
+    async def run(self) -> None:
+        """Write until cancelled; return if it runs already."""
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            self.queues_changed()
+            await self._writer.run()
+        finally:
+            self._is_running = False
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    # Groups
+
+    def remember(self, spec: JobSpec) -> JobSpec:
+        """Return a description with what was decided since its object was written last."""
+        report = self._reports.get(spec.uid)
+        if isinstance(report, VolcanoReport):
+            return attrs.evolve(spec, phase=report.phase)
+        if isinstance(report, KaiReport):
+            last_start = spec.last_start if report.last_start is None else report.last_start
+            return attrs.evolve(spec, stale_since=report.stale_since, last_start=last_start)
+        return spec
+
+    def report(self, group: KubeObject, report: GroupReport) -> None:
+        """Bring a group's object to what a pass says about it."""
+        self._reports[group.uid] = report
+        self._writer.put(group, self._group_wish(report))
+
+    def group(self, namespace: str, name: str) -> GroupState | None:
+        """Return the state of a group of the preset, if it is known."""
+        state = self._directory.get(GroupId(namespace, name, self._row.groups.family))
+        return state if state is not None and state.group.dialect == self.preset else None
+
+    def loosen(self, namespace: str, name: str) -> None:
+        """Look at a group at the next `settle`: its job is gone."""
+        self._loose.add(GroupId(namespace, name, self._row.groups.family))
+
+    def settle(self, jobs: Container[str]) -> None:
+        """Report the groups that changed and have no living members; `jobs` has the uids of those of the session."""
+        loose, self._loose = self._loose, set()
+        for each in loose:
+            state = self._directory.get(each)
+            if state is None or state.object is None or state.group.dialect != self.preset:
+                continue
+            item = cast("GroupObject", state.object)
+            if state.child_count == 0 and item.uid not in jobs:
+                self.report(item, self._ended(state, item))
+
+    def _ended(self, state: GroupState, item: GroupObject) -> GroupReport:
+        succeeded, failed = len(state.succeeded), len(state.failed)
+        if self.preset == "kai":
+            counts = {"pending": 0, "running": 0, "succeeded": succeeded, "failed": failed}
+            empty: Mapping[str, str] = {}
+            return KaiReport(
+                counts=counts,
+                resources={"allocated": empty, "allocatedNonPreemptible": empty, "requested": empty},
+            )
+        before = self._reports.get(item.uid)
+        phase = before.phase if isinstance(before, VolcanoReport) else item.status.phase
+        return ended_report(
+            phase=phase, min_member=state.group.min, succeeded=succeeded, failed=failed, preset=self.preset
+        )
+
+    def _group_wish(self, report: GroupReport) -> Wish:
+        def wish(item: KubeObject) -> Sequence[Patch]:
+            patches = report.patches(cast("GroupObject", item))
+            self._tell(item, report.notes, is_changed=bool(patches))
+            return patches
+
+        return wish
+
+    def _tell(self, item: KubeObject, notes: Sequence[Note], *, is_changed: bool) -> None:
+        """Record the events that are not those of the last time."""
+        told = self._told.get(item.uid, {})
+        for note in notes:
+            if told.get(note.reason) == note.text or (note.only_with_change and not is_changed):
+                continue
+            kind = "Warning" if note.is_warning else "Normal"
+            self._handle.event_recorder.event(item, type=kind, reason=note.reason, action="Scheduling", note=note.text)
+        self._told[item.uid] = {note.reason: note.text for note in notes}
+
+    def _members_changed(self, change: GroupChange) -> None:
+        self._loose.add(change.state.id)
+
+    def _group_changed(self, item: KubeObject) -> None:
+        if self.preset == "kai":
+            return  # its queues do not count groups
+        group = cast("GroupObject", item)
+        read = self._row.groups.object_fields
+        assert read is not None, "the dialects of jobs have objects"
+        entry = (self._row.read(group, read(group)).queue, group.status.phase)
+        if self._phases.get(item.uid) != entry:
+            self._count(item.uid, -1)
+            self._phases[item.uid] = entry
+            self._count(item.uid, 1)
+            self.queues_changed()
+
+    def _group_updated(self, _: KubeObject, new: KubeObject) -> None:
+        self._group_changed(new)
+        report = self._reports.get(new.uid)
+        if report is not None:
+            self._writer.put(new, self._group_wish(report))
+
+    def _group_gone(self, item: KubeObject) -> None:
+        self._count(item.uid, -1)
+        self._phases.pop(item.uid, None)
+        self._reports.pop(item.uid, None)
+        self._told.pop(item.uid, None)
+        self._gone(item)
+
+    def _count(self, uid: str, change: int) -> None:
+        entry = self._phases.get(uid)
+        if entry is not None:
+            self._phase_counts.setdefault(entry[0], Counter())[entry[1]] += change
+
+    # Queues
+
+    def queues_changed(self) -> None:
+        """Compute the status of all queues soon, at most once a second."""
+        if not self._is_running or self._timer is not None:
+            return
+        now = self._clock.now()
+        self._timer = self._clock.call_at(max(now + _DELAY_SECONDS, self._last_roll + _PERIOD_SECONDS), self._roll)
+
+    def _queue_changed(self, _: KubeObject) -> None:
+        self.queues_changed()
+
+    def _queue_updated(self, _: KubeObject, new: KubeObject) -> None:
+        self.queues_changed()
+
+    def _gone(self, item: KubeObject) -> None:
+        self._wished.pop(item.uid, None)
+        self._specs.pop(item.uid, None)
+        self._writer.forget(item)
+        self.queues_changed()
+
+    def _roll(self) -> None:
+        """Compute the status of all queues; put those that changed."""
+        self._timer = None
+        self._last_roll = self._clock.now()
+        items = [item for lister in self._listers for item in lister]
+        specs = {item.name: self._spec(item) for item in items}
+        statuses = queue_statuses(self.preset, specs, self.book, self._phase_counts)
+        for item in items:
+            status = statuses[item.name]
+            if self._wished.get(item.uid) != (item, status):
+                self._wished[item.uid] = (item, status)
+                self._writer.put(item, self._queue_wish(status, item.name))
+
+    def _spec(self, item: KubeObject) -> QueueSpec:
+        known = self._specs.get(item.uid)
+        if known is None or known[0] is not item:
+            known = self._specs[item.uid] = (item, self._queue_row.read(item))
+        return known[1]
+
+    def _queue_wish(self, status: Mapping[str, object], name: str) -> Wish:
+        def wish(item: KubeObject) -> Sequence[Patch]:
+            stored = getattr(item, "status", None)
+            before = stored if isinstance(stored, Mapping) else {}
+            wanted = {**status}
+            if self.preset == "volcano":
+                has_groups = any(self._phase_counts.get(name, {}).values())
+                wanted["state"] = _next_state(before.get("state"), has_groups=has_groups)
+            changed = changed_fields(before, wanted)
+            return (Patch({"status": changed}),) if changed else ()
+
+        return wish
+
+
+def _next_state(state: object, *, has_groups: bool) -> object:
+    """Return the state of a queue as Volcano's controller moves it: a closing queue is closed once it is empty."""
+    if not state:
+        return str(QueueState.OPEN)
+    return str(QueueState.CLOSED) if state == QueueState.CLOSING and not has_groups else state

@@ -1,0 +1,139 @@
+"""The status of groups of Volcano and kube-batch.
+
+Sources: Volcano `framework/session.go`, `framework/job_updater.go`, `plugins/gang`, `scheduler/cache/cache.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.api import format_time
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.status.report import Note, merged_conditions, raw_conditions
+from pyscheduler_batch.status.writer import Patch, changed_fields
+from pyscheduler_batch.volcano.status import GroupCondition, gang_condition, group_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.volcano.session import VolcanoSession
+
+__all__ = ["VolcanoReport", "ended_report", "volcano_report"]
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULED = "Scheduled"
+_WAITING = (TaskState.PENDING, TaskState.GATED, TaskState.ALLOCATED, TaskState.PIPELINED)
+
+
+@attrs.frozen(kw_only=True)
+class VolcanoReport:
+    """What a pass says about one group. `session_id` and `now` are those of the pass, in the condition."""
+
+    phase: str
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    #: Pods with a node (kube-batch).
+    admitted: int | None = None
+    condition: GroupCondition | None = None
+    notes: Sequence[Note] = ()
+    session_id: str = ""
+    now: float = 0.0
+
+    def patches(self, group: GroupObject) -> Sequence[Patch]:
+        """Return what the group's status lacks. Session and time alone are no reason to write."""
+        status = group.status
+        before: dict[str, object] = {
+            "phase": status.phase,
+            "running": status.running,
+            "succeeded": status.succeeded,
+            "failed": status.failed,
+            "admitted": status.admitted,
+        }
+        after: dict[str, object] = {
+            "phase": self.phase,
+            "running": self.running,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+        }
+        if self.admitted is not None:
+            after["admitted"] = self.admitted
+        changed = changed_fields(before, after)
+        if self.condition is not None:
+            new: dict[str, object] = {
+                "type": self.condition.type,
+                "status": "True",
+                "transitionID": self.session_id,
+                "lastTransitionTime": format_time(self.now),
+                "reason": self.condition.reason,
+            }
+            if self.condition.message:
+                new["message"] = self.condition.message
+            conditions = merged_conditions(raw_conditions(status.conditions), new)
+            if conditions is not None:
+                changed["conditions"] = conditions
+        return (Patch({"status": changed}),) if changed else ()
+
+
+def volcano_report(
+    job: Job, session: VolcanoSession, problem: tuple[str, str] | None, reasons: str, *, session_id: str, preset: str
+) -> VolcanoReport:
+    """Return the report of a job at the end of a session, and move the job to its phase.
+
+    `problem`: reason and message of what is wrong with the job's queue. `reasons`: why the job waits, as recorded.
+    """
+    if problem is not None:
+        condition: GroupCondition | None = GroupCondition(UNSCHEDULABLE, *problem)
+    else:
+        condition = gang_condition(job, session)
+    is_unschedulable = condition is not None and condition.type == UNSCHEDULABLE
+    job.phase = group_phase(job, is_unschedulable=is_unschedulable)
+    return VolcanoReport(
+        phase=job.phase,
+        running=job.counts[TaskState.RUNNING],
+        succeeded=job.counts[TaskState.SUCCEEDED],
+        failed=job.counts[TaskState.FAILED],
+        admitted=_admitted(job) if preset == "kube-batch" else None,
+        condition=condition,
+        notes=_notes(job, condition, problem, reasons),
+        session_id=session_id,
+        now=session.now,
+    )
+
+
+def _admitted(job: Job) -> int:
+    return job.count((TaskState.BINDING, TaskState.BOUND, TaskState.RUNNING))
+
+
+def _notes(
+    job: Job, condition: GroupCondition | None, problem: tuple[str, str] | None, reasons: str
+) -> tuple[Note, ...]:
+    """Return the group's event: it is unschedulable while tasks wait, else it is scheduled."""
+    if problem is not None:
+        return (Note(UNSCHEDULABLE, problem[1], is_warning=True),)
+    waiting = job.count(_WAITING)
+    if condition is None or condition.type == SCHEDULED:
+        return (
+            (Note(SCHEDULED, "pod group is ready", only_with_change=True),)
+            if condition is not None and not waiting
+            else ()
+        )
+    if not waiting:
+        return ()
+    text = f"{condition.message}. Origin reason is: {reasons}" if reasons else condition.message
+    return (Note(UNSCHEDULABLE, text, is_warning=True),)
+
+
+def ended_report(*, phase: str, min_member: int, succeeded: int, failed: int, preset: str) -> VolcanoReport:
+    """Return the report of a group without living members, whose status says `phase`."""
+    ended = succeeded + failed
+    if ended and ended >= min_member:
+        phase = "Completed"
+    elif phase != "Inqueue":
+        phase = "Pending"
+    admitted = 0 if preset == "kube-batch" else None
+    return VolcanoReport(phase=phase, succeeded=succeeded, failed=failed, admitted=admitted)

@@ -1,0 +1,331 @@
+"""The status of groups: phases, conditions, annotations; and the events about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+STALE = "kai.scheduler/stale-podgroup-timestamp"
+LAST_START = "kai.scheduler/last-start-timestamp"
+
+
+def annotations(cluster: Any, name: str) -> dict[str, str]:
+    """Return the annotations of a group."""
+    found: dict[str, str] = cluster.raw(cluster.group_kind, name)["metadata"].get("annotations", {})
+    return found
+
+
+# --- Volcano and kube-batch
+
+
+async def test_volcano_groups_go_through_the_phases(volcano: Any) -> None:
+    """Pending, Inqueue, Running, Completed; conditions say why a gang waits and that it is scheduled."""
+    volcano.nodes(1, cpu="2")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.group("one", "default", 2)
+    await volcano.pass_time()
+    assert volcano.group_status("one") == {"phase": "Pending"}
+    volcano.pods("one", 1)
+    await volcano.pass_time()
+    condition = volcano.condition("one", "Unschedulable")
+    assert (condition["status"], condition["reason"]) == ("True", "NotEnoughResources")
+    text = "2/1 tasks in gang unschedulable: pod group is not ready, 1 Pending, 2 minAvailable"
+    assert condition["message"] == text
+    assert volcano.group_status("one")["phase"] == "Inqueue"
+    assert [each[:2] for each in volcano.events("one")] == [("Warning", "Unschedulable")]
+    volcano.pods("one", 1, start=1)
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0", "n0"]
+    assert volcano.condition("one", "Scheduled")["reason"] == "tasks in gang are ready to be scheduled"
+    assert ("Normal", "Scheduled", "pod group is ready") in volcano.events("one")
+    volcano.go("Running", "one-0", "one-1")
+    await volcano.pass_time()
+    status = volcano.group_status("one")
+    assert (status["phase"], status["running"]) == ("Running", 2)
+    volcano.go("Succeeded", "one-0", "one-1")
+    await volcano.pass_time()
+    status = volcano.group_status("one")
+    assert (status["phase"], status.get("running", 0), status["succeeded"]) == ("Completed", 0, 2)
+    assert len(volcano.events("one")) == 2
+    await scheduler.stop()
+
+
+async def test_a_broken_gang_is_unknown(volcano: Any) -> None:
+    """A running gang that lost a member, and has no room for the new one, has the phase Unknown."""
+    volcano.nodes(2, cpu="1")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.job("one", "default", 2)
+    await volcano.pass_time()
+    volcano.go("Running", "one-0", "one-1")
+    await volcano.pass_time()
+    gone = next(pod for pod in volcano.cluster.pods() if pod.node_name == "n0")
+    volcano.cluster.delete_node("n0")
+    volcano.cluster.delete_pod(gone.name)
+    volcano.pods("one", 1, start=2)
+    await volcano.pass_time()
+    assert volcano.group_status("one")["phase"] == "Unknown"
+    await scheduler.stop()
+
+
+async def test_kube_batch_groups_have_phase_and_counts(kube_batch: Any) -> None:
+    """kube-batch's status has the number of admitted members, too."""
+    kube_batch.nodes(1, cpu="2")
+    kube_batch.queue("default")
+    scheduler = await kube_batch.start()
+    kube_batch.job("one", "default", 2)
+    await kube_batch.pass_time()
+    kube_batch.go("Running", "one-0")
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["running"], status["admitted"]) == ("Running", 1, 2)
+    await scheduler.stop()
+
+
+async def test_the_transition_id_alone_is_no_reason_to_write(volcano: Any) -> None:
+    """Passes that find the same state leave the condition of an earlier pass."""
+    volcano.nodes(1, cpu="1")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.job("one", "default", 2)
+    await volcano.pass_time()
+    before = volcano.condition("one", "Unschedulable")
+    passes = scheduler.scheduler.sessions[0].passes
+    volcano.cluster.add_node("small", allocatable={"cpu": "0", "pods": "110"})
+    await volcano.pass_time()
+    assert scheduler.scheduler.sessions[0].passes > passes
+    assert volcano.condition("one", "Unschedulable") == before
+    await scheduler.stop()
+
+
+async def test_volcano_evictions_are_on_the_group_and_on_its_pods(volcano: Any) -> None:
+    """One event on the group for a pass, with the action, the job that gets the room and the number of pods."""
+    volcano.nodes(1, cpu="2")
+    volcano.queue("default")
+    volcano.queue("x")
+    scheduler = await volcano.start('actions: "enqueue, allocate, reclaim"')
+    volcano.group("one", "default", 1)
+    volcano.pods("one", 2)
+    await volcano.pass_time()
+    volcano.go("Running", "one-0", "one-1")
+    await volcano.pass_time()
+    volcano.job("two", "x", 1)
+    await volcano.pass_time()
+    (evict,) = [each for each in volcano.events("one") if each[1] == "Evict"]
+    assert evict == ("Normal", "Evict", "Pod is evicted, because of reclaim (action=reclaim by=default/two pods=1)")
+    (victim,) = [pod.name for pod in volcano.cluster.pods() if pod.is_terminating]
+    assert ("Warning", "Evict", "Pod is evicted, because of reclaim") in volcano.events(victim)
+    await scheduler.stop()
+
+
+async def test_another_group_plugin_leaves_the_status_alone(volcano: Any) -> None:
+    """Gang runs the controller of group statuses; the controller leaves the groups of Batch alone."""
+    volcano.nodes(1, cpu="2")
+    volcano.queue("default")
+    scheduler = await volcano.start(before="- schedulerName: co\n  plugins: {multiPoint: {enabled: [{name: Gang}]}}")
+    volcano.job("one", "default", 2)
+    await volcano.pass_time()
+    volcano.go("Running", "one-0", "one-1")
+    await volcano.pass_time()
+    status = volcano.group_status("one")
+    assert (status["phase"], status["running"]) == ("Running", 2)
+    writes = volcano.writes("/podgroups/one/status$")
+    volcano.go("Succeeded", "one-0")
+    await volcano.pass_time(30)
+    assert (volcano.group_status("one")["succeeded"], writes.hits) == (1, 1)
+    await scheduler.stop()
+
+
+# --- KAI
+
+
+async def test_kai_groups_say_why_they_wait(kai: Any) -> None:
+    """The scheduling condition has the reason and a transition number; it is not written while a part runs."""
+    kai.nodes(1, cpu="2")
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.job("one", "a", 3)
+    await kai.pass_time()
+    (condition,) = kai.group_status("one")["schedulingConditions"]
+    room = condition["reasons"][0]["message"]
+    assert room.startswith("no node has room for default/one-")
+    assert condition == {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": "default",
+        "status": "True",
+        "reason": "Unschedulable",
+        "message": f"PodSchedulingErrors: {room}.",
+        "reasons": [{"reason": "PodSchedulingErrors", "message": room}],
+        "transitionID": "1",
+        "lastTransitionTime": condition["lastTransitionTime"],
+    }
+    assert kai.events("one") == [("Normal", "Unschedulable", condition["message"])]
+    kai.group("two", "a", 1)
+    kai.pods("two", 3)
+    await kai.pass_time()
+    assert sorted(kai.nodes_of("two")) == ["", "n0", "n0"]
+    assert "schedulingConditions" not in kai.group_status("two")
+    assert [each[1] for each in kai.events("two")] == ["Unschedulable"]
+    await scheduler.stop()
+
+
+async def test_a_kai_group_that_lacks_pods_is_not_ready(kai: Any) -> None:
+    """The event has the numbers, for each sub-group that is not ready."""
+    kai.nodes(1, cpu="8")
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.group("one", "a", 3)
+    kai.pods("one", 1)
+    kai.group("two", "a", 2, subGroups=[{"name": "w", "minMember": 2}])
+    kai.pods("two", 1, labels={"kai.scheduler/subgroup-name": "w"})
+    await kai.pass_time()
+    text = "Job is not ready for scheduling. Waiting for 3 pods, currently 1 exist, 0 are gated"
+    assert kai.events("one") == [("Normal", "NotReady", text)]
+    text = "Job is not ready for scheduling. Waiting for 2 pods for SubGroup w, currently 1 exist, 0 are gated."
+    assert kai.events("two") == [("Normal", "NotReady", text)]
+    await scheduler.stop()
+
+
+async def test_a_stale_gang_has_a_time_until_it_is_whole_again(kai: Any) -> None:
+    """The annotation says since when the gang is broken; it survives a restart and is removed at the end."""
+    kai.nodes(2, cpu="1")
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.job("one", "a", 2)
+    await kai.pass_time()
+    assert annotations(kai, "one")[LAST_START] == "2026-01-01T00:00:00Z"
+    kai.cluster.delete_pod("one-0")
+    await kai.pass_time(10)
+    since = annotations(kai, "one")[STALE]
+    assert ("Normal", "StaleJob", "Job is stale. 1 pods are active, minMember is 2") in kai.events("one")
+    await scheduler.stop()
+    scheduler = await kai.start()
+    await kai.pass_time(10)
+    assert annotations(kai, "one")[STALE] == since
+    kai.pods("one", 1, start=2)
+    await kai.pass_time()
+    assert STALE not in annotations(kai, "one")
+    assert annotations(kai, "one")[LAST_START] == "2026-01-01T00:00:00Z"
+    await scheduler.stop()
+
+
+async def test_kai_evictions_name_the_pods_and_the_workload(kai: Any) -> None:
+    """The group that loses pods has one event; the one that waits for them is pipelined."""
+    gpus = {"cpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1}, "memory": {"quota": -1, "limit": -1}}
+    kai.nodes(1, cpu="64", **{"nvidia.com/gpu": "2"})
+    for name in ("a", "b"):
+        kai.queue(name, resources={**gpus, "gpu": {"quota": 1, "limit": -1, "overQuotaWeight": 1}})
+    scheduler = await kai.start()
+    kai.group("one", "a", 1)
+    kai.pods("one", 2, requests={"cpu": "1", "nvidia.com/gpu": "1"})
+    await kai.pass_time()
+    kai.job("two", "b", 1, requests={"cpu": "1", "nvidia.com/gpu": "1"})
+    await kai.pass_time()
+    (victim,) = [pod.key for pod in kai.cluster.pods() if pod.is_terminating]
+    text = f"Pod {victim} was preempted by workload default/two (action=reclaim by=default/two pods=1)"
+    assert ("Normal", "Evict", text) in kai.events("one")
+    assert "Pipelined" in [each[1] for each in kai.events("two")]
+    assert ("Normal", "Pipelined", "Pod default/two-0 was pipelined to node n0") in kai.events("two-0")
+    await scheduler.stop()
+
+
+async def test_pods_of_kai_are_marked_unless_the_group_says_no(kai: Any) -> None:
+    """Both groups' pods have the event Unschedulable; with markUnschedulable false they have no condition."""
+    kai.nodes(1, cpu="1")
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.group("one", "a", 2)
+    kai.group("two", "a", 2, markUnschedulable=False)
+    for name in ("one", "two"):
+        kai.pods(name, 2)
+    await kai.pass_time()
+    for name in ("one-0", "two-0"):
+        assert [each[:2] for each in kai.events(name)] == [("Warning", "Unschedulable")]
+    marked = {pod.name for pod in kai.cluster.pods() if any(each.status == "False" for each in pod.status.conditions)}
+    assert marked == {"one-0", "one-1"}
+    await scheduler.stop()
+
+
+async def test_pods_whose_group_does_not_exist_say_so(volcano: Any) -> None:
+    """They have an event and a condition; once the group comes, they are bound."""
+    volcano.nodes(1, cpu="1")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.pods("one", 1)
+    await volcano.pass_time(60)
+    text = 'PodGroupDoesNotExist: pod group "default/one" does not exist; create it'
+    assert volcano.events("one-0") == [("Warning", "FailedScheduling", text)]
+    volcano.group("one", "default", 1)
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
+    await scheduler.stop()
+
+
+# --- queues that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason", "text"),
+    [
+        pytest.param("none", "QueueDoesNotExist", 'queue "none" does not exist', id="missing"),
+        pytest.param("orphan", "ParentQueueDoesNotExist", 'queue "orphan" is below a queue that', id="missing parent"),
+        pytest.param("left", "QueueCycle", 'queue "left" is in or below a cycle of queues', id="cycle"),
+        pytest.param("dept", "QueueIsNotALeaf", 'queue "dept" has child queues', id="inner"),
+    ],
+)
+async def test_a_job_in_a_queue_that_cannot_be_used_says_so(kai: Any, queue: str, reason: str, text: str) -> None:
+    """Group and pods have a stable reason and one event; once the queue is right, the job is bound."""
+    kai.nodes(1, cpu="8")
+    kai.queue("dept")
+    kai.queue("a", parentQueue="dept")
+    kai.queue("orphan", parentQueue="gone")
+    kai.queue("left", parentQueue="right")
+    kai.queue("right", parentQueue="left")
+    scheduler = await kai.start()
+    kai.job("one", queue, 1)
+    await kai.pass_time(60)
+    (condition,) = kai.group_status("one")["schedulingConditions"]
+    assert [each["reason"] for each in condition["reasons"]] == [reason]
+    assert condition["message"].startswith(f"{reason}: {text}")
+    (event,) = kai.events("one")
+    assert event == ("Normal", "Unschedulable", condition["message"])
+    assert kai.nodes_of("one") == [""]
+    (note,) = [each[2] for each in kai.events("one-0")]
+    assert note.startswith(f"{reason}: {text}")
+    await scheduler.stop()
+
+
+async def test_a_missing_queue_of_volcano_is_on_the_condition(volcano: Any) -> None:
+    """The condition Unschedulable has the reason; when the queue comes, the job is bound."""
+    volcano.nodes(1, cpu="8")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.job("one", "late", 1)
+    await volcano.pass_time()
+    assert volcano.condition("one", "Unschedulable")["reason"] == "QueueDoesNotExist"
+    assert [each[:2] for each in volcano.events("one")] == [("Warning", "Unschedulable")]
+    volcano.queue("late")
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
+    assert volcano.condition("one", "Scheduled")["status"] == "True"
+    await scheduler.stop()
+
+
+async def test_a_group_may_change_its_queue(kai: Any) -> None:
+    """A job in a missing queue is bound as soon as its group names another one; the sums follow."""
+    kai.nodes(1, cpu="8")
+    for name in ("a", "b"):
+        kai.queue(name)
+    scheduler = await kai.start()
+    kai.job("one", "gone", 1)
+    kai.job("two", "a", 1)
+    await kai.pass_time()
+    for name in ("one", "two"):
+        kai.cluster.patch(kai.group_kind.type, name, {"spec": {"queue": "b"}})
+    await kai.pass_time()
+    assert kai.nodes_of("one") == ["n0"]
+    assert kai.queue_status("b")["allocated"] == {"cpu": "2"}
+    assert kai.queue_status("a")["allocated"] == {}
+    await scheduler.stop()
