@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main", "podgroup"]
+__all__ = ["main", "podgroup", "queue"]
 
 #: The folder of the metadata of a distribution `pyscheduler`, in any spelling of that name.
 _FOREIGN_METADATA: Final = re.compile(r"pyscheduler-.+\.(dist|egg)-info", re.IGNORECASE)
@@ -35,6 +35,14 @@ def podgroup(arguments: Sequence[str] | None = None) -> None:
     """Run `kubectl podgroup`; exit as `main` does if the package `pyscheduler` is not this project's."""
     _check_package()
     from pyscheduler.cli.podgroup.command import main as run
+
+    run(arguments)
+
+
+def queue(arguments: Sequence[str] | None = None) -> None:
+    """Run `kubectl queue`; exit as `main` does if the package `pyscheduler` is not this project's."""
+    _check_package()
+    from pyscheduler.cli.queue.command import main as run
 
     run(arguments)
 

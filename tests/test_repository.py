@@ -13,6 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 LONGEST_MODULE = 600
+LONGEST_FUNCTION = 80
 
 #: Made by tools, and none of ours.
 NOT_OURS = re.compile(r"^(\..*|__pycache__|build|dist|htmlcov|.*\.egg-info)$")
@@ -62,7 +63,19 @@ def test_no_module_is_too_long() -> None:
 
 
 @pytest.mark.slow
+def test_no_function_is_too_long() -> None:
+    """Past 80 lines a function does more than one thing."""
+    lengths = {
+        f"{relative(path)}::{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in MODULES
+        for node in ast.walk(ast.parse(TEXTS[path]))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert not {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION}
+
+
 # Character classes keep these patterns from finding themselves.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [

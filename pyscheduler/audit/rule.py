@@ -43,9 +43,10 @@ class Rule:
         """Count one thing as judged."""
         self.verdict.judged[self.number] += 1
 
-    def skip(self) -> None:
-        """Count one thing as undecided."""
-        self.verdict.undecided[self.number] += 1
+    def skip(self, count: int = 1) -> None:
+        """Count things as undecided."""
+        if count:
+            self.verdict.undecided[self.number] += count
 
     def report(self, at: float, revision: int, objects: tuple[str, ...], text: str) -> None:
         """Report a violation."""

@@ -158,9 +158,9 @@ class PurposeRule(Rule):
                 queue = self.world.queue_of_job(job)
                 concerned = fact.subject in self.world.path(queue) or queue not in self.world.queues
             if everybody or concerned:
-                self.verdict.undecided[self.number] += len(self._debts.pop(job))
+                self.skip(len(self._debts.pop(job)))
 
     def finish(self, end: float) -> None:
         """Report what is overdue; jobs that still have time are undecided."""
         self.advance(end)
-        self.verdict.undecided[self.number] += sum(map(len, self._debts.values()))
+        self.skip(sum(map(len, self._debts.values())))

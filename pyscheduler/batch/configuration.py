@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api.durations import parse_duration
+from pyscheduler.batch.arguments import checked
 from pyscheduler.batch.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
 from pyscheduler.batch.shard import actions_and_tiers, shard_settings
 from pyscheduler.batch.values import mapping_of
@@ -81,11 +82,26 @@ class BatchArgs:
         """Return the first entry of a policy; None if it is not configured."""
         return next((entry for tier in self.tiers for entry in tier if entry.name == name), None)
 
+    def arguments_of(self, action: str) -> Mapping[str, str]:
+        """Return the arguments of an action, together with the settings of KAI's scheduler that its actions read."""
+        given = self.action_arguments.get(action, {})
+        if self.preset != KAI.name:
+            return given
+        settings = {
+            "maxConsolidationVictims": str(self.max_consolidation_victims),
+            "consolidatingReclaim": _text(self.consolidating_reclaim),
+            "schedulingSignatures": _text(self.scheduling_signatures),
+            "defaultStalenessGracePeriod": str(self.staleness_grace),
+        }
+        if action in self.queue_depth_per_action:
+            settings["queueDepth"] = str(self.queue_depth_per_action[action])
+        return {**settings, **given}
+
 
 #: Three names of one argument of `proportion`: KAI's own, without its misspelling, and that of its user guide.
 _MULTIPLIERS: Final = (
-    "reclaimerSaturationMultiplier",
     "relcaimerSaturationMultiplier",
+    "reclaimerSaturationMultiplier",
     "reclaimerUtilizationMultiplier",
 )
 _CLOSED: Final = "disable"
@@ -100,15 +116,17 @@ def batch_args(
     *,
     more_actions: Collection[str] = (),
     more_policies: Mapping[str, Collection[str] | None] | None = None,
+    checks_names: bool = True,
 ) -> BatchArgs:
     """Return the configuration in the args of `Batch`, or in a file with actions and tiers.
 
     `path` is where the mapping stands, for messages. `more_actions` and `more_policies` are the names that other
-    distributions add, policies with their arguments (None: any). A name may have the form `preset/name`.
+    distributions add, policies with their arguments (None: any). A name may have the form `preset/name`. Without
+    `checks_names`, every action and policy is known: for a file that is read before the distributions are.
 
     Raises `ConfigError` with a line for each unknown preset, action and policy, and for parts of the wrong type.
     """
-    return _Reader(mapping, path, more_actions, more_policies or {}).read()
+    return _Reader(mapping, path, more_actions, more_policies or {}, checks_names=checks_names).read()
 
 
 def preset_of(mapping: Mapping[str, object]) -> tuple[str, bool]:
@@ -158,7 +176,10 @@ class _Reader:
         path: str,
         more_actions: Collection[str],
         more_policies: Mapping[str, Collection[str] | None],
+        *,
+        checks_names: bool,
     ) -> None:
+        self._checks_names = checks_names
         self._said = mapping
         self._path = path
         self._more_actions = more_actions
@@ -243,7 +264,7 @@ class _Reader:
             self._problem("actions", f"expected names with commas between them, or a list, found {_shown(value)}")
             return ()
         for name in names:
-            if not isinstance(name, str) or self._own(name) not in known:
+            if not isinstance(name, str) or (self._checks_names and self._own(name) not in known):
                 self._problem("actions", _unknown("action", name, known))
         return tuple(dict.fromkeys(self._own(name) for name in names if isinstance(name, str)))
 
@@ -296,7 +317,7 @@ class _Reader:
             return
         name = self._own(str(item["name"]))
         known = [*self._preset.known_policies, *self._more_policies]
-        if name not in known:
+        if name not in known and self._checks_names:
             self._problem(f"{where}.name", _unknown("policy", name, known))
             return
         arguments = self._arguments(name, self._texts(item.get("arguments"), f"{where}.arguments"), where)
@@ -310,7 +331,11 @@ class _Reader:
         arguments: dict[str, str] = {}
         for key, value in given.items():
             name = _MULTIPLIERS[0] if self._preset is KAI and key in _MULTIPLIERS else key
-            arguments[name] = value
+            usable, wrong = checked(name, value, self._preset.kinds)
+            if usable is not None:
+                arguments[name] = usable
+            else:
+                self._warnings.append(f"{self._at(where)}.arguments.{key}: {_shown(value)} {wrong}; the default counts")
             if name not in added and not self._preset.knows_argument(policy, name):
                 known = [*self._preset.known_policies.get(policy, ()), *added]
                 self._unknown_argument(f"{where}.arguments", key, known, policy)
@@ -408,7 +433,9 @@ def _unknown(what: str, name: object, known: Iterable[str]) -> str:
 
 
 def _text(value: object) -> str:
-    """Return the value of an argument as text: a list or map as JSON."""
+    """Return the value of an argument as text: a list or map as JSON, a whole number without a point."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

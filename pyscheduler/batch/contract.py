@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
 
@@ -45,6 +46,7 @@ __all__ = [
     "Reclaimable",
     "Refusal",
     "ScenarioRule",
+    "Shares",
     "SubGroupOrder",
     "TaskOrder",
     "Tasks",
@@ -295,6 +297,15 @@ class EnqueueListener(Protocol):
 
     def job_enqueued(self, job: Job) -> None:
         """Take notice that a job was enqueued."""
+        ...
+
+
+@runtime_checkable
+class Shares(Protocol):
+    """Says how much each queue may hold when others want more, too; the first policy that can say it is asked."""
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R], computed when the session opened; NaN for resources that are not divided."""
         ...
 
 

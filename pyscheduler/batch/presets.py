@@ -36,6 +36,8 @@ class Preset:
     known_policies: Mapping[str, tuple[str, ...]]
     #: The flags of a policy in a tier.
     flags: tuple[str, ...]
+    #: By pattern of an argument: the kind of its value, as in `arguments.checked`. Others are any text.
+    kinds: Mapping[str, str]
 
     def knows_argument(self, policy: str, argument: str) -> bool:
         """Return whether a policy of this preset has an argument."""
@@ -113,7 +115,7 @@ KAI: Final = Preset(
             ),
             (),
         ),
-        "proportion": ("kValue", "reclaimerSaturationMultiplier"),
+        "proportion": ("kValue", "relcaimerSaturationMultiplier"),
         "minruntime": ("defaultPreemptMinRuntime", "defaultReclaimMinRuntime", "reclaimResolveMethod"),
         "nodeplacement": ("cpu", "gpu"),
     },
@@ -126,6 +128,14 @@ KAI: Final = Preset(
         "enablePredicate",
         "enableNodeOrder",
     ),
+    kinds={
+        "kValue": "number",
+        "relcaimerSaturationMultiplier": "number",
+        "default*MinRuntime": "seconds",
+        "reclaimResolveMethod": "lca|queue",
+        "cpu": "binpack|spread",
+        "gpu": "binpack|spread",
+    },
 )
 
 _CACHED: Final = ("predicateErrorCacheEnable",)
@@ -199,6 +209,16 @@ VOLCANO: Final = Preset(
         "enabledSubJobPipelined",
         "enabledSubJobOrder",
     ),
+    kinds={
+        "*.weight": "integer",
+        "binpack.cpu": "integer",
+        "binpack.memory": "integer",
+        "binpack.resources.*": "integer",
+        "ancestorReclaimLevel": "integer",
+        "overcommit-factor": "number",
+        "sla-waiting-time": "duration",
+        "predicate.*": "boolean",
+    },
 )
 
 KUBE_BATCH: Final = Preset(
@@ -213,6 +233,7 @@ KUBE_BATCH: Final = Preset(
         "nodeorder": _NODE_ORDER,
     },
     flags=_FLAGS,
+    kinds={"*.weight": "integer", "predicate.*": "boolean"},
 )
 
 PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in (KAI, VOLCANO, KUBE_BATCH)}

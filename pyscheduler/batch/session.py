@@ -5,6 +5,7 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from pyscheduler.batch.contract import Listener
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
@@ -43,6 +44,16 @@ async def _no_turn() -> None:
     """Go on at once."""
 
 
+def _nobody(_: Job) -> Collection[str]:
+    """Return no jobs."""
+    return ()
+
+
+def _no_time() -> float:
+    """Return that no time has passed."""
+    return 0.0
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Session:
     """The state of a pass. Actions change it through statements only."""
@@ -59,10 +70,16 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
+    #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
+    protected: Callable[[Job], Collection[str]] = _nobody
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
+    #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
+    elapsed: Callable[[], float] = _no_time
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
+    #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
+    wake_at: float = math.inf
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
@@ -89,6 +106,11 @@ class Session:
             [entry.policy for entry in tier if isinstance(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
+
+    def wake(self, at: float) -> None:
+        """Make a pass due at a time (seconds since 1970) that changes a decision, such as the end of a protection."""
+        if at > self.now:
+            self.wake_at = min(self.wake_at, at)
 
     def record(self, job: Job, reason: str, message: str = "") -> None:
         """Record why a job waits; the first message for a reason stays."""

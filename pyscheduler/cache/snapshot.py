@@ -10,6 +10,7 @@ touched.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -28,6 +29,7 @@ from pyscheduler.framework.snapshot import Checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -155,13 +157,18 @@ class Snapshot:
             outer.setdefault(row, info)
 
     @contextmanager
-    def what_if(self) -> Iterator[None]:
-        """Checkpoint on entry, roll back on exit."""
+    def undo_at_end(self) -> Iterator[None]:
+        """Take a checkpoint on entry, roll back to it on exit."""
         checkpoint = self.checkpoint()
         try:
             yield
         finally:
             self.rollback(checkpoint)
+
+    def what_if(self) -> AbstractContextManager[None]:
+        """Return `undo_at_end()`, under its old name; deprecated."""
+        warnings.warn("Snapshot.what_if is now called undo_at_end", DeprecationWarning, stacklevel=2)
+        return self.undo_at_end()
 
     def place(self, info: PodInfo, node_name: str) -> None:
         """Put a pod on a node; raise `KeyError` when the node is not here. A nomination of the pod ends."""

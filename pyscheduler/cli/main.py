@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     ),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
+    "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),

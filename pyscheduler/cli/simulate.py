@@ -35,6 +35,8 @@ _OF_TRACES = {
     "max_unschedulable_seconds": "--pod-max-in-unschedulable-pods-duration",
     "feature_gates": "--feature-gates",
 }
+#: What has an effect on cases.
+_OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 
 
 @click.command("simulate")
@@ -49,10 +51,11 @@ _OF_TRACES = {
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(["table", "json", "jsonl"]),
     default="table",
-    show_default=True,
-    help="Output format; json contains the state of every pod after every step, or the totals of a trace.",
+    show_default="table; jsonl with --batch-cases or --queue-cases",
+    help="Output format; json contains the state of every pod after every step, or the totals of a trace; "
+    "jsonl is for cases: one answer per line.",
 )
 @click.option(
     "--seed",
@@ -88,6 +91,14 @@ _OF_TRACES = {
     metavar="DURATION",
     help="With --trace: maximum time before the scheduler retries an unschedulable pod (for `run`: 5m0s).",
 )
+@click.option(
+    "--batch-cases",
+    metavar="FILE",
+    help="Decide the batch cases of this file (.jsonl or .jsonl.gz): one pass of KAI or Volcano per line.",
+)
+@click.option(
+    "--queue-cases", metavar="FILE", help="Compute the queue cases of this YAML file: shares, orders and cycles."
+)
 @feature_gates_option
 @block_option
 @logging_options(default=0)
@@ -104,6 +115,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       pyscheduler simulate scenarios.yaml
       pyscheduler simulate scenarios.yaml --select 'cs-*' -o json
       pyscheduler simulate scenarios.yaml --print-config cs-01
+      pyscheduler simulate --batch-cases cases.jsonl.gz
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
     """
     from pyscheduler.cli.error_output import lines_of
@@ -112,6 +124,9 @@ def command(context: click.Context, /, **options: Any) -> None:
 
     given = SimulateOptions(**options)
     try:
+        if given.batch_cases is not None or given.queue_cases is not None:
+            _check_case_usage(context)
+            sys.exit(_answer_cases(given))
         _check_usage(context, has_trace=given.trace is not None, has_files=bool(given.files))
         if given.trace is None:
             _simulate(given)
@@ -130,10 +145,50 @@ def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) ->
     if has_trace and has_files:
         raise ConfigError("give either scenario files or --trace")
     if not has_trace and not has_files:
-        raise ConfigError("give scenario files or --trace")
+        raise ConfigError("give scenario files, --trace, --batch-cases or --queue-cases")
+    if context.params["output"] == "jsonl":
+        raise ConfigError("-o jsonl has no effect without --batch-cases or --queue-cases")
     for name, option in (_OF_SCENARIOS if has_trace else _OF_TRACES).items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
+
+
+def _check_case_usage(context: click.Context) -> None:
+    """Reject options that have no effect on cases."""
+    from pyscheduler.framework.errors import ConfigError
+
+    given = [
+        name
+        for name in context.params
+        if name not in _OF_CASES and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if all(context.params[name] is not None for name in ("batch_cases", "queue_cases")):
+        raise ConfigError("give either --batch-cases or --queue-cases")
+    if given:
+        other = "FILE" if given[0] == "files" else "--" + given[0].replace("_", "-")
+        other = {**_OF_SCENARIOS, **_OF_TRACES}.get(given[0], other)
+        raise ConfigError(f"{other} has no effect on cases")
+    if context.get_parameter_source("output") is ParameterSource.COMMANDLINE and context.params["output"] != "jsonl":
+        raise ConfigError("cases support only -o jsonl")
+
+
+def _answer_cases(options: SimulateOptions) -> int:
+    """Print one answer per line; return the exit code, 1 if a case could not be decided."""
+    import msgspec
+
+    from pyscheduler.simulation.batch_cases.case_files import answer_batch_cases, answer_queue_cases
+
+    answers = (
+        answer_batch_cases(options.batch_cases)
+        if options.batch_cases is not None
+        else answer_queue_cases(options.queue_cases or "")
+    )
+    failed = False
+    for answer in answers:
+        failed = failed or "error" in answer
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+    sys.stdout.buffer.flush()
+    return int(failed)
 
 
 def _simulate(options: SimulateOptions) -> None:

@@ -38,6 +38,8 @@ class SimulateOptions:
     output: str
     seed: int
     blocked: Sequence[str]
+    batch_cases: str | None = None
+    queue_cases: str | None = None
 
 
 def replay(options: SimulateOptions, trace: str) -> None:

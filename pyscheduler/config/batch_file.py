@@ -13,9 +13,8 @@ from typing import Final
 import attrs
 
 from pyscheduler.batch.configuration import BatchArgs, batch_args, preset_of
-from pyscheduler.batch.presets import KAI, PRESETS, VOLCANO
-from pyscheduler.batch.shard import shard_settings
-from pyscheduler.config.problems import Problem, path_text, shown, unsupported
+from pyscheduler.batch.presets import KAI, VOLCANO
+from pyscheduler.config.problems import Problem, path_text, shown
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
 
@@ -68,18 +67,16 @@ def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
     """Return the content of a KubeSchedulerConfiguration, without kind and version, with the profile of a batch file.
 
     Names of actions and policies are checked when the profile is built, because other distributions may add some.
-    Raises `ConfigError` for a file whose form is wrong.
+    Raises `ConfigError` with a line for every other mistake.
     """
-    args, _ = _args(root)
-    name, _ = preset_of(args)
-    if name not in PRESETS:
-        raise ConfigError(str(unsupported(("preset",), name, list(PRESETS))))
-    own = args.pop("schedulerName", None)
-    shard = args.get("shard")
-    if isinstance(shard, Mapping):
-        own = own or shard_settings(shard)[0].get("schedulerName")
+    args, where = _args(root)
+    try:
+        read_args = batch_args(args, where, checks_names=False)
+    except ConfigError as error:
+        raise ConfigError(*map(_as_in_file, error.problems)) from error
+    args.pop("schedulerName", None)
     profile = {
-        "schedulerName": own or PRESETS[name].scheduler_name,
+        "schedulerName": read_args.scheduler_name,
         "plugins": {"multiPoint": {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]}},
         "pluginConfig": [{"name": "Batch", "args": args}],
     }

@@ -47,8 +47,12 @@ class Snapshot(Protocol):
         """Give up the last checkpoint: what was done since is undone with the checkpoint before it."""
         ...
 
+    def undo_at_end(self) -> AbstractContextManager[None]:
+        """Take a checkpoint on entry, roll back to it on exit."""
+        ...
+
     def what_if(self) -> AbstractContextManager[None]:
-        """Checkpoint on entry, roll back on exit."""
+        """Return `undo_at_end()`, under its old name; deprecated."""
         ...
 
     def place(self, info: PodInfo, node_name: str) -> None:

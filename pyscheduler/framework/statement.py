@@ -47,6 +47,6 @@ class Statement(Protocol):
         """Undo everything since the checkpoint, which is used up."""
         ...
 
-    def what_if(self) -> AbstractContextManager[None]:
+    def undo_at_end(self) -> AbstractContextManager[None]:
         """Take a checkpoint on entry, roll back to it on exit."""
         ...

@@ -64,7 +64,7 @@ class NeverFits:
         for few in (plain, *([each] for each in contenders if each not in plain)):
             if not few:
                 continue
-            with trial.statement.what_if():
+            with trial.statement.undo_at_end():
                 await _empty(trial, {uid for each in few for state in each.states for uid in state.bound})
                 for contender in few:
                     self._known[contender.key] = await self._is_hopeless(trial, contender)
@@ -79,7 +79,7 @@ class NeverFits:
         needs = {group: contender.missing[group] + len(pods) for group, pods in held.items()}
         if any(len(pools[group]) < count for group, count in needs.items()):
             return False  # members may come yet, or be let through their gates: nobody knows what they ask for
-        with trial.statement.what_if():
+        with trial.statement.undo_at_end():
             return await _place(trial, needs, pools) is None
 
 
@@ -105,12 +105,12 @@ class Planner:
         statement = trial.statement
         if len(victims) > 1:
             # Most often all of them are not enough, or else one is.
-            with statement.what_if():
+            with statement.undo_at_end():
                 for victim in victims:
                     _take_off(trial, victim)
                 if await _place_missing(trial, winner) is None:
                     return None
-        with statement.what_if():
+        with statement.undo_at_end():
             for count, victim in enumerate(victims, start=1):
                 _take_off(trial, victim)
                 nodes = await _place_missing(trial, winner)
@@ -150,7 +150,7 @@ def _take_off(trial: WhatIf, contender: Contender) -> None:
 
 async def _place_missing(trial: WhatIf, contender: Contender) -> Sequence[tuple[Pod, str]] | None:
     """Return where a unit's missing members would go; None where they do not all fit. Leaves nothing behind."""
-    with trial.statement.what_if():
+    with trial.statement.undo_at_end():
         return await _place(trial, contender.missing, contender.candidates)
 
 

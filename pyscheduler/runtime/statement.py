@@ -175,7 +175,7 @@ class Statement:
         self._snapshot.keep(checkpoint)
 
     @contextmanager
-    def what_if(self) -> Iterator[None]:
+    def undo_at_end(self) -> Iterator[None]:
         """Take a checkpoint on entry, roll back to it on exit."""
         checkpoint = self.checkpoint()
         try:

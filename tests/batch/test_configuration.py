@@ -86,7 +86,7 @@ def test_entry_of_a_tier_has_texts_as_arguments_and_its_flags() -> None:
         "name": "binpack",
         "enablePreemptable": False,
         "enableJobOrder": True,
-        "arguments": {"binpack.weight": 10, "binpack.cpu": 1.5, "binpack.resources": ["nvidia.com/gpu"]},
+        "arguments": {"binpack.weight": 10, "binpack.cpu": 5.0, "binpack.resources": ["nvidia.com/gpu"]},
     }
     args = batch_args(volcano(entry))
     assert args.tiers == (
@@ -95,7 +95,7 @@ def test_entry_of_a_tier_has_texts_as_arguments_and_its_flags() -> None:
                 name="binpack",
                 arguments={
                     "binpack.weight": "10",
-                    "binpack.cpu": "1.5",
+                    "binpack.cpu": "5",
                     "binpack.resources": '["nvidia.com/gpu"]',
                 },
                 enabled={"enablePreemptable": False, "enableJobOrder": True},
@@ -128,7 +128,7 @@ def test_disable_flags_of_kai_close_what_enable_flags_open() -> None:
 def test_all_spellings_of_kais_multiplier_are_one_argument(spelling: str) -> None:
     """The name in KAI's code, the one without the misspelling and that of the user guide mean the same."""
     args = batch_args(kai({"name": "proportion", "arguments": {spelling: "1.5"}}))
-    assert args.tiers[0][0].arguments == {"reclaimerSaturationMultiplier": "1.5"}
+    assert args.tiers[0][0].arguments == {"relcaimerSaturationMultiplier": "1.5"}
     assert args.warnings == ()
 
 
@@ -139,6 +139,47 @@ def test_unknown_argument_is_a_warning_with_the_nearest_name() -> None:
     assert args.warnings == (
         '$.tiers[0].plugins[0].arguments of proportion: no argument is called "kvalue"; did you mean "kValue"?',
     )
+
+
+@pytest.mark.parametrize(
+    ("preset", "policy", "argument", "value", "wrong"),
+    [
+        ("kai", "proportion", "kValue", "two", "is not a number"),
+        ("kai", "proportion", "reclaimerUtilizationMultiplier", "inf", "is not a number"),
+        ("kai", "minruntime", "defaultPreemptMinRuntime", "-10m", "is not a duration of 0 or more such as 90s"),
+        ("kai", "minruntime", "reclaimResolveMethod", "path", "is none of lca, queue"),
+        ("kai", "nodeplacement", "gpu", "pile", "is none of binpack, spread"),
+        ("volcano", "overcommit", "overcommit-factor", "much", "is not a number"),
+        ("volcano", "binpack", "binpack.weight", "1.5", "is not an integer"),
+        ("volcano", "sla", "sla-waiting-time", "soon", "is not a duration of 0 or more such as 90s"),
+        ("kube-batch", "predicates", "predicate.MemoryPressureEnable", "yes", "is neither true nor false"),
+    ],
+)
+def test_unusable_value_of_an_argument_is_left_out(
+    preset: str, policy: str, argument: str, value: str, wrong: str
+) -> None:
+    """The policy has its default, and the log says why."""
+    entry = {"name": policy, "arguments": {argument: value}}
+    args = batch_args({"preset": preset, "tiers": [[entry]]})
+    assert args.tiers[0][0].arguments == {}
+    assert args.warnings == (f'$.tiers[0][0].arguments.{argument}: "{value}" {wrong}; the default counts',)
+
+
+def test_actions_of_kai_have_the_settings_as_arguments() -> None:
+    """Each action gets the settings of the scheduler as texts; actions of Volcano only their own arguments."""
+    args = batch_args({"preset": "kai", "maxConsolidationVictims": 3, "queueDepthPerAction": {"reclaim": 7}})
+    assert args.arguments_of("reclaim") == {
+        "maxConsolidationVictims": "3",
+        "consolidatingReclaim": "true",
+        "schedulingSignatures": "true",
+        "defaultStalenessGracePeriod": "60.0",
+        "queueDepth": "7",
+    }
+    assert "queueDepth" not in args.arguments_of("allocate")
+    arguments = [{"name": "preempt", "arguments": {"minCandidateNodesAbsolute": 5}}]
+    volcano_args = batch_args({"preset": "volcano", "configurations": arguments})
+    assert volcano_args.arguments_of("preempt") == {"minCandidateNodesAbsolute": "5"}
+    assert volcano_args.arguments_of("allocate") == {}
 
 
 def test_misspelled_keys_are_warnings_with_the_nearest_name() -> None:
@@ -358,7 +399,7 @@ def test_fields_of_a_shard_become_arguments() -> None:
     assert proportion is not None
     assert runtime is not None
     assert proportion.arguments == {"kValue": "0.5"}
-    assert runtime.arguments == {"defaultPreemptMinRuntime": "10m", "defaultReclaimMinRuntime": "1h"}
+    assert runtime.arguments == {"defaultPreemptMinRuntime": "600.0", "defaultReclaimMinRuntime": "3600.0"}
     assert (args.queue_depth_per_action, args.node_pool, args.scheduler_name) == ({"allocate": 5}, "gpu", "mine")
     assert (args.max_consolidation_victims, args.consolidating_reclaim, args.staleness_grace) == (3, False, -1.0)
     assert args.usage_db == {"clientType": "prometheus"}

@@ -47,7 +47,7 @@ def costs(world: World) -> dict[str, int]:
         return calls(world.update)
 
     def think() -> None:
-        with snapshot.what_if():
+        with snapshot.undo_at_end():
             snapshot.place(pod, "n3")
 
     return {

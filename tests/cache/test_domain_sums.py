@@ -81,7 +81,7 @@ class History:
 
     def happen(self, name: str) -> None:
         if name == "what if":
-            with self.snapshot.what_if():
+            with self.snapshot.undo_at_end():
                 self.snapshot.place(PodInfo.of(make_pod("guest")), self.rng.choice([*self.zones]))
                 self.look()
         else:

@@ -61,7 +61,7 @@ def churn_pods(world: World, numbers: range) -> None:
         if number % 2:
             world.cache.add_pod(info)
             world.update()
-            with world.snapshot.what_if():
+            with world.snapshot.undo_at_end():
                 world.snapshot.evict(info, info.pod.node_name)
             unique = CompiledSelector((Requirement("unique", "In", (f"value-{number}",)),))
             world.snapshot.nodes.matching_pods(unique, frozenset({"default"}))

@@ -64,7 +64,7 @@ class History:
 
     def try_out(self, depth: int) -> None:
         """Place and nominate pods in nested statements, while the queue's nominations change, and roll back."""
-        with self.snapshot.what_if():
+        with self.snapshot.undo_at_end():
             for info in self.rng.sample(PODS, 2):
                 name = self.rng.choice(sorted(self.present))
                 if self.rng.random() < 0.5 and self.nobody_is(info):

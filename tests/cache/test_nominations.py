@@ -87,7 +87,7 @@ def test_a_statement_adds_and_moves_nominations(snapshot: Snapshot) -> None:
 
 def test_a_placed_pod_needs_its_nomination_no_more(snapshot: Snapshot) -> None:
     """Otherwise it would count twice."""
-    with snapshot.what_if():
+    with snapshot.undo_at_end():
         snapshot.place(FIRST, "b")
         snapshot.nominate(THIRD, "b")
         snapshot.place(THIRD, "b")
@@ -115,7 +115,7 @@ def test_an_undone_nomination_is_where_it_was_among_others(snapshot: Snapshot) -
     outer = snapshot.checkpoint()
     for info in (FIRST, SECOND, THIRD):
         snapshot.nominate(info, "b")
-    with snapshot.what_if():
+    with snapshot.undo_at_end():
         snapshot.nominate(FIRST, "a")
         snapshot.place(SECOND, "a")
         snapshot.nominate(THIRD, "b")

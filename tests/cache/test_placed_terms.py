@@ -99,7 +99,7 @@ def test_answers_follow_statements_and_rollbacks(world: World) -> None:
     snapshot = world.update()
     key = (TermKind.REQUIRED_ANTI_AFFINITY, 0, "zone")
     assert told(snapshot.nodes) == {key: [1, 0]}
-    with snapshot.what_if():
+    with snapshot.undo_at_end():
         snapshot.place(pod_of("q", "b", affinity(term())), "b")
         assert told(snapshot.nodes) == {key: [1, 1]}
         snapshot.check_invariants()
@@ -247,7 +247,7 @@ class History:
         elif what == "drop" and len(names) > 1:
             cache.remove_node(world.snapshot.get(node).node)
         elif what == "roll back":
-            with world.update().what_if():
+            with world.update().undo_at_end():
                 world.snapshot.place(info, node)
                 compare(world.snapshot, self.fired)
         else:

@@ -85,7 +85,7 @@ def test_statements_are_followed_and_undone(world: World) -> None:
     snapshot = world.update()
     count = snapshot.nodes.matching_pods
     assert count(APP, HERE).tolist() == [1]
-    with snapshot.what_if():
+    with snapshot.undo_at_end():
         snapshot.place(world.pod("q", "a", labels={"app": "a"}), "a")
         assert count(APP, HERE).tolist() == [2]
         snapshot.evict(stays, "a")

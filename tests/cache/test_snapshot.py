@@ -99,17 +99,25 @@ def test_a_rollback_uses_up_the_checkpoints_within(world: World, snapshot: Snaps
             snapshot.rollback(checkpoint)
 
 
-def test_what_if_rolls_back_whatever_happens(world: World, snapshot: Snapshot, raw: Raw) -> None:
-    """Also when the question ends in an exception."""
+def test_changes_are_undone_at_the_end_of_a_block_that_fails(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """The rollback happens when the block ends in an exception, too."""
     before = raw(snapshot)
 
     def ask() -> None:
-        with snapshot.what_if():
+        with snapshot.undo_at_end():
             snapshot.place(world.pod("new"), "b")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         ask()
+    assert raw(snapshot) == before
+
+
+def test_the_old_name_of_undo_at_end_warns(world: World, snapshot: Snapshot, raw: Raw) -> None:
+    """`what_if` still works in this version."""
+    before = raw(snapshot)
+    with pytest.warns(DeprecationWarning, match="undo_at_end"), snapshot.what_if():
+        snapshot.place(world.pod("new"), "b")
     assert raw(snapshot) == before
 
 
@@ -126,7 +134,7 @@ def test_what_is_not_here_cannot_be_changed(
 ) -> None:
     """Unknown nodes and pods raise KeyError and leave everything as it is."""
     before = raw(snapshot)
-    with snapshot.what_if(), pytest.raises(KeyError):
+    with snapshot.undo_at_end(), pytest.raises(KeyError):
         change(snapshot, world.pod(pod), node)
     assert raw(snapshot) == before
 

@@ -172,7 +172,7 @@ def test_views_follow_what_happens_to_pods(world: World, nodes: Nodes) -> None:
     """A place changes the full view and any subset, also where a column was gathered before."""
     subset = nodes.take(rows(2, 0))
     assert (subset.requested("cpu").tolist(), nodes.requested("cpu")[0]) == ([200, 0], 0)
-    with world.snapshot.what_if():
+    with world.snapshot.undo_at_end():
         world.snapshot.place(world.pod(requests={"cpu": "1"}), "n0")
         assert (subset.requested("cpu").tolist(), nodes.requested("cpu")[0]) == ([200, 1000], 1000)
         assert subset[1].requested.milli_cpu == 1000

@@ -117,7 +117,7 @@ def test_progress_is_shown_only_on_a_terminal(
         pytest.param(["--trace", "TRACE", "--config", "no.yaml"], "no.yaml: no such file or directory", id="config"),
         pytest.param(["--trace", "TRACE", "--config", "TRACE"], "two.csv", id="no configuration"),
         pytest.param(["--trace", "TRACE", "file.yaml"], "give either scenario files or --trace", id="both"),
-        pytest.param([], "give scenario files or --trace", id="neither"),
+        pytest.param([], "give scenario files, --trace, --batch-cases or --queue-cases", id="neither"),
         pytest.param(["--trace", "TRACE", "--select", "a"], "--select has no effect on a trace", id="select"),
         pytest.param(["--trace", "TRACE", "--print-config", "a"], "--print-config has no effect", id="print"),
         pytest.param(["file.yaml", "--nodes", "3"], "--nodes has no effect without --trace", id="nodes alone"),

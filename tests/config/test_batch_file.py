@@ -107,6 +107,15 @@ def test_file_becomes_a_profile_with_batch_and_without_default_preemption() -> N
     }
 
 
+def test_names_of_other_distributions_pass_until_the_profile_is_built() -> None:
+    """Reading a file needs no plugin, so an action or policy of another distribution is not refused here."""
+    text = "preset: volcano\nactions: allocate, tidy\ntiers: [{plugins: [{name: deadline, arguments: {spare: 1}}]}]"
+    (profile,) = loads(text).profiles
+    assert profile.scheduler_name == "volcano"
+    with pytest.raises(ConfigError, match='no action is called "tidy"'):
+        read_batch_file(text, "batch.yaml")
+
+
 def test_configuration_of_a_file_can_be_printed_and_read_again() -> None:
     """What `pyscheduler config` prints of a batch file is a KubeSchedulerConfiguration with the same profile."""
     configuration = loads(SHARD)
@@ -133,8 +142,18 @@ def test_configuration_of_a_file_can_be_printed_and_read_again() -> None:
             id="shard without a spec",
         ),
         pytest.param(
+            "apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {placementStrategy: {gpu: pile}}",
+            "expected binpack or spread, found 'pile' @ $.spec.placementStrategy.gpu",
+            id="value of a shard",
+        ),
+        pytest.param(
+            config_map("volcano-scheduler.conf", "actions: allocate\ntiers: 3\n"),
+            'expected a list, found 3 @ $.data["volcano-scheduler.conf"].tiers',
+            id="part of the wrong type in a ConfigMap",
+        ),
+        pytest.param(
             "preset: volcno\nactions: allocate",
-            'Unsupported value: "volcno": supported values: "kai", "volcano", "kube-batch" @ $.preset',
+            'no preset is called "volcno"; did you mean "volcano"? @ $.preset',
             id="unknown preset",
         ),
         pytest.param(

@@ -66,7 +66,7 @@ def test_a_what_if_is_another_state_and_the_first_comes_back() -> None:
     _, snapshot = cluster(3)
     counting = Counting()
     counting.values(snapshot)
-    with snapshot.what_if():
+    with snapshot.undo_at_end():
         snapshot.place(PodInfo.of(make_pod("p")), "n0")
         assert sorted(counting.values(snapshot)) == [0, 0, 1]
     counting.asked.clear()
@@ -126,7 +126,7 @@ def test_answers_are_those_of_looking_at_each_node(rng: Random) -> None:
             cache.add_pod(placed[-1])
         cache.update_snapshot(snapshot)
         check()
-        with snapshot.what_if():
+        with snapshot.undo_at_end():
             snapshot.place(PodInfo.of(make_pod("imagined")), f"n{rng.randrange(4)}")
             check()
         check()

@@ -475,6 +475,8 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) ->
     cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
     cluster.add(manifest("ServiceAccount"), *objects, node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}))
     work = BatchWork(cluster, preset)
+    lifecycle = cluster.lifecycle()  # kube-batch evicts running pods only
+    lifecycle.start()
     transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
     scheduler = build(config, transport, clock, random.Random(1), registry=registry)
     starting = asyncio.create_task(scheduler.start())
@@ -490,6 +492,7 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) ->
     await clock.advance(20)
     await stopping
     await running
+    lifecycle.stop()
     nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in cluster.objects("v1", "Pod")}
     assert list(nodes.values()).count("n1") >= 3
     assert cluster.rbac.usage.refusals() == {}

@@ -138,7 +138,7 @@ def test_a_statement_and_its_rollback_are_changes_like_others(kit: Kit) -> None:
     profile = kit.profile(Counting)
     search(kit, profile)
     search(kit, profile)
-    with kit.snapshot.what_if():
+    with kit.snapshot.undo_at_end():
         kit.snapshot.place(PodInfo.of(make_pod("x", node_name="a")), "a")
         assert search(kit, profile) == [1, 0]
     assert search(kit, profile) == [0, 0]
@@ -228,7 +228,7 @@ def test_nominations_within_a_statement_leave_answers_cached(kit: Kit) -> None:
     assert search(kit, profile) == [0, 0, 0, 0]
     asked = plugin_of(profile, "Counting").asked
     del asked[:]
-    with kit.snapshot.what_if():
+    with kit.snapshot.undo_at_end():
         kit.snapshot.place(PodInfo.of(make_pod("member", node_name="a")), "a")
         assert search(kit, profile) == [1, 0, 0, 0]
         kit.snapshot.place(PodInfo.of(make_pod("next", node_name="b")), "b")

@@ -265,7 +265,7 @@ class PreemptionHistory:
         """Change the snapshot in thought."""
         snapshot = self.scheduler.snapshot
         self.scheduler.cache.update_snapshot(snapshot)
-        with snapshot.what_if():
+        with snapshot.undo_at_end():
             for info in list(self.pods.values())[:3]:
                 snapshot.evict(info, info.pod.node_name)
 

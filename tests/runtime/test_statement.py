@@ -225,7 +225,7 @@ async def test_a_rollback_undoes_the_snapshot_and_the_books_in_order(cluster: Fa
         statement.rollback(checkpoint)
         assert sorted(infos(framework)) == [("old", "a"), ("one", "b")]
         assert plugin.held.keys() == before.keys() | statement.trial.placed("g").keys()
-        with statement.what_if():
+        with statement.undo_at_end():
             statement.evict(old, "a")
             statement.place(old, "a")
             assert plugin.held[old.pod.uid] == "a"

@@ -5,30 +5,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.batch.session import EnabledPolicy, Session
+from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
-from pyscheduler_batch.kai import preset as kai
-from pyscheduler_batch.volcano import preset as volcano
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
     from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
     from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.session import Session
 
-__all__ = ["make_actions", "make_tiers", "session_type"]
+__all__ = ["make_actions", "make_tiers", "preset", "session_type"]
 
-_ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "kai": kai.ACTIONS,
-    "volcano": volcano.ACTIONS,
-    "kube-batch": volcano.ACTIONS,
+#: By name the module with `ACTIONS`, `POLICIES` and `SESSION`.
+_MODULES: Final[Mapping[str, str]] = {
+    "kai": "pyscheduler_batch.kai.preset",
+    "kube-batch": "pyscheduler_batch.kube_batch.preset",
+    "volcano": "pyscheduler_batch.volcano.preset",
 }
-_POLICIES: Final[Mapping[str, Mapping[str, str]]] = {
-    "kai": kai.POLICIES,
-    "volcano": volcano.POLICIES,
-    "kube-batch": volcano.POLICIES,
-}
-_SESSIONS: Final[Mapping[str, str]] = {"volcano": volcano.SESSION, "kube-batch": volcano.SESSION}
 #: Policies of the systems whose work the profile's own filters do, or that describe what this scheduler always does.
 _BUILT_IN: Final = frozenset(
     {
@@ -51,18 +46,23 @@ _BUILT_IN: Final = frozenset(
 )
 
 
+def preset(name: str) -> ModuleType:
+    """Return the tables of a preset; raise `KeyError` if there is none of that name."""
+    return import_module(_MODULES[name])
+
+
 def make_actions(args: BatchArgs) -> list[Action]:
     """Return the actions in order; raise `ConfigError` for one that this version does not have."""
-    known = _ACTIONS[args.preset]
+    known = preset(args.preset).ACTIONS
     missing = [name for name in args.actions if _bare(name) not in known]
     if missing:
         raise ConfigError(*(f'action "{name}" of the preset "{args.preset}" is not available yet' for name in missing))
-    return [_load(known[_bare(name)])(_action_arguments(args, _bare(name))) for name in args.actions]
+    return [_load(known[_bare(name)])(args.arguments_of(_bare(name))) for name in args.actions]
 
 
 def make_tiers(args: BatchArgs) -> list[list[EnabledPolicy]]:
     """Return the policies by tier; raise `ConfigError` for one that this version does not have."""
-    known = _POLICIES[args.preset]
+    known = preset(args.preset).POLICIES
     problems: list[str] = []
 
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
@@ -81,18 +81,8 @@ def make_tiers(args: BatchArgs) -> list[list[EnabledPolicy]]:
 
 def session_type(args: BatchArgs) -> type[Session]:
     """Return the class of the preset's sessions."""
-    target = _SESSIONS.get(args.preset)
-    found: type[Session] = Session if target is None else _load(target)
+    found: type[Session] = _load(preset(args.preset).SESSION)
     return found
-
-
-def _action_arguments(args: BatchArgs, name: str) -> Mapping[str, str]:
-    own = dict(args.action_arguments.get(name, {}))
-    if args.preset == "kai":
-        own.setdefault("maxConsolidationVictims", str(args.max_consolidation_victims))
-        own.setdefault("consolidatingReclaim", str(args.consolidating_reclaim).lower())
-        own.setdefault("defaultStalenessGracePeriod", str(args.staleness_grace))
-    return own
 
 
 def _bare(name: str) -> str:

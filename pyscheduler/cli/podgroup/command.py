@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["cli", "main"]
+__all__ = ["cli", "main", "print_data", "run_like_kubectl"]
 
 _NAME = "kubectl podgroup"
 
@@ -119,15 +119,20 @@ def describe(**options: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; print one line on stderr for each mistake and exit with code 1, as kubectl does."""
+    run_like_kubectl(cli, _NAME, arguments)
+
+
+def run_like_kubectl(command: click.Command, name: str, arguments: Sequence[str] | None) -> None:
+    """Run a command line; print one line on stderr for each mistake and exit with code 1, as kubectl does."""
     from pyscheduler.api.errors import PySchedulerError
 
     try:
-        cli.main(args=list(arguments) if arguments is not None else None, prog_name=_NAME, standalone_mode=False)
+        command.main(args=list(arguments) if arguments is not None else None, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
     except click.UsageError as error:
         click.echo(f"error: {error.format_message()}", err=True)
-        where = error.ctx.command_path if error.ctx is not None else _NAME
+        where = error.ctx.command_path if error.ctx is not None else name
         click.echo(f"See '{where} --help' for usage.", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
@@ -271,9 +276,9 @@ def _show_data(request: _Request, found: Sequence[Summary]) -> None:
     items = [view.data_of(one) for one in found]
     if len(request.names) == 1:
         for item in items:
-            _print_data(item, request.output)
+            print_data(item, request.output)
     elif items or not request.names:
-        _print_data(view.list_of(items), request.output)
+        print_data(view.list_of(items), request.output)
 
 
 def _show_each(request: _Request, found: Sequence[Summary]) -> None:
@@ -282,10 +287,11 @@ def _show_each(request: _Request, found: Sequence[Summary]) -> None:
     for number, one in enumerate(found):
         if number and request.output == "yaml":
             click.echo("---")
-        _print_data(view.data_of(one), request.output)
+        print_data(view.data_of(one), request.output)
 
 
-def _print_data(data: Any, form: str) -> None:
+def print_data(data: Any, form: str) -> None:
+    """Print data as `yaml` or `json`."""
     if form == "yaml":
         import yaml
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyscheduler.cli.podgroup.reader import CoreEvent
     from pyscheduler.podgroup.summary import Member, Summary
 
-__all__ = ["Table", "data_of", "described", "list_of", "row"]
+__all__ = ["Table", "data_of", "described", "indented", "list_of", "padded", "row"]
 
 #: Minimum width of a column, and the space between two columns; kubectl's.
 _LEAST: Final = 3
@@ -50,13 +50,14 @@ class Table:
             self._header = None
         for each in cells:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, each, strict=True)]
-        return [_padded(each, self._widths) for each in cells]
+        return [padded(each, self._widths) for each in cells]
 
 
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
+def padded(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the cells as a line; `widths` are those of all cells but the last."""
     *first, last = cells
-    padded = "".join(cell.ljust(width + _GAP) for cell, width in zip(first, widths, strict=False))
-    return (padded + last).rstrip()
+    text = "".join(cell.ljust(width + _GAP) for cell, width in zip(first, widths, strict=False))
+    return (text + last).rstrip()
 
 
 def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[str, ...]:
@@ -230,7 +231,7 @@ def _members(summary: Summary, now: float) -> list[str]:
         )
         for member in summary.members
     ]
-    return ["Members:", *_indented(cells)]
+    return ["Members:", *indented(cells)]
 
 
 def _events(events: Sequence[CoreEvent], now: float) -> list[str]:
@@ -247,7 +248,7 @@ def _events(events: Sequence[CoreEvent], now: float) -> list[str]:
         )
         for event in events
     ]
-    return ["Events:", *_indented(cells)]
+    return ["Events:", *indented(cells)]
 
 
 def _event_age(event: CoreEvent, now: float) -> str:
@@ -256,9 +257,9 @@ def _event_age(event: CoreEvent, now: float) -> str:
     return f"{last} (x{event.count} over {first})" if event.count > 1 else last
 
 
-def _indented(cells: Sequence[Sequence[str]]) -> list[str]:
+def indented(cells: Sequence[Sequence[str]]) -> list[str]:
     """Return a table under an underlined heading, as in `kubectl describe`."""
     header, *rest = cells
     lines = [header, tuple("-" * len(name) for name in header), *rest]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return ["  " + _padded(line, [width - 1 for width in widths]) for line in lines]
+    return ["  " + padded(line, [width - 1 for width in widths]) for line in lines]

@@ -380,7 +380,7 @@ class Filtering:
         """Return by row why nodes reject the pod with these pods on them; an ERROR ends it."""
         snapshot = self._snapshot
         pod = cycle.pod
-        with snapshot.what_if():
+        with snapshot.undo_at_end():
             state = cycle.state.clone()
             for row, infos in nominated.items():
                 name = cycle.nodes.name(row)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
@@ -19,7 +20,7 @@ from pyscheduler.runtime.placement import feasible_nodes, fits_on
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
 
 __all__ = ["SnapshotPlacer"]
+
+
+@attrs.define(eq=False)
+class _Answer:
+    """What the filters say about a task and its look-alikes, as of a number of changes: bool[N]."""
+
+    changes: int
+    accepted: NDArray[np.bool_]
+    curable: NDArray[np.bool_] | None = None
+    error: FitError | PluginError | None = None
 
 
 class SnapshotPlacer:
@@ -43,6 +54,11 @@ class SnapshotPlacer:
         self._infos = infos
         self._statement = Statement(snapshot, TrialKind.ATTEMPT)
         self._placed: dict[str, PodInfo] = {}
+        #: How often a task was placed or removed.
+        self._changes = 0
+        self._keys: dict[str, Hashable] = {}
+        #: By key of look-alikes.
+        self._answers: dict[Hashable, _Answer] = {}
         #: By uid, the state of the last cycle of a task.
         self._states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
@@ -65,28 +81,69 @@ class SnapshotPlacer:
             self._statement.nominate(info, "")
 
     def feasible(self, task: Task) -> NDArray[np.bool_]:
-        """Return bool[N]: the nodes that the filters accept."""
-        mask = np.zeros(len(self._names), dtype=bool)
+        """Return bool[N], read-only: the nodes that the filters accept.
+
+        Look-alikes get the same array as long as nothing is placed or removed.
+        """
+        return self._answer_for(task).accepted
+
+    def curable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N], read-only: the nodes that accept the task, or whose rejection an eviction may cure."""
+        answer = self._answer_for(task)
+        if answer.curable is None:
+            answer.curable = self._cure(task, answer)
+            answer.curable.flags.writeable = False
+        return answer.curable
+
+    def _answer_for(self, task: Task) -> _Answer:
+        key = self._key_of(task)
+        known = self._answers.get(key)
+        if known is not None and known.changes == self._changes:
+            if known.error is not None:
+                self.rejections[task.uid] = known.error
+            return known
+        answer = self._answers[key] = _Answer(self._changes, np.zeros(len(self._names), dtype=bool))
         state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._infos[task.uid].pod, self._snapshot.nodes)
         except (FitError, PluginError) as error:
-            self.rejections[task.uid] = error
-            return mask
-        mask[found.rows] = True
+            answer.error = self.rejections[task.uid] = error
+        else:
+            answer.accepted[found.rows] = True
+        answer.accepted.flags.writeable = False
+        return answer
+
+    def _cure(self, task: Task, answer: _Answer) -> NDArray[np.bool_]:
+        """Return the accepted nodes, and those whose filters do not say that no eviction helps."""
+        accepted, error = answer.accepted, answer.error
+        if accepted.all() or isinstance(error, PluginError):
+            return accepted
+        if error is not None:
+            statuses = error.diagnosis.node_statuses
+        else:
+            nodes, state = self._snapshot.nodes, CycleState(self._statement.trial)
+            pod = self._infos[task.uid].pod
+            feasible_nodes(self._profile, state, pod, nodes)
+            statuses = self._profile.run_filters(state, pod, nodes)
+        if len(statuses) == len(accepted):
+            hopeful: NDArray[np.bool_] = statuses.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            return accepted | hopeful
+        # PreFilter left out nodes; they have no row.
+        mask = accepted.copy()
+        for row in np.flatnonzero(~accepted).tolist():
+            status = statuses.get(self._names[row])
+            mask[row] = status is None or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         return mask
 
-    def curable(self, task: Task) -> NDArray[np.bool_]:
-        """Return bool[N]: the nodes that accept the task, or whose rejection an eviction may cure."""
-        mask = self.feasible(task)
-        error = self.rejections.get(task.uid)
-        if mask.all() or not isinstance(error, FitError):
-            return mask
-        statuses = error.diagnosis.node_statuses
-        for row, name in enumerate(self._names):
-            status = statuses.get(name)
-            mask[row] = status is None or status.code is Code.UNSCHEDULABLE
-        return mask
+    def _key_of(self, task: Task) -> Hashable:
+        """Return what look-alikes share; the uid of a task that has none."""
+        key = self._keys.get(task.uid)
+        if key is None:
+            # A profile without the cache has plugins whose answers for look-alikes may differ.
+            has_keys = self._profile.equivalence_cache is not None
+            key = (has_keys and self._profile.equivalence_key(self._infos[task.uid].pod)) or task.uid
+            self._keys[task.uid] = key
+        return key
 
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node can take the task, as far as the releasing pods of that node matter."""
@@ -100,7 +157,14 @@ class SnapshotPlacer:
         Call `feasible` for the task before.
         """
         pod, nodes = self._infos[task.uid].pod, self._snapshot.nodes.take(rows)
-        state = self._states[task.uid]
+        state = self._states.get(task.uid)
+        if state is None:
+            # A look-alike was filtered in its place.
+            state = CycleState(self._statement.trial)
+            try:
+                feasible_nodes(self._profile, state, pod, nodes)
+            except (FitError, PluginError):
+                return None
         if self._profile.run_pre_score(state, pod, nodes) is not None:
             return None
         outcome = self._profile.run_score(state, pod, nodes)
@@ -108,6 +172,7 @@ class SnapshotPlacer:
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""
+        self._changes += 1
         name = self._names[node]
         info = self._infos[task.uid]
         if info.pod.node_name != name:
@@ -117,5 +182,6 @@ class SnapshotPlacer:
 
     def remove(self, task: Task, node: int) -> None:
         """Take the task off the node."""
+        self._changes += 1
         info = self._placed.pop(task.uid, None) or self._infos[task.uid]
         self._statement.evict(info, self._names[node])

@@ -6,8 +6,9 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 
 from __future__ import annotations
 
+import logging
 import math
-import random
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,19 +17,25 @@ from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.api import Node, Pod
+    from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
+    from pyscheduler.framework.diagnosis import FitError
+    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
@@ -37,11 +44,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Pass", "Sessions"]
 
+_log = logging.getLogger(__name__)
+
 #: A pass begins so long after the first cause, and so long after the begin of the last pass, in seconds.
 DELAY_SECONDS: Final = 0.010
 PERIOD_SECONDS: Final = 0.050
 #: A pass that took so long is cut; what it decided is carried out, and another one is due at once.
 LONGEST_PASS_SECONDS: Final = 1.0
+#: A pass without a decision is cut so much later.
+LONGEST_IDLE_SECONDS: Final = 9.0
 #: A job that could not be reserved for real is tried again after so long, doubled up to the second number.
 RETRY_SECONDS: Final = (1.0, 10.0)
 
@@ -61,6 +72,8 @@ class Pass:
     session: Session
     decisions: Sequence[Decision]
     is_cut: bool
+    #: By uid of a task that the filters of the profile let on no node, why.
+    rejections: Mapping[str, FitError | PluginError]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -75,6 +88,8 @@ class Sessions:
     wake: Callable[[], object]
     _is_due: bool = False
     _timer: Timer | None = None
+    _wake_timer: Timer | None = None
+    guards: Guards = attrs.Factory(Guards)
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -88,29 +103,42 @@ class Sessions:
 
     def register(self, pods: Lister[Pod], nodes: Lister[Node]) -> None:
         """Make passes due at changes of pods, nodes, and what the plugin reads."""
-        pods.add_event_handler(on_add=self._changed, on_update=self._updated, on_delete=self._changed)
-        nodes.add_event_handler(on_add=self._changed, on_update=self._changed_node, on_delete=self._changed)
+        pods.add_event_handler(on_add=self._pod_added, on_update=self._updated, on_delete=self._pod_deleted)
+        nodes.add_event_handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         self.plugin.subscribe(self._described)
 
     def _described(self, job_key: str | None) -> None:
         self.tables.changed(job_key)
+        if job_key is None:
+            self.guards.news()
         self.request()
 
-    def _changed(self, _: KubeObject) -> None:
+    def _node_changed(self, _: Node) -> None:
+        self.guards.news()
         self.request()
 
-    def _changed_node(self, old: Node, new: Node) -> None:
-        # Heartbeats change the status only.
-        if (old.spec, old.metadata.labels, old.status.allocatable) != (
-            new.spec,
-            new.metadata.labels,
-            new.status.allocatable,
-        ):
+    def _node_updated(self, old: Node, new: Node) -> None:
+        before, after = (old.spec, old.metadata.labels), (new.spec, new.metadata.labels)
+        # Heartbeats change the rest of the status.
+        if (before, old.status.allocatable) != (after, new.status.allocatable):
+            self._node_changed(new)
+
+    def _pod_added(self, pod: Pod) -> None:
+        if pod.node_name or pod.scheduler_name == self.profile.name:
+            self.request()
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        was_evicted = self.submission.evictions.was_evicted(pod.uid)
+        if pod.node_name or pod.scheduler_name == self.profile.name:
+            if not was_evicted:
+                self.guards.news()
             self.request()
 
     def _updated(self, old: Pod, new: Pod) -> None:
         is_changed = new.scheduler_name == self.profile.name and _facts(old) != _facts(new)
-        if is_changed or (new.is_terminating and not old.is_terminating):
+        # Some actions evict running pods only.
+        runs_now = old.status.phase != new.status.phase and bool(self.waiting)
+        if is_changed or runs_now or (new.is_terminating and not old.is_terminating):
             self.request()
 
     def request(self) -> None:
@@ -149,24 +177,50 @@ class Sessions:
         return Work(f"session={self.profile.name}", self._run)
 
     async def _run(self, _has_waited: bool) -> WorkResult:
-        clock = self.submission.scheduling.clock
-        self._last_began = began = clock.now()
+        self._last_began = began = self.submission.scheduling.clock.now()
         self.passes += 1
-        found = await self.decide(until=began + LONGEST_PASS_SECONDS)
+        try:
+            found = await self.decide(until=began + LONGEST_PASS_SECONDS)
+        except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
+            self._fail("Pass failed; it is tried again after a back-off", error)
+            return WorkResult()
         if found.is_cut:
             self.request()
-        tables, session = found.tables, found.session
-        attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
-        self._plan_retry()
-        self.waiting = _waiting(session)
-        self.submission.report(session.jobs.values(), self.waiting, tables.unknown())
-        self.plugin.pass_ended(session, self.waiting)
-        session.ledger.put_back()
+        session = found.session
+        if found.tables.take_new_jobs():
+            self.guards.news()
+        try:
+            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            self.guards.note(found.decisions, session.jobs, began)
+            self.waiting = _waiting(session)
+            self._plan_retry(self.submission.failures > 0)
+            self._plan_wake(session)
+            self._report(session)
+        finally:
+            session.ledger.put_back()
         return WorkResult(attempts)
 
-    async def decide(self, *, until: float = math.inf) -> Pass:
-        """Run all actions on the cluster as it is now, and change nothing; `until`: clock seconds at which to stop.
+    def _report(self, session: Session) -> None:
+        """Tell users what the pass came to."""
+        try:
+            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
+            self.plugin.pass_ended(session, self.waiting)
+        except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
+            self._fail("Pass was not reported", error)
 
+    def _fail(self, message: str, error: Exception) -> None:
+        """Log and count an error, begin with fresh tables, and try again after a back-off."""
+        self.submission.scheduling.recorder.warning("session_failed")
+        _log.error(
+            '%s profile=%s err="%s: %s"', message, self.profile.name, type(error).__name__, error, exc_info=error
+        )
+        self.tables.changed(None)
+        self._plan_retry(True)
+
+    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+        """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
+
+        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
         The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
@@ -179,7 +233,8 @@ class Sessions:
 
         async def turn() -> None:
             await turns.yield_if_due()
-            if clock.now() > until and decisions.items:
+            late = clock.now() - until
+            if late > 0 and (decisions.items or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         is_cut, nodes = False, tables.node_table(scheduling.snapshot)
@@ -188,18 +243,41 @@ class Sessions:
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run(self.plugin.actions)
+                await session.run(self.plugin.actions if actions is None else actions)
             except _PassIsOver:
                 is_cut = True
-        return Pass(tables=tables, session=session, decisions=decisions.items, is_cut=is_cut)
+            except BaseException:
+                session.ledger.put_back()
+                raise
+        return Pass(
+            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
+        )
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
 
-    def _plan_retry(self) -> None:
-        """Try again after a while if a job could not be reserved; the pods that it put back are no news."""
+    def _elapsed(self, began: float) -> float:
+        return self.submission.scheduling.clock.now() - began
+
+    def _protected(self, now: float, claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs)
+
+    def _plan_wake(self, session: Session) -> None:
+        """Set the timer for what changes without an event: protections, back-offs and promises that end."""
+        clock = self.submission.scheduling.clock
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+            self._wake_timer = None
+        at = clock.now() + (session.wake_at - session.now)
+        if self.waiting or session.reasons:
+            at = min(at, self.guards.next_end(clock.now()) or math.inf)
+        if at < math.inf:
+            self._wake_timer = clock.call_at(at, self.request)
+
+    def _plan_retry(self, has_failed: bool) -> None:
+        """Try again after a while if something failed; the pods that were put back are no news."""
         self._entered = self._held_entries()
-        if not self.submission.failures:
+        if not has_failed:
             self._retry_seconds = RETRY_SECONDS[0]
             return
         self.submission.scheduling.clock.call_later(self._retry_seconds, self.request)
@@ -208,6 +286,7 @@ class Sessions:
     def _open(
         self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
     ) -> Session:
+        clock = self.submission.scheduling.clock
         return self.plugin.make_session(
             axis=self.tables.axis,
             nodes=nodes,
@@ -217,8 +296,10 @@ class Sessions:
             rng=self.rng,
             placer=placer,
             effects=decisions,
-            now=self.submission.scheduling.clock.wall(),
+            now=clock.wall(),
             turn=turn,
+            elapsed=partial(self._elapsed, clock.now()),
+            protected=partial(self._protected, clock.now()),
         )
 
     def _pending(self) -> list[PodInfo]:
@@ -231,7 +312,9 @@ class Sessions:
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:
-    return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.status.phase
+    """Return what a decision may depend on; a node is not among it, because the cache knows it before."""
+    has_ended = pod.status.phase in {"Succeeded", "Failed"}
+    return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
 def _waiting(session: Session) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
@@ -91,7 +91,9 @@ class Submission:
 
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
-        promised = {each.task.uid: names[each.node] for each in decisions if each.task.uid in infos}
+        # Some models promise nodes to a part of a gang, which would only keep others away.
+        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
         for uid in [uid for uid in self.promises if uid not in promised]:
             del self.promises[uid]
             info = infos.get(uid)

@@ -92,7 +92,7 @@ class Log:
     bound: list[str] = attrs.Factory(list)
     evictions: dict[str, list[Json]] = attrs.Factory(dict)
 
-    def bind(self, task: Task, node: int) -> bool:
+    def bind(self, task: Task, node: int) -> bool:  # noqa: ARG002 - the node shows in the task
         """Note the binding."""
         self.bound.append(task.uid)
         return True
@@ -327,16 +327,19 @@ def _actual(session: Session, effects: Log, before: Mapping[str, TaskState], *, 
 def _queue_fields(session: Session) -> Iterator[tuple[str, Json]]:
     policy = next(entry.policy for tier in session.tiers for entry in tier if entry.policy.name == "proportion")
     shares: Any = policy
-    axis = session.axis
-    columns = [axis.index[name] for name in _FIELDS.values()]
-    queues = session.queues
     # The policy has the columns CPU, memory and GPUs.
     places = [{CPU: 0, MEMORY: 1, GPU: 2}[name] for name in _FIELDS.values()]
-    for row, name in enumerate(queues.names):
+    for row, name in enumerate(session.queues.names):
         sections = {
-            "fairShare": shares.fair_shares[row, places],
-            "requested": shares.requested[row, places],
-            "allocated": queues.allocated[row, columns],
-            "allocatedNonPreemptible": queues.non_preemptible[row, columns],
+            "fairShare": shares.fair_shares[row].tolist(),
+            "requested": shares.requested[row].tolist(),
+            "allocated": shares.allocated[row],
+            "allocatedNonPreemptible": shares.non_preemptible[row],
         }
-        yield name, {title: dict(zip(_FIELDS, values.tolist(), strict=True)) for title, values in sections.items()}
+        yield (
+            name,
+            {
+                title: {field: values[place] for field, place in zip(_FIELDS, places, strict=True)}
+                for title, values in sections.items()
+            },
+        )

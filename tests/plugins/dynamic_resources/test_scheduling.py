@@ -566,7 +566,7 @@ async def test_a_trial_frees_a_device_once_all_its_users_are_evicted(pyscheduler
         pods = list(node.pods)
         trial.statement.evict(pods[0], "n1")
         assert trial.find_node(other) == ""
-        with trial.statement.what_if():
+        with trial.statement.undo_at_end():
             trial.statement.evict(pods[1], "n1")
             assert trial.find_node(other) == "n1"
         assert trial.find_node(other) == ""

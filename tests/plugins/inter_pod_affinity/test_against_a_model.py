@@ -283,7 +283,7 @@ class History:
     def think(self, state: CycleState, model: Model) -> None:
         """Add and remove pods in thought: the state then is what PreFilter from scratch would make of it."""
         thought = state.clone()
-        with self.snapshot.what_if():
+        with self.snapshot.undo_at_end():
             for number, placed in enumerate(self.placed):
                 node = self.snapshot.get(placed.node_name)
                 if node is None:

@@ -233,7 +233,7 @@ def test_what_ifs_are_followed_pod_by_pod(snapshot_of: SnapshotOf) -> None:
     before = {"a1": SHUNNED, "b1": UNMET, "lost": UNMET}
     assert refusals(plugin, snapshot, state, pod) == before
     thought = state.clone()
-    with snapshot.what_if():
+    with snapshot.undo_at_end():
         node = snapshot.get("a1")
         assert plugin.remove_pod(thought, pod, PodInfo.of(victim), node) is None
         assert refusals(plugin, snapshot, thought, pod) == {"b1": SHUNNING, "lost": UNMET}

@@ -173,7 +173,7 @@ class History:
         pod = draw_pod(self.rng, "incoming")
         self._compare(pod)
         if self.rng.random() < 0.5:
-            with self.snapshot.what_if():
+            with self.snapshot.undo_at_end():
                 self.snapshot.place(PodInfo.of(draw_pod(self.rng, "imagined")), self.rng.choice(NODES))
                 self._compare(pod)
             self._compare(pod)

@@ -347,7 +347,7 @@ def test_following_a_what_if_equals_looking_anew() -> None:
         state = CycleState()
         before = reasons_of(plugin, pod, snapshot.nodes, state)
         copy = state.clone()
-        with snapshot.what_if():
+        with snapshot.undo_at_end():
             for info in data.draw(st.lists(st.sampled_from(there), unique_by=id)) if there else []:
                 snapshot.evict(info, info.pod.node_name)
                 plugin.remove_pod(copy, pod, info, snapshot.get(info.pod.node_name))

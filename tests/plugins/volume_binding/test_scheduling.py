@@ -362,7 +362,7 @@ async def test_a_trial_frees_the_volume_that_a_waiting_pod_has_taken(pyscheduler
         assert trial.find_node(other) == ""
         node = trial.snapshot.get("n1")
         assert node is not None
-        with trial.statement.what_if():
+        with trial.statement.undo_at_end():
             trial.statement.evict(node.pods[0], "n1")
             assert trial.find_node(other) == "n1"
         assert trial.find_node(other) == ""

@@ -258,3 +258,40 @@ async def test_a_batch_profile_may_not_preempt_by_itself(pyscheduler_cluster: Fa
     config = CONFIG.replace(", disabled: [{name: DefaultPreemption}]", "")
     with pytest.raises(ConfigError, match='disable "DefaultPreemption", which does, too'):
         Measured(pyscheduler_cluster, Jobs, config=config)
+
+
+class Raises(Action):
+    """Raise after a job was placed, as long as `is_on`."""
+
+    name: ClassVar[str] = "raise"
+    is_on: ClassVar[bool] = True
+
+    async def run(self, session: Session) -> None:
+        if self.is_on:
+            raise ValueError("this action has a bug")
+
+
+class BrokenJobs(Jobs):
+    """The same with an action that raises."""
+
+    name: ClassVar[str] = "Jobs"
+    actions = (WholeJobs(), Raises())
+
+
+async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: FakeCluster) -> None:
+    """Nothing of a broken pass is carried out; ordinary pods are scheduled, and later passes begin afresh."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    Raises.is_on = True
+    measured = Measured(cluster, BrokenJobs, config=CONFIG)
+    await measured.start()
+    names = add(cluster, "a", members=2)
+    cluster.add_pod("plain", requests={"cpu": "1"})
+    await cluster.clock.advance(3)
+    assert not any(nodes_of(cluster, names))
+    assert cluster.pod("plain").node_name == "n1"
+    assert measured.warnings()["session_failed"] > 1
+    Raises.is_on = False
+    await cluster.clock.advance(15)
+    assert nodes_of(cluster, names) == ["n1", "n1"]
+    await measured.stop()

@@ -30,6 +30,7 @@ class Allocate:
     async def run(self, session: Session) -> None:
         """Run the action."""
         cycle = cycle_of(session)
+        cycle.placement.forget_failures()
         line = cycle.waiting()
         while line:
             gang = line.pop()

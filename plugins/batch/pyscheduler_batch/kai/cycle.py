@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder
+from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.gang import Gang, Quantities
+from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
 from pyscheduler_batch.kai.orders import Elastic
-from pyscheduler_batch.kai.placement import NodePlacement, Placement
+from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
+from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of"]
+__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "is_candidate"]
 
+_SMALL: Final = 64
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
 
@@ -34,14 +38,21 @@ class Cycle:
     def __init__(self, session: Session) -> None:
         self.session = session
         policies = [entry.policy for tier in session.tiers for entry in tier]
-        self.proportion = _first(policies, Proportion) or _opened(Proportion(), session)
-        self.min_runtime = _first(policies, MinRuntime) or _opened(MinRuntime(), session)
-        arguments = _first(policies, NodePlacement) or NodePlacement()
-        self.placement = Placement(
-            session, self.proportion, spread_gpu=arguments.spread_gpu, spread_cpu=arguments.spread_cpu
-        )
-        #: UIDs of the tasks that the open statement evicted.
+        proportion = _first(policies, Proportion)
+        if proportion is None:
+            raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+        self.proportion = proportion
+        self.min_runtime = _first(policies, MinRuntime)
+        self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
+        self.placement = Placement(session, self.proportion, policies)
+        #: UIDs of the tasks that were evicted in thought only.
         self.virtual: set[str] = set()
+        #: UIDs of those that the open statement evicted.
+        self._evicted: set[str] = set()
+        self.victim_filters: list[VictimFilter] = [each for tier in session.policies(VictimFilter) for each in tier]
+        self.scenario_rules: list[ScenarioRule] = [each for tier in session.policies(ScenarioRule) for each in tier]
+        #: Evictions of tasks that the open statement had already evicted.
+        self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
@@ -57,6 +68,15 @@ class Cycle:
         }
 
         self._signatures: dict[str, object] = {}
+        self._in_leaf = {gang.job.uid for gang in self.schedulable()}
+        self._pending = JobIndex(self.schedulable(), Gang.has_pending, self.job_key)
+        self._running = JobIndex(self.schedulable(), is_candidate, self.job_key)
+        self.proportion.touched.clear()
+        self._touched_pending: set[str] = set()
+        self._touched_running: set[str] = set()
+        self._largest_units: dict[int, float] | None = None
+        #: A search among few jobs simulates all that the original does, since each attempt leaves its reason.
+        self.is_large = len(self.gangs) > _SMALL
 
     def _task_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()
@@ -94,12 +114,14 @@ class Cycle:
 
         `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs.
         """
-        return JobQueue(self, self._waiting(evicts=evicts, preemptible=preemptible))
+        jobs = self._waiting(evicts=evicts, preemptible=preemptible)
+        # The line outlives changes of the index: it has lists of its own.
+        return JobQueue(self, JobIndex(jobs, lambda _: True, self.job_key).by_queue)
 
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
         for gang in self.schedulable():
             job = gang.job
-            if not job.counts[TaskState.PENDING] or not gang.pending() or not gang.is_ready():
+            if not gang.has_pending() or not gang.is_ready():
                 continue
             if preemptible and not job.preemptible:
                 continue
@@ -109,6 +131,57 @@ class Cycle:
                 continue
             yield gang
 
+    def _settle(self, index: JobIndex, touched: set[str]) -> None:
+        """Put jobs that changed in their place in an index."""
+        news = self.proportion.touched
+        if news:
+            self._touched_pending |= news
+            self._touched_running |= news
+            news.clear()
+        if touched:
+            index.settle([self.gangs[uid] for uid in touched if uid in self._in_leaf])
+            touched.clear()
+
+    def line_for(self, gang: Gang, victims: Iterable[Gang]) -> JobQueue:
+        """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
+        self._settle(self._pending, self._touched_pending)
+        own = gang.job.uid
+        added = [gang, *(victim for victim in victims if not victim.has_pending())]
+        return JobQueue(self, self._pending.by_queue, added=added, accepts=lambda other: other.job.uid != own)
+
+    def largest_units(self) -> Mapping[int, float]:
+        """Return by leaf queue with jobs the GPUs of its largest job: no unit of eviction is larger."""
+        if self._largest_units is None:
+            self._largest_units = {}
+            for gang in self.schedulable():
+                row = gang.job.queue_row
+                gpus = sum(self.placement.gpus(task) for task in gang.tasks)
+                self._largest_units[row] = max(self._largest_units.get(row, 0.0), gpus)
+        return self._largest_units
+
+    def victims(self, accepts: Callable[[Gang], bool], accepts_queue: Callable[[int], bool]) -> JobQueue:
+        """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
+        self._settle(self._running, self._touched_running)
+        chosen = {row: jobs for row, jobs in self._running.by_queue.items() if accepts_queue(row)}
+        return JobQueue(self, chosen, victims=True, accepts=accepts)
+
+    def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
+        """Return whether a job's run time allows to make it a victim."""
+        return self.min_runtime is None or self.min_runtime.allows_victim(action, claimant, victim)
+
+    def keeps_minimum(self, action: str, claimant: Job, victim: Gang, tasks: Sequence[Task]) -> bool:
+        """Return whether a protected victim keeps its minimum without these tasks."""
+        return self.min_runtime is None or self.min_runtime.keeps_minimum(action, claimant, victim, tasks)
+
+    def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
+        """Return the line of these victims, the last first."""
+        return JobQueue(self, JobIndex(gangs, lambda _: True, self.job_key).by_queue, victims=True)
+
+    def next_victim(self, line: JobQueue) -> Gang:
+        """Take the next victim out of a line; changes of a simulation must have been undone."""
+        self._settle(self._running, self._touched_running)
+        return line.pop()
+
     def _is_delayed(self, job: Job) -> bool:
         if job.preemption_delay <= 0:
             return False
@@ -117,16 +190,28 @@ class Cycle:
 
     def statement(self) -> Statement:
         """Return a new statement; nothing counts as evicted by it yet."""
-        self.virtual.clear()
+        self._evicted.clear()
+        self._repeated.clear()
         return self.session.statement()
 
     def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
         for task in tasks:
-            if task.uid in self.virtual:
+            if task.uid in self._evicted:
+                # The original takes a task that a scenario names twice out of its queues' sums twice.
+                self._repeated.append((task, action, by))
+                self.proportion.book(task, placed=False)
                 continue
             statement.evict(task, action=action, by=by)
+            self._evicted.add(task.uid)
             self.virtual.add(task.uid)
+
+    def discard(self, statement: Statement) -> None:
+        """Undo a statement."""
+        statement.discard()
+        for task, _, _ in self._repeated:
+            self.proportion.book(task, placed=True)
+        self._repeated.clear()
 
     def commit(self, statement: Statement) -> None:
         """Carry out a statement."""
@@ -134,10 +219,14 @@ class Cycle:
         evicted = {
             change.task.job.uid: change.task.job
             for change in statement.changes
-            if change.task.uid in self.virtual and change.task.state in gone
+            if change.task.uid in self._evicted and change.task.state in gone
         }
         self.session.commit(statement)
-        self.virtual.clear()
+        self.virtual -= self._evicted
+        for task, action, by in self._repeated:
+            self.session.effects.evict(task, action=action, by=by)
+            evicted[task.job.uid] = task.job
+        self._repeated.clear()
         for job in evicted.values():
             job.last_eviction = self.session.now
 
@@ -146,9 +235,9 @@ def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
 
 
-def _opened(policy: _P, session: Session) -> _P:
-    policy.open_session(session)
-    return policy
+def is_candidate(gang: Gang) -> bool:
+    """Return whether a job is preemptible and has placed tasks."""
+    return gang.job.preemptible and gang.active > 0
 
 
 def _whole_job(policy: JobOrder) -> Callable[[Gang], tuple[float | str, ...]]:

@@ -6,22 +6,27 @@ Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/pree
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyscheduler.batch.contract import Action, Claim, ScenarioRule, Tasks, VictimFilter
-from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+import numpy as np
+
+from pyscheduler.batch.contract import Action, Claim, Tasks
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
-from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
-from pyscheduler_batch.kai.solver import Solver
+from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler.batch.contract import VictimFilter
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.scenario import Scenario
 
 __all__ = ["Consolidation", "Preempt", "Reclaim", "StaleGangEviction"]
@@ -30,7 +35,7 @@ _STALENESS_GRACE: Final = 60.0
 _MAX_VICTIM_JOBS: Final = 16
 
 
-class _Evicting(Action):
+class _Evicting(Action, ABC):
     """What the three solving actions have in common."""
 
     async def run(self, session: Session) -> None:
@@ -38,6 +43,7 @@ class _Evicting(Action):
         cycle = cycle_of(session)
         line = cycle.waiting(evicts=True, preemptible=self.name == Consolidation.name)
         failed: dict[int, LookAlikes] = {}
+        budget = Budget(session.elapsed, self.arguments)
         while line:
             gang = line.pop()
             if not self.may_try(cycle, gang):
@@ -49,16 +55,20 @@ class _Evicting(Action):
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
                 continue
-            if not self.solve(cycle, gang):
+            budget.begin_job()
+            if not await self.solve(cycle, gang, budget):
+                if budget.is_spent:
+                    return
                 look_alikes.note(gang)
             await session.turn()
 
-    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job and carry it out; return whether there was any."""
         if not self.is_worth_it(cycle, gang):
             return False
-        solver = Solver(cycle, self.name, self.victims(cycle, gang), lambda part, plan: self.accepts(cycle, part, plan))
-        statement = solver.solve(gang)
+        victims = self.victims(cycle, gang)
+        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self.accepts(cycle, part, plan))
+        statement = await solver.solve(gang)
         if statement is None:
             return False
         cycle.commit(statement)
@@ -76,36 +86,41 @@ class _Evicting(Action):
         """Return whether a search could succeed."""
         return True
 
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether jobs of a queue may be victims."""
+        return True
+
+    @abstractmethod
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether a job may be a victim."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether a simulated scenario may be carried out."""
-        raise NotImplementedError
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
-        """Return what makes the queue of candidates; the candidates are chosen once."""
-        found: list[Gang] | None = None
+        """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
+        own, filters = gang.job, cycle.victim_filters
+        known: dict[str, bool] = {}
 
-        def make() -> JobQueue:
-            nonlocal found
-            if found is None:
-                found = self.candidates(cycle, gang)
-            return JobQueue(cycle, found, victims=True)
+        protected = cycle.session.protected(gang.job)
 
-        return make
+        def accepts(victim: Gang) -> bool:
+            uid = victim.job.uid
+            if uid not in known:
+                known[uid] = (
+                    victim.job is not own
+                    and uid not in protected
+                    and self.is_victim(cycle, gang, victim)
+                    and _all_allow(filters, gang, victim, self.name)
+                )
+            return known[uid]
 
-    def candidates(self, cycle: Cycle, gang: Gang) -> list[Gang]:
-        """Return the preemptible jobs with placed tasks that this action and all policies allow."""
-        filters: list[VictimFilter] = [policy for tier in cycle.session.policies(VictimFilter) for policy in tier]
-        found = []
-        for victim in cycle.schedulable():
-            if not victim.job.preemptible or victim.job.uid == gang.job.uid or not victim.job.count(ACTIVE):
-                continue
-            if self.is_victim(cycle, gang, victim) and _all_allow(filters, gang, victim, self.name):
-                found.append(victim)
-        return found
+        return lambda: self.line_of_victims(cycle, gang, accepts)
+
+    def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of candidates, the last first."""
+        return cycle.victims(accepts, lambda queue: self.is_victim_queue(cycle, gang, queue))
 
 
 def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action: str) -> bool:
@@ -119,8 +134,7 @@ def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action
 
 def _rules_accept(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
     """Return whether the rules of further policies accept a scenario."""
-    rules: list[ScenarioRule] = [policy for tier in cycle.session.policies(ScenarioRule) for policy in tier]
-    return all(rule.validate(Claim(gang.job), scenario.tasks, action) is None for rule in rules)
+    return all(rule.validate(Claim(gang.job), scenario.tasks, action) is None for rule in cycle.scenario_rules)
 
 
 class Consolidation(_Evicting):
@@ -152,12 +166,14 @@ class Consolidation(_Evicting):
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return True: any preemptible job may move."""
-        return victim.job.count(ALIVE) > 0
+        return True
 
-    def candidates(self, cycle: Cycle, gang: Gang) -> list[Gang]:
-        """Return the first candidates."""
-        found = super().candidates(cycle, gang)
-        return found if self._most < 0 else found[: self._most + 1]
+    def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
+        """Return the line of the first candidates."""
+        if self._most < 0:
+            return super().line_of_victims(cycle, gang, accepts)
+        candidates = (gang for gang in cycle.schedulable() if is_candidate(gang) and accepts(gang))
+        return cycle.line_of_victims(islice(candidates, self._most + 1))
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether every victim found a place."""
@@ -179,17 +195,26 @@ class Reclaim(_Evicting):
         return cycle.proportion.can_reclaim(gang.job, gang.requested())
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
-        """Return whether the victim is in another queue, above its share and not protected."""
-        if victim.job.queue_row == gang.job.queue_row:
-            return False
-        return cycle.proportion.may_be_victim(
-            gang.job.queue_row, gang.requested(), victim.job.queue_row
-        ) and cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        """Return whether the victim is not protected by its run time."""
+        return cycle.allows_victim(self.name, gang.job, victim)
 
-    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether it is another queue, above its share."""
+        own = gang.job.queue_row
+        return queue != own and cycle.proportion.may_be_victim(own, gang.requested(), queue)
+
+    def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
+        """Return whether the shares allow to take as many GPUs as the job lacks."""
+        if not cycle.is_large:
+            return True
+        lacks = gang.requested()[2] - float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+        units = {row: gpus for row, gpus in cycle.largest_units().items() if self.is_victim_queue(cycle, gang, row)}
+        return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
+
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job; the shares are judged as they are now."""
         cycle.proportion.start_solution()
-        return super().solve(cycle, gang)
+        return await super().solve(cycle, gang, budget)
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether the shares justify what is taken, and no protected job falls below its minimum."""
@@ -217,9 +242,7 @@ class Reclaim(_Evicting):
         core: Quantities | None = None
         for name, members in by_leaf.items():
             least = max(minima[name], 0)
-            for task in members[least:]:
-                if counts(task):
-                    surplus.append(cycle.proportion.quantities(task))
+            surplus.extend(cycle.proportion.quantities(task) for task in members[least:] if counts(task))
             for task in members[:least]:
                 if counts(task):
                     core = add(core or ZERO, cycle.proportion.quantities(task))
@@ -239,11 +262,14 @@ class Preempt(_Evicting):
         return cycle.proportion.over_quota(gang.job, total) is None
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
-        """Return whether the victim is in the same queue, of lower priority and not protected."""
-        job = victim.job
-        if job.queue_row != gang.job.queue_row or job.priority >= gang.job.priority:
+        """Return whether the victim is of lower priority and not protected."""
+        if victim.job.priority >= gang.job.priority:
             return False
-        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        return cycle.allows_victim(self.name, gang.job, victim)
+
+    def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
+        """Return whether it is the job's own queue."""
+        return queue == gang.job.queue_row
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether no protected job falls below its minimum."""
@@ -251,9 +277,7 @@ class Preempt(_Evicting):
 
 
 def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
-    return all(
-        cycle.min_runtime.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values()
-    )
+    return all(cycle.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values())
 
 
 class StaleGangEviction:
@@ -278,7 +302,10 @@ class StaleGangEviction:
             if job.stale_since is None:
                 job.stale_since = session.now
             grace = self._grace if job.staleness_grace is None else job.staleness_grace
-            if grace < 0 or session.now - job.stale_since < grace:
+            if grace < 0:
+                continue
+            if session.now - job.stale_since < grace:
+                session.wake(job.stale_since + grace)
                 continue
             statement = session.statement()
             for task in gang.tasks:

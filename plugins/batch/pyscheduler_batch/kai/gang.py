@@ -1,8 +1,8 @@
 """Gangs: a job, or a part of it, with its tree of sub-groups.
 
 A *leaf* holds tasks and needs `minimum` of them. A *branch* holds leaves and branches and needs some of them, or all.
-A job without sub-groups is a branch with one leaf. The solver works on parts of a job: some tasks of the pending job, or
-what is left of a victim.
+A job without sub-groups is a branch with one leaf. The solver works on parts of a job: some tasks of the pending job,
+or what is left of a victim.
 
 Source of the rules: KAI-Scheduler, `api/podgroup_info` (`allocation_info.go`, `eviction_info.go`, `job_info.go`,
 `subgroup_info`) and `plugins/subgrouporder`.
@@ -289,6 +289,12 @@ class Gang:
                     total = add(total, self.quantities[task.uid])
             self._requested = total
         return self._requested
+
+    def has_pending(self) -> bool:
+        """Return whether a task waits for a node."""
+        if not self.job.counts[TaskState.PENDING]:
+            return False
+        return any(task.state == TaskState.PENDING for leaf in self.leaves for task in leaf.tasks)
 
     def pending(self) -> list[Task]:
         """Return the tasks that wait for a node."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["JobQueue", "Orders"]
+__all__ = ["JobKey", "JobQueue", "Orders"]
 
 JobKey = tuple[float | str, ...]
 
@@ -43,23 +43,84 @@ class Orders(Protocol):
 
 
 class _Node:
-    """A queue with its jobs (in their order) or its child queues (a heap)."""
+    """A queue with its jobs or its child queues (a heap).
 
-    __slots__ = ("children", "is_leaf", "jobs", "needs_fix", "parent", "popped", "row")
+    The jobs are a sorted list that the node reads from one end and does not change, and a few that were added.
+    """
 
-    def __init__(self, row: int, *, is_leaf: bool) -> None:
+    __slots__ = (
+        "_accepts",
+        "_at",
+        "_jobs",
+        "_last_first",
+        "added",
+        "children",
+        "head",
+        "is_leaf",
+        "needs_fix",
+        "parent",
+        "popped",
+        "row",
+    )
+
+    def __init__(
+        self,
+        row: int,
+        jobs: Sequence[tuple[JobKey, Gang]] | None = None,
+        *,
+        last_first: bool = False,
+        accepts: Callable[[Gang], bool] | None = None,
+    ) -> None:
         self.row = row
-        self.is_leaf = is_leaf
+        self.is_leaf = jobs is not None
         self.parent: _Node | None = None
         self.needs_fix = False
         self.children: list[_Node] = []
-        self.jobs: list[tuple[JobKey, Gang]] = []
         #: What the jobs that were taken as victims hold.
         self.popped: Quantities = ZERO
+        self._jobs: Sequence[tuple[JobKey, Gang]] = jobs or ()
+        self._last_first = last_first
+        self._accepts = accepts
+        self._at = len(self._jobs) - 1 if last_first else 0
+        self.added: list[tuple[JobKey, Gang]] = []
+        #: The next job; None if there is none.
+        self.head: Gang | None = None
+        self._find_head()
+
+    def _find_head(self) -> None:
+        jobs, step, accepts = self._jobs, -1 if self._last_first else 1, self._accepts
+        while 0 <= self._at < len(jobs) and accepts is not None and not accepts(jobs[self._at][1]):
+            self._at += step
+        has_base = 0 <= self._at < len(jobs)
+        if not self.added:
+            self.head = jobs[self._at][1] if has_base else None
+            return
+        other = self.added[-1] if self._last_first else self.added[0]
+        if has_base and (jobs[self._at][0] < other[0]) != self._last_first:
+            self.head = jobs[self._at][1]
+        else:
+            self.head = other[1]
+
+    def add(self, key: JobKey, gang: Gang) -> None:
+        """Add a job."""
+        insort(self.added, (key, gang), key=_key_of)
+        self._find_head()
+
+    def take(self) -> Gang:
+        """Take the next job out."""
+        gang = self.head
+        assert gang is not None
+        if self.added and self.added[-1 if self._last_first else 0][1] is gang:
+            self.added.pop(-1 if self._last_first else 0)
+        else:
+            self._at += -1 if self._last_first else 1
+        self._find_head()
+        return gang
 
     @property
     def is_empty(self) -> bool:
-        return not (self.jobs if self.is_leaf else self.children)
+        """Return whether nothing is left below the queue."""
+        return self.head is None if self.is_leaf else not self.children
 
 
 def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
@@ -69,14 +130,57 @@ def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
 class JobQueue:
     """Jobs by queue. `victims`: the last in every order comes first."""
 
-    def __init__(self, orders: Orders, gangs: Iterable[Gang] = (), *, victims: bool = False) -> None:
+    def __init__(
+        self,
+        orders: Orders,
+        jobs: Mapping[int, Sequence[tuple[JobKey, Gang]]],
+        *,
+        added: Iterable[Gang] = (),
+        victims: bool = False,
+        accepts: Callable[[Gang], bool] | None = None,
+    ) -> None:
+        """Begin with jobs by queue row, sorted by key, as far as they are accepted, and with some more."""
         self._orders = orders
         self._victims = victims
         self._top: list[_Node] = []
-        self._nodes: dict[int, _Node] = {}
         self._popped: dict[int, Quantities] = {}
-        for gang in gangs:
-            self.push(gang)
+        self._nodes: dict[int, _Node] = {}
+        more: dict[int, list[Gang]] = {}
+        for gang in added:
+            more.setdefault(gang.job.queue_row, []).append(gang)
+        for row in jobs.keys() | more.keys():
+            node = _Node(row, jobs.get(row, ()), last_first=victims, accepts=accepts)
+            for gang in more.get(row, ()):
+                node.add(orders.job_key(gang), gang)
+            if not node.is_empty:
+                self._nodes[row] = node
+        self._link_all()
+
+    def _link_all(self) -> None:
+        """Hang all leaves into the tree, children before their parents."""
+        parents = self._orders.parents
+        pending = set(self._nodes)
+        for row in list(pending):
+            above = parents[row]
+            while above >= 0 and above not in pending:
+                pending.add(above)
+                above = parents[above]
+        for row in sorted(pending, reverse=True):
+            self._attach(self._nodes[row])
+
+    def _attach(self, node: _Node) -> _Node | None:
+        """Put a node into the heap it belongs to; return its parent if that had to be made."""
+        above = self._orders.parents[node.row]
+        if above < 0:
+            self._heap_push(self._top, node)
+            return None
+        parent = self._nodes.get(above)
+        made = None
+        if parent is None:
+            made = parent = self._nodes[above] = _Node(above)
+        node.parent = parent
+        self._heap_push(parent.children, node)
+        return made
 
     def __bool__(self) -> bool:
         return bool(self._top)
@@ -85,49 +189,57 @@ class JobQueue:
         """Add a job."""
         row = gang.job.queue_row
         leaf = self._nodes.get(row)
-        is_new = leaf is None
-        if leaf is None:
-            leaf = _Node(row, is_leaf=True)
-            leaf.popped = self._popped.get(row, ZERO)
-            self._nodes[row] = leaf
-        # The next job is at the end: the first in order, or the last for victims.
-        if self._victims:
-            insort(leaf.jobs, (self._orders.job_key(gang), gang), key=_key_of)
+        key = self._orders.job_key(gang)
+        if leaf is not None:
+            leaf.add(key, gang)
         else:
-            _insert_descending(leaf.jobs, (self._orders.job_key(gang), gang))
-        if is_new:
-            self._link(leaf)
+            leaf = self._nodes[row] = _Node(row, (), last_first=self._victims)
+            leaf.popped = self._popped.get(row, ZERO)
+            leaf.add(key, gang)
+            made = self._attach(leaf)
+            while made is not None:
+                made = self._attach(made)
         self._mark(leaf)
 
     def pop(self) -> Gang:
         """Take the next job out; raises `IndexError` if there is none."""
-        node = self._next(self._top)
-        while not node.is_leaf:
-            node = self._next(node.children)
-        _, gang = node.jobs.pop()
+        node = self._next_leaf()
+        gang = node.take()
         if self._victims:
             node.popped = add(node.popped, gang.allocated())
             self._popped[node.row] = node.popped
         self._leave(node)
         return gang
 
-    def _link(self, node: _Node) -> None:
-        """Hang a new node below its ancestors, which are made if they are missing."""
+    def pop_one_of(self, wanted: Collection[str], rows: Collection[int]) -> Gang:
+        """Take the next job out whose uid is wanted; others on the way are dropped.
+
+        `rows`: the queues of all wanted jobs that are left.
+        """
+        if len(rows) == 1:
+            # Between queues nothing is to be decided any more.
+            node = self._nodes[next(iter(rows))]
+            while True:
+                gang = node.take()
+                if gang.job.uid in wanted:
+                    return gang
         while True:
-            above = self._orders.parents[node.row]
-            if above < 0:
-                self._heap_push(self._top, node)
-                return
-            parent = self._nodes.get(above)
-            is_new = parent is None
-            if parent is None:
-                parent = _Node(above, is_leaf=False)
-                self._nodes[above] = parent
-            node.parent = parent
-            self._heap_push(parent.children, node)
-            if not is_new:
-                return
-            node = parent
+            node = self._next_leaf()
+            gang = node.take()
+            if gang.job.uid in wanted:
+                self._leave(node)
+                return gang
+            # The queue stays the next one as long as its next job asks for the same.
+            asked = gang.requested()
+            while node.head is not None and node.head.job.uid not in wanted and node.head.requested() == asked:
+                node.take()
+            self._leave(node)
+
+    def _next_leaf(self) -> _Node:
+        node = self._next(self._top)
+        while not node.is_leaf:
+            node = self._next(node.children)
+        return node
 
     def _mark(self, node: _Node | None) -> None:
         while node is not None:
@@ -155,7 +267,8 @@ class JobQueue:
         best = node
         while not best.is_leaf:
             best = best.children[0]
-        gang = best.jobs[-1][1]
+        gang = best.head
+        assert gang is not None
         if self._victims:
             return self._orders.queue_key(node.row, ZERO, add(best.popped, gang.allocated()))
         return self._orders.queue_key(node.row, gang.requested(), ZERO)
@@ -193,15 +306,3 @@ class JobQueue:
                 break
             heap[at], heap[child] = heap[child], heap[at]
             at = child
-
-
-def _insert_descending(jobs: list[tuple[JobKey, Gang]], entry: tuple[JobKey, Gang]) -> None:
-    """Insert into a list that is sorted with the largest key first."""
-    low, high = 0, len(jobs)
-    while low < high:
-        middle = (low + high) // 2
-        if jobs[middle][0] > entry[0]:
-            low = middle + 1
-        else:
-            high = middle
-    jobs.insert(low, entry)

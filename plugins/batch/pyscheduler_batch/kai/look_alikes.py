@@ -75,10 +75,7 @@ def _is_easier(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:
         return False
     if len(second) > len(first):
         return True
-    for own, other in zip(first, second, strict=False):
-        if _at_most(own, other) and not _at_most(other, own):
-            return True
-    return False
+    return any(_at_most(own, other) and not _at_most(other, own) for own, other in zip(first, second, strict=False))
 
 
 def _is_smaller(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:

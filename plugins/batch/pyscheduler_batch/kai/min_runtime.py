@@ -39,7 +39,7 @@ class MinRuntime(Policy):
 
     def open_session(self, session: Session) -> None:
         """Take the settings of all queues."""
-        self._now = session.now
+        self._session = session
         self._paths = [path.tolist() for path in session.queues.paths]
         self._preempt = session.queues.preempt_min_runtime.tolist()
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
@@ -54,7 +54,9 @@ class MinRuntime(Policy):
         if seconds is None:
             seconds = self._seconds(action, claimant.queue_row, victim.queue_row)
             self._known[key] = seconds
-        return self._now < victim.last_start + seconds
+        end = victim.last_start + seconds
+        self._session.wake(end)
+        return self._session.now < end
 
     def _seconds(self, action: str, claimant: int, victim: int) -> float:
         path = self._paths[victim]

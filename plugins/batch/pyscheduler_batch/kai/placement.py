@@ -1,7 +1,7 @@
 """Placement of jobs within a statement: which node each task takes.
 
-Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins `nodeavailability`,
-`resourcetype`, `nominatednode` and `nodeplacement`.
+Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
+`nodeavailability`, `resourcetype`, `nominatednode` and `nodeplacement`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
+from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pyscheduler.batch.session import Session
@@ -29,12 +32,13 @@ POD_SCHEDULING_ERRORS: Final = "PodSchedulingErrors"
 _DENSITY: Final = 9.0
 _RESOURCE_TYPE: Final = 10.0
 _AVAILABILITY: Final = 1_000.0
+_NOMINATED: Final = 10_000_000.0
 
 _SPREAD: Final = "spread"
 
 
 class NodePlacement(Policy):
-    """Whether GPU tasks (argument `gpu`) and other tasks (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
 
     name: ClassVar[str] = "nodeplacement"
 
@@ -52,7 +56,7 @@ class NodePlacement(Policy):
 class Placement:
     """Places the tasks of gangs; the nodes of a set come in the order of their names, which decides between equals."""
 
-    def __init__(self, session: Session, proportion: Proportion, *, spread_gpu: bool, spread_cpu: bool) -> None:
+    def __init__(self, session: Session, proportion: Proportion, policies: Sequence[Policy]) -> None:
         self._session = session
         self._proportion = proportion
         self._table = session.nodes
@@ -64,8 +68,18 @@ class Placement:
         self.name_rank[self.all_rows] = np.arange(len(names))
         self._gpu = session.axis.index.get(GPU, -1)
         self._cpu = session.axis.index[CPU]
-        self._spread = {self._gpu: spread_gpu, self._cpu: spread_cpu}
+        by_name = {policy.name: policy for policy in policies}
+        place = by_name.get(NodePlacement.name)
+        self._place = place if isinstance(place, NodePlacement) else None
+        self._availability = _AVAILABILITY if NodeAvailability.name in by_name else 0.0
+        self._resource_type = _RESOURCE_TYPE if ResourceType.name in by_name else 0.0
+        self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
+        #: Where the statement stood before the present gang.
+        self._mark = 0
+        self._too_large: dict[bytes, bool] = {}
+        #: Requests that found no room, with the masks of nodes they were tried with.
+        self._no_room: dict[tuple[bytes, int], NDArray[np.bool_]] = {}
         self._orders: list[NodeOrder] = [policy for tier in session.policies(NodeOrder) for policy in tier]
         self._predicates: list[Predicate] = [policy for tier in session.policies(Predicate) for policy in tier]
 
@@ -90,7 +104,15 @@ class Placement:
 
     def is_too_large(self, task: Task) -> bool:
         """Return whether no node, even if it were empty, has enough of some resource."""
-        return bool(np.any(task.request > self._most))
+        key = task.request.tobytes()
+        found = self._too_large.get(key)
+        if found is None:
+            found = self._too_large[key] = bool(np.any(task.request > self._most))
+        return found
+
+    def forget_failures(self) -> None:
+        """Begin a time in which nodes only fill up: a task that found no room then finds none later."""
+        self._no_room.clear()
 
     def feasible_rows(self, gang: Gang) -> NDArray[np.int64]:
         """Return the nodes that may have room for a job: for GPU jobs, those with free or leaving GPUs."""
@@ -129,7 +151,7 @@ class Placement:
             if not promise:
                 self._session.record(gang.job, refusal.reason, refusal.message)
             return False
-        mark = statement.checkpoint()
+        mark = self._mark = statement.checkpoint()
         wanted: dict[str, list[Task]] = {}
         for task in tasks:
             wanted.setdefault(task.sub_group or "default", []).append(task)
@@ -155,17 +177,27 @@ class Placement:
                     return False
                 continue
             for task in wanted.get(child.name, ()):
-                if not self._place_task(statement, rows, task, promise=promise):
+                is_first = statement.checkpoint() == self._mark
+                if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
                     if not gang.is_part:
                         self._session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node has room for {task.key}")
                     return False
         return True
 
-    def _place_task(self, statement: Statement, rows: NDArray[np.int64], task: Task, *, promise: bool) -> bool:
+    def _place_task(
+        self, statement: Statement, rows: NDArray[np.int64], task: Task, *, promise: bool, is_first: bool
+    ) -> bool:
+        """Place one task. `is_first`: no other task of the gang was placed, so a failure holds for other gangs."""
         if self.is_too_large(task):
             return False
-        found = self._choose(task, rows)
+        mask = self.matches(task)
+        key = (task.request.tobytes(), id(mask))
+        if key in self._no_room:
+            return False
+        found = self._choose(task, rows, mask)
         if found is None:
+            if is_first:
+                self._no_room[key] = mask
             return False
         node, is_idle = found
         if is_idle and not promise:
@@ -177,15 +209,12 @@ class Placement:
             statement.pipeline(task, node)
         return True
 
-    def _choose(self, task: Task, rows: NDArray[np.int64]) -> tuple[int, bool] | None:
+    def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
         """Return the best node, and whether the task fits its idle resources; None if no node fits."""
         table = self._table
         idle = table.idle[rows]
         free = idle + table.releasing[rows] - table.pipelined[rows]
-        fits = np.all(free >= task.request, axis=1)
-        if not fits.any():
-            return None
-        fits &= self.matches(task)[rows]
+        fits = np.all(free >= task.request, axis=1) & mask[rows]
         if not fits.any():
             return None
         fits_idle = np.all(idle >= task.request, axis=1)
@@ -196,22 +225,24 @@ class Placement:
     def _scores(
         self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_], free: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        score = np.where(fits_idle, _AVAILABILITY, 0.0)
-        column = self._gpu
-        if self.gpus(task) == 0:
-            column = self._cpu
-            if self._gpu >= 0:
-                score += np.where(self._table.allocatable[rows, self._gpu] <= 0, _RESOURCE_TYPE, 0.0)
-            else:
-                score += _RESOURCE_TYPE
-        for extra in (
-            self._session.placer.scores(task, rows),
-            *(order.score_nodes(task, rows) for order in self._orders),
-        ):
+        table = self._table
+        score = np.where(fits_idle, self._availability, 0.0)
+        needs_gpu = self.gpus(task) > 0
+        if not needs_gpu and self._resource_type:
+            has_gpu = table.allocatable[rows, self._gpu] > 0 if self._gpu >= 0 else np.zeros(len(rows), dtype=np.bool_)
+            score += np.where(has_gpu, 0.0, self._resource_type)
+        if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
+            score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
+        for extra in (order.score_nodes(task, rows) for order in self._orders):
             if extra is not None:
                 score += extra
-        place = _spread if self._spread[column] else _pack
-        result: NDArray[np.float64] = score + place(free[:, column], self._table.allocatable[rows, column])
+        if self._place is None:
+            return score
+        column = self._gpu if needs_gpu else self._cpu
+        spreads = self._place.spread_gpu if needs_gpu else self._place.spread_cpu
+        result: NDArray[np.float64] = score + (_spread if spreads else _pack)(
+            free[:, column], table.allocatable[rows, column]
+        )
         return result
 
 

@@ -49,7 +49,7 @@ class _AllocatableOrder:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _AllocatableOrder) and self._at_most(other) == other._at_most(self)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # equality is not transitive, so there is no hash
 
     def __lt__(self, other: _AllocatableOrder) -> bool:
         return self._at_most(other) and not other._at_most(self)
@@ -72,6 +72,7 @@ class Proportion(Policy):
     def open_session(self, session: Session) -> None:
         """Sum up what queues request, and divide the pool."""
         queues = session.queues
+        self._axis_length = len(session.axis)
         self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
         self._parent = queues.parent.tolist()
         self._paths = [path.tolist() for path in queues.paths]
@@ -97,7 +98,15 @@ class Proportion(Policy):
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
         self._quantities: dict[str, Quantities] = {}
         self.changes = 0
+        #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
+        self.touched: set[str] = set()
         self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R]: the fair share of each queue."""
+        shares = np.full((len(self.fair_shares), self._axis_length), np.nan)
+        shares[:, self._columns] = self.fair_shares
+        return shares
 
     def _three(self, amounts: Amounts) -> Amounts:
         """Return the columns of CPU, memory and GPUs."""
@@ -144,6 +153,7 @@ class Proportion(Policy):
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
         """Keep the sums of queues."""
+        self.touched.add(task.job.uid)
         if (old in ACTIVE) != (new in ACTIVE):
             self.book(task, placed=new in ACTIVE)
 
@@ -265,6 +275,28 @@ class Proportion(Policy):
             is_below = is_below or has < quota
         return not is_below
 
+    def most_gpus(self, job: Job, requested: Quantities, units: Mapping[int, float]) -> float:
+        """Return a bound: a job can reclaim fewer GPUs than this, whatever is evicted; infinity if there is no bound.
+
+        `units`: by leaf queue with victims, the GPUs of the largest unit. A unit may be taken as long as the queue is
+        above its share in any resource. So what is taken stays below the excess of GPUs and one unit, unless another
+        resource is in excess.
+        """
+        largest: dict[tuple[int, int], float] = {}
+        for queue, gpus in units.items():
+            pair = self.split(job.queue_row, queue)
+            largest[pair] = max(largest.get(pair, 0.0), gpus)
+        bound = 0.0
+        for (own, other), gpus in largest.items():
+            has, share = self.allocated[other], self._allocatable[other]
+            if _at_most(add(self.allocated[own], requested), self._quota[own]):
+                share = _smallest(share, self._quota[other])
+            if has[0] > share[0] or has[1] > share[1]:
+                return _INFINITY
+            if has[2] > share[2]:
+                bound += has[2] - share[2] + gpus
+        return bound
+
     def is_fair(self, job: Job, requested: Quantities, units: Mapping[int, Sequence[Quantities]]) -> bool:
         """Return whether a job may reclaim these units.
 
@@ -343,6 +375,10 @@ def _allocatable(quota: Quantities, limit: Quantities, fair: Quantities) -> Quan
         most if own == _INFINITY else min(most, max(own, share))
         for own, most, share in zip(quota, limit, fair, strict=True)
     )
+
+
+def _smallest(left: Quantities, right: Quantities) -> Quantities:
+    return (min(left[0], right[0]), min(left[1], right[1]), min(left[2], right[2]))
 
 
 def _first_over(used: Quantities, requested: Quantities, bound: Quantities) -> int | None:

@@ -18,7 +18,7 @@ import numpy as np
 from pyscheduler.batch.tasks import NO_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.placement import Placement
 
-__all__ = ["Probe", "Scenario", "Unit", "multi_node", "node_local"]
+__all__ = ["Probe", "Scenario", "Unit", "VictimReader", "VictimTape", "multi_node", "node_local"]
 
 
 @attrs.frozen(eq=False)
@@ -80,71 +80,204 @@ class Probe:
     recorded: Sequence[Unit]
     #: By job uid, the whole jobs.
     whole: dict[str, Gang]
-    #: The candidates, taken from one after the other.
-    victims: JobQueue
+    #: The candidates, from the first one.
+    victims: VictimReader
+    #: Whether to drop scenarios that cannot make enough room without simulating them.
+    drops_hopeless: bool
+
+
+class VictimTape:
+    """The victims of a search in their order, read by one probe after the other.
+
+    As long as whole jobs are evicted, the order does not depend on what a probe recorded, and is computed once.
+    """
+
+    def __init__(self, make: Callable[[], JobQueue], pop: Callable[[JobQueue], Gang]) -> None:
+        self.make = make
+        self.pop = pop
+        self._line: JobQueue | None = None
+        self._is_closed = False
+        self.read: list[tuple[Gang, list[Task]]] = []
+
+    def entry(self, at: int) -> tuple[Gang, list[Task]] | None:
+        """Return the job at a place and its unit; None at the end of the tape."""
+        while at >= len(self.read) and not self._is_closed:
+            if self._line is None:
+                self._line = self.make()
+            if not self._line:
+                self._is_closed = True
+                break
+            gang = self.pop(self._line)
+            tasks = gang.to_evict()
+            if len(tasks) < len(gang.tasks):
+                # What is left of the job would come back; from here on each probe needs a line of its own.
+                self._is_closed = True
+                break
+            self.read.append((gang, tasks))
+        return self.read[at] if at < len(self.read) else None
+
+
+class VictimReader:
+    """Takes victims from a tape, and behind its end from a line of its own."""
+
+    def __init__(self, tape: VictimTape) -> None:
+        self._tape = tape
+        self._at = 0
+        self._line: JobQueue | None = None
+
+    def take(self) -> tuple[Gang, list[Task]] | None:
+        """Return the next job and its unit; None if there are no more."""
+        if self._line is None:
+            found = self._tape.entry(self._at)
+            if found is not None:
+                self._at += 1
+                return found
+            self._line = self._tape.make()
+            for _ in range(self._at):
+                self._tape.pop(self._line)
+        if not self._line:
+            return None
+        gang = self._tape.pop(self._line)
+        return gang, gang.to_evict()
+
+    def put_back(self, gang: Gang) -> None:
+        """Add what is left of a job."""
+        assert self._line is not None
+        self._line.push(gang)
+
+
+class _Room:
+    """The GPUs of nodes, and whether a list of requests could find room in them."""
+
+    def __init__(self, required: Sequence[float], free: NDArray[np.float64]) -> None:
+        self._required = required
+        self._free: list[float] = free.tolist()
+        self._size = required[0] if required and required[0] == required[-1] else 0.0
+        self._slots = sum(self._slots_of(amount) for amount in self._free)
+
+    def _slots_of(self, amount: float) -> int:
+        """Return how many requests, if all are of one size, an amount can hold."""
+        return int(amount // self._size) if self._size > 0 and amount > 0 else 0
+
+    def add(self, node: int, amount: float) -> None:
+        """Add GPUs to a node."""
+        before = self._free[node]
+        self._free[node] = before + amount
+        if self._size:
+            self._slots += self._slots_of(before + amount) - self._slots_of(before)
+
+    def holds_greedily(self) -> bool:
+        """Return whether each request (largest first) finds a node among the roomiest ones, first fit."""
+        if not self._required or self._required[0] == 0:
+            return True
+        if self._size:
+            return self._slots >= len(self._required)
+        return _fit_greedily(self._required, self._free)
+
+    def may_hold(self, more: Mapping[int, float]) -> bool:
+        """Return False if the requests certainly find no room, even with more GPUs on some nodes."""
+        if not self._required or self._required[0] == 0:
+            return True
+        free = self._free
+        if self._size:
+            gained = sum(
+                self._slots_of(free[node] + amount) - self._slots_of(free[node]) for node, amount in more.items()
+            )
+            return self._slots + gained >= len(self._required)
+        return sum(max(amount, 0.0) for amount in free) + sum(more.values()) >= sum(self._required)
 
 
 class _Accumulator:
-    """Takes victims one unit at a time, and keeps what the filter needs."""
+    """Takes victims one unit at a time, and keeps what the filter and the generators need."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self.units: list[Unit] = []
-        self._recorded = {task.uid for unit in probe.recorded for task in unit.tasks}
-        self._required = sorted((probe.placement.gpus(task) for task in probe.pending), reverse=True)
-        self._free = probe.placement.free_gpus().copy()
-        self._masks = [mask for task in probe.pending if not (mask := probe.placement.curable(task)).all()]
-        self._reachable = np.zeros(len(self._free), dtype=np.bool_)
+        #: By job uid, all units of the job, recorded ones first.
+        self.of_job: dict[str, list[Unit]] = {}
+        #: By node, the jobs that lose a task there.
+        self.on_node: dict[int, dict[str, Gang]] = {}
+        recorded = {task.uid: task for unit in probe.recorded for task in unit.tasks}
+        self._recorded = recorded.keys()
+        # With a task named twice the original's filter fails, and lets everything pass.
+        self._is_blind = len(recorded) < sum(len(unit.tasks) for unit in probe.recorded)
+        placement = probe.placement
+        required = sorted((placement.gpus(task) for task in probe.pending), reverse=True)
+        free = placement.free_gpus().copy()
+        for task in recorded.values():
+            if task.node != NO_NODE:
+                free[task.node] += placement.gpus(task)
+        self._room = _Room(required, free)
+        #: The room with recorded victims only.
+        self._base = _Room(required, free)
+        masks = {id(mask): mask for mask in map(placement.curable, probe.pending)}
+        self._masks = [mask for mask in masks.values() if not mask.all()]
+        self._reachable = np.zeros(len(free), dtype=np.bool_)
         self._reachable[probe.rows] = True
         for unit in probe.recorded:
-            self._note(unit)
+            self.of_job.setdefault(unit.gang.job.uid, []).append(unit)
+            for task in unit.tasks:
+                if task.node != NO_NODE:
+                    self._reachable[task.node] = True
 
     def _note(self, unit: Unit) -> None:
+        uid = unit.gang.job.uid
+        self.units.append(unit)
+        self.of_job.setdefault(uid, []).append(unit)
         for task in unit.tasks:
             if task.node != NO_NODE:
-                self._free[task.node] += self._probe.placement.gpus(task)
+                self._room.add(task.node, self._probe.placement.gpus(task))
                 self._reachable[task.node] = True
+                self.on_node.setdefault(task.node, {})[uid] = unit.gang
 
-    def advance(self) -> Unit | None:
-        """Take the next unit; return None if the next job only has recorded tasks."""
-        gang = self._probe.victims.pop()
-        tasks = gang.to_evict()
-        taken = {task.uid for task in tasks}
-        if taken & self._recorded:
+    def _advance(self) -> bool | None:
+        """Take the next unit; return whether the filter is to be asked, or None if there are no more victims."""
+        victims = self._probe.victims
+        taken = victims.take()
+        if taken is None:
+            return None
+        gang, tasks = taken
+        if any(task.uid in self._recorded for task in tasks):
             rest = [task for task in gang.tasks if task.uid not in self._recorded]
             if rest:
-                self._probe.victims.push(gang.part(rest))
-            return None
+                victims.put_back(gang.part(rest))
+            return False
         if len(tasks) < gang.active:
-            self._probe.victims.push(gang.part(task for task in gang.tasks if task.uid not in taken))
-        unit = Unit(self._probe.whole[gang.job.uid], tasks)
+            uids = {task.uid for task in tasks}
+            victims.put_back(gang.part(task for task in gang.tasks if task.uid not in uids))
         if tasks:
-            self.units.append(unit)
-            self._note(unit)
-        return unit
+            self._note(Unit(self._probe.whole[gang.job.uid], tasks))
+        return True
 
-    def may_suffice(self) -> bool:
+    def _may_suffice(self) -> bool:
         """Return whether the pending tasks could fit into free GPUs and those of the victims."""
         if not all((mask & self._reachable).any() for mask in self._masks):
             return False
-        return _fit_greedily(self._required, self._free)
+        return self._is_blind or self._room.holds_greedily()
 
     def states(self) -> Iterator[None]:
         """Yield whenever what has accumulated may suffice, the first time before any victim."""
-        if self.may_suffice():
+        if self._may_suffice():
             yield
-        while self._probe.victims:
-            if self.advance() is not None and self.may_suffice():
+        while (is_new := self._advance()) is not None:
+            if is_new and self._may_suffice():
                 yield
 
+    def is_hopeless(self, units: Sequence[Unit]) -> bool:
+        """Return whether these units and the recorded ones certainly make too little room."""
+        if not self._probe.drops_hopeless:
+            return False
+        more: dict[int, float] = {}
+        for unit in units:
+            for task in unit.tasks:
+                if task.node != NO_NODE:
+                    more[task.node] = more.get(task.node, 0.0) + self._probe.placement.gpus(task)
+        return not self._base.may_hold(more)
 
-def _fit_greedily(required: Sequence[float], free: NDArray[np.float64]) -> bool:
+
+def _fit_greedily(required: Sequence[float], free: Sequence[float]) -> bool:
     """Return whether each amount (largest first) finds a holder among the roomiest ones, first fit."""
-    if not required or required[0] == 0:
-        return True
-    if not len(free) or free.max() < required[0]:
-        return False
-    left = np.sort(free)[::-1][: len(required)].tolist()
+    left = sorted(free, reverse=True)[: len(required)]
     for amount in required:
         if amount == 0:
             return True
@@ -169,21 +302,18 @@ def node_local(probe: Probe) -> Iterator[Scenario]:
         latest = accumulated.units[-1].gang
         nodes = {task.node for task in latest.tasks if task.node != NO_NODE}
         seen: set[tuple[str, ...]] = set()
-        for node in sorted(nodes, key=lambda row: int(names[row])):
-            units = _units_on(accumulated.units, probe.recorded, node)
+        for node in sorted(nodes, key=lambda row: int(names[row])) if len(nodes) > 1 else nodes:
+            # All units of the jobs that lose a task of the node, job by job.
+            units = [
+                Unit(gang, [task for unit in accumulated.of_job[uid] for task in unit.tasks])
+                for uid, gang in accumulated.on_node.get(node, {}).items()
+            ]
+            if not units or accumulated.is_hopeless(units):
+                continue
             key = _uids(units)
-            if units and key not in seen:
+            if key not in seen:
                 seen.add(key)
                 yield Scenario(probe.recorded, units)
-
-
-def _units_on(units: Sequence[Unit], recorded: Sequence[Unit], node: int) -> list[Unit]:
-    """Return, job by job, all units of the jobs that lose a task of the node."""
-    jobs = {unit.gang.job.uid: unit.gang for unit in units if any(task.node == node for task in unit.tasks)}
-    return [
-        Unit(gang, [task for unit in (*recorded, *units) if unit.gang.job.uid == uid for task in unit.tasks])
-        for uid, gang in jobs.items()
-    ]
 
 
 def multi_node(probe: Probe) -> Iterator[Scenario]:
@@ -193,7 +323,9 @@ def multi_node(probe: Probe) -> Iterator[Scenario]:
         if not accumulated.units:
             yield Scenario(probe.recorded, ())
             continue
-        yield from _growing(probe, accumulated.units)
+        for scenario in _growing(probe, accumulated.units):
+            if not accumulated.is_hopeless(scenario.units):
+                yield scenario
 
 
 def _growing(probe: Probe, units: Sequence[Unit]) -> Iterator[Scenario]:

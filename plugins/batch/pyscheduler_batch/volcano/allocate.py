@@ -105,25 +105,23 @@ def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Stat
 
 def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     """Place a task on the best node, idle room before room that is being released; return False if none fits."""
-    scale, nodes = session.scale, session.nodes
-    accepted = scale.fits(task.request, nodes.future)
-    if not accepted.any():
+    later = session.fits_later(task)
+    if not later.any():
         return False
-    accepted &= session.feasible(task)
-    if not accepted.any():
-        return False
-    is_idle = scale.fits(task.request, nodes.idle)
-    idle = np.flatnonzero(accepted & is_idle)
+    accepted = later & session.feasible(task)
+    idle = np.flatnonzero(accepted & session.fits_now(task))
     if len(idle):
         statement.allocate(task, session.best_node(task, idle))
-    else:
-        statement.pipeline(task, session.best_node(task, np.flatnonzero(accepted)))
-    return True
+        return True
+    rows = np.flatnonzero(accepted)
+    if len(rows):
+        statement.pipeline(task, session.best_node(task, rows))
+    return bool(len(rows))
 
 
 def _may_go_on(job: Job, failures: set[str], best_effort: set[str]) -> bool:
     """Return whether the job could still become ready after tasks that fitted nowhere."""
-    if job.min_member == len(job.tasks):
+    if job.min_member >= len(job.tasks):
         return False
     failed = {job.tasks[uid].role for uid in failures}
     if job.min_member < sum(job.min_task_member.values()):

@@ -22,13 +22,19 @@ __all__ = ["Scale"]
 
 
 class Scale:
-    """The tolerance of each column of an axis, and the columns with rules of their own."""
+    """The tolerance of each column of an axis, and the columns with rules of their own.
+
+    With an infinite tolerance a column counts nowhere.
+    """
 
     __slots__ = ("counted", "native", "tolerance")
 
-    def __init__(self, axis: ResourceAxis) -> None:
+    def __init__(
+        self, axis: ResourceAxis, *, cpu: float = 0.1, memory: float = 0.1, pods: float = 0.1, other: float = 1e-4
+    ) -> None:
+        own = {CPU: cpu, MEMORY: memory, PODS: pods}
         #: float64[R].
-        self.tolerance = np.array([0.1 if name in {CPU, MEMORY, PODS} else 1e-4 for name in axis.names])
+        self.tolerance = np.array([own.get(name, other) for name in axis.names])
         #: bool[R]: the columns that count where only requested resources do; all but `pods`.
         self.counted = np.array([name != PODS for name in axis.names])
         #: bool[R]: cpu and memory, which every amount has.
@@ -36,8 +42,10 @@ class Scale:
 
     def fits(self, request: Amounts, room: Amounts) -> NDArray[np.bool_]:
         """Return bool[...]: whether `room`, float64[..., R], holds the request; only cpu, memory and requests count."""
-        asked = self.native | (request > 0)
-        enough: NDArray[np.bool_] = np.all((request - room < self.tolerance)[..., asked], axis=-1)
+        # Column by column: much faster than a comparison of all columns at once.
+        enough = np.ones(room.shape[:-1], dtype=np.bool_)
+        for column in np.flatnonzero(self.native | (request > 0)).tolist():
+            enough &= request[column] - room[..., column] < self.tolerance[column]
         return enough
 
     def less_equal(self, left: Amounts, right: Amounts) -> bool:

@@ -73,8 +73,13 @@ class Binpack(VolcanoPolicy):
         """Return float64[n] for the nodes `rows`, or None if the weight is 0."""
         if self._weight == 0:
             return None
-        nodes = self.session.nodes
-        allocatable = nodes.allocatable[rows]
-        counts = self._known & self.session.scale.significant(task.request)
-        scores = binpack_scores(task.request, allocatable - nodes.idle[rows], allocatable, self._weights, counts)
-        return scores * self._weight
+        nodes, request = self.session.nodes, task.request
+        counts = self._known & self.session.scale.significant(request)
+
+        def compute(dirty: NDArray[np.int64]) -> NDArray[np.float64]:
+            allocatable = nodes.allocatable[dirty]
+            used = allocatable - nodes.idle[dirty]
+            return binpack_scores(request, used, allocatable, self._weights, counts) * self._weight
+
+        scores: NDArray[np.float64] = self.session.rows.get((self, request.tobytes()), compute)[rows]
+        return scores

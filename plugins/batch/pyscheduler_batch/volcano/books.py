@@ -9,7 +9,7 @@ import numpy as np
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,7 +30,7 @@ class Residents:
         #: In the order of jobs and, within them, of arrival.
         self.tasks: Sequence[Task] = tasks
         self._rows = {task.uid: row for row, task in enumerate(tasks)}
-        job_rows = {job.uid: row for row, job in enumerate(jobs)}
+        self._job_rows = job_rows = {job.uid: row for row, job in enumerate(jobs)}
         size = len(tasks)
         #: int64[n]: rows of the node, the job and the queue.
         self.node = np.fromiter((task.node for task in tasks), dtype=np.int64, count=size)
@@ -44,6 +44,11 @@ class Residents:
         self.placed = np.ones(size, dtype=np.bool_)
         self.running = np.fromiter((task.state == TaskState.RUNNING for task in tasks), dtype=np.bool_, count=size)
 
+    def exposed(self, protected: Collection[str]) -> NDArray[np.bool_]:
+        """Return bool[n]: the tasks of jobs that are not protected (by uid)."""
+        rows = [self._job_rows[uid] for uid in protected if uid in self._job_rows]
+        return ~np.isin(self.job, rows)
+
     def moved(self, task: Task, new: TaskState) -> None:
         """Take notice of a task's new state."""
         row = self._rows.get(task.uid)
@@ -53,10 +58,9 @@ class Residents:
 
     def sums(self, chosen: NDArray[np.bool_], nodes: int) -> Amounts:
         """Return float64[N, R]: what the chosen tasks (bool[n]) hold on each node."""
-        rows = self.node[chosen]
-        totals = np.zeros((nodes, self.request.shape[1]))
-        np.add.at(totals, rows, self.request[chosen])
-        return totals
+        rows, request = self.node[chosen], self.request[chosen]
+        columns = [np.bincount(rows, request[:, column], minlength=nodes) for column in range(request.shape[1])]
+        return np.stack(columns, axis=1)
 
     def on(self, node: int, chosen: NDArray[np.bool_]) -> list[Task]:
         """Return the chosen tasks (bool[n]) of a node."""

@@ -71,8 +71,8 @@ class Capacity(QueuePolicy):
 
     # Order.
 
-    def share(self, queue: int) -> float:
-        """Return the queue's share as the order of queues sees it."""
+    def compute_share(self, queue: int) -> float:
+        """Return the share of a leaf from what it holds now; that of an inner queue stays as it was."""
         if not self.is_sound or (self.is_tree and not self.session.queues.is_leaf[queue]):
             return float(self.shares[queue])
         rows = slice(queue, queue + 1)

@@ -40,18 +40,18 @@ def tree_table(queues: QueueTable, total: Amounts, root: int, scale: Scale) -> C
     """Return the table of a tree, level by level.
 
     Deserved is at least the guarantee; the root's are the sums of its children. A child inherits capabilities that it
-    does not set. Its limit is what the guarantees of its siblings leave of its parent's limit. The root without any
-    capability is unlimited; a root with some has 0 of the others.
+    does not set; a resource that no queue above sets is not cut. Its limit is what the guarantees of its siblings leave
+    of its parent's limit. The root without any capability is unlimited; a root with some has 0 of the others.
     """
     guarantee = np.nan_to_num(queues.guarantee)
     deserved = np.maximum(np.nan_to_num(queues.quota), guarantee)
     limit = np.where(scale.native & (queues.limit <= 0), np.nan, queues.limit)
-    own = np.nan_to_num(queues.limit[root])
-    limit[root] = np.where(total > 0, np.inf, 0.0) if scale.is_empty(own) else own
-    if scale.is_empty(own):
-        limit[root, scale.native] = np.inf
+    if scale.is_empty(np.nan_to_num(queues.limit[root])):
+        limit[root] = np.where(scale.native | (total > 0), np.inf, np.nan)
+    else:
+        limit[root] = np.where(scale.native, np.nan_to_num(queues.limit[root]), queues.limit[root])
     real = np.zeros_like(limit)
-    real[root] = limit[root]
+    real[root] = np.nan_to_num(limit[root], posinf=np.inf)
     is_set = _is_set(queues, scale)
     guaranteed = np.zeros_like(guarantee)
     below = queues.parent >= 0

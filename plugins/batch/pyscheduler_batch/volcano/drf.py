@@ -37,6 +37,7 @@ class Drf(VolcanoPolicy):
         """Read the totals; build the tree if the hierarchy is on."""
         session = self.session
         self._counts = session.scale.significant(session.total)
+        self._shares: dict[str, float] = {}
         self.tree: HierarchyTree | None = None
         self._state: TreeState | None = None
         if session.switch(self, "enableHierarchy", default=False):
@@ -46,8 +47,12 @@ class Drf(VolcanoPolicy):
 
     def share(self, job: Job) -> float:
         """Return the dominant share of a job."""
-        books = self.session.books
-        return dominant_share(books.allocated[books.rows[job.uid]], self.session.total, self._counts)
+        share = self._shares.get(job.uid)
+        if share is None:
+            books = self.session.books
+            held = books.allocated[books.rows[job.uid]]
+            share = self._shares[job.uid] = dominant_share(held, self.session.total, self._counts)
+        return share
 
     def job_key(self, job: Job) -> Key:
         """Order jobs by share, the smallest first."""
@@ -71,7 +76,8 @@ class Drf(VolcanoPolicy):
     # The hierarchy.
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
-        """Forget the figures of the tree."""
+        """Forget the share of the job, and the figures of the tree."""
+        self._shares.pop(task.job.uid, None)
         self._state = None
 
     def state(self) -> TreeState | None:

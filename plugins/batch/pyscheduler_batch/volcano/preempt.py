@@ -78,6 +78,8 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
     candidates &= own if within_job else ~own & (residents.queue == job.queue_row)
     if task.uid in books.best_effort:
         candidates &= residents.best_effort
+    if protected := session.protected(job):
+        candidates &= residents.exposed(protected)
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False

@@ -90,7 +90,7 @@ class Proportion(QueuePolicy):
         )
         self._counts = session.scale.significant(self.deserved)
 
-    def share(self, queue: int) -> float:
+    def compute_share(self, queue: int) -> float:
         """Return the largest part of its deserved amounts that the queue holds."""
         counts = self._counts[queue]
         if not counts.any():

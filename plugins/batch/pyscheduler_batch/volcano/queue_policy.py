@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job, Task, TaskState
 
 __all__ = ["QueuePolicy", "own_capability"]
 
@@ -49,11 +50,31 @@ class QueuePolicy(VolcanoPolicy):
         """Add up what the jobs of each queue request, reserve and hold."""
         session = self.session
         self.sums = QueueSums(session.books.jobs, session.books, len(session.queues))
+        self._kept_shares: dict[int, float] = {}
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Forget the share of the task's queue."""
+        self._kept_shares.pop(task.job.queue_row, None)
+
+    def share(self, queue: int) -> float:
+        """Return the queue's share, as the order of queues sees it."""
+        share = self._kept_shares.get(queue)
+        if share is None:
+            share = self._kept_shares[queue] = self.compute_share(queue)
+        return share
+
+    @abstractmethod
+    def compute_share(self, queue: int) -> float:
+        """Return the queue's share from what it holds now."""
 
     @property
     def allocated(self) -> Amounts:
         """Return float64[Q, R]: what the active tasks hold."""
         return self.session.queues.allocated
+
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R]: what each queue deserves."""
+        return self.deserved
 
     def is_open(self, queue: int) -> bool:
         """Return whether the queue accepts anything new."""

@@ -64,6 +64,8 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     residents = session.books.residents
     candidates = residents.running & residents.preemptable & (residents.queue != task.job.queue_row)
     candidates &= session.queues.reclaimable[residents.queue]
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
     has_candidate = np.zeros(len(session.nodes), dtype=np.bool_)
     has_candidate[residents.node[candidates]] = True
     rows = np.flatnonzero(has_candidate & session.placer.curable(task) & reachable(session, task, candidates))

@@ -18,6 +18,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.row_cache import RowCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +54,11 @@ class VolcanoSession(Session):
         return Books([job for job in self.jobs.values() if job.queue_row >= 0], self.scale)
 
     @cached_property
+    def rows(self) -> RowCache:
+        """Return what is kept per node."""
+        return RowCache(len(self.nodes))
+
+    @cached_property
     def total(self) -> NDArray[np.float64]:
         """Return float64[R]: what all nodes offer."""
         total: NDArray[np.float64] = self.nodes.allocatable.sum(axis=0)
@@ -60,7 +66,7 @@ class VolcanoSession(Session):
 
     def listeners(self) -> list[contract.Listener]:
         """Return who follows the changes of statements; the sums by job come first, policies may use them."""
-        return [self.books, *super().listeners()]
+        return [self.books, self.rows, *super().listeners()]
 
     def open(self) -> None:
         """Prepare the sums, then the policies."""
@@ -75,7 +81,8 @@ class VolcanoSession(Session):
                     return entry.is_on(name, default=default)
         return default
 
-    def _cached(self, role: type[Any], switch: str = "") -> list[list[Any]]:
+    def by_tier(self, role: type[Any], switch: str = "") -> list[list[Any]]:
+        """Return by tier the policies of a role that are switched on; kept for the session."""
         found = self._roles.get((role, switch))
         if found is None:
             found = self._roles[role, switch] = self.policies(role, switch)
@@ -89,7 +96,7 @@ class VolcanoSession(Session):
 
     def compare_jobs(self, left: Job, right: Job) -> int:
         """Return -1, 0 or 1 by the policies alone."""
-        for tier in self._cached(contract.JobOrder, "enableJobOrder"):
+        for tier in self.by_tier(contract.JobOrder, "enableJobOrder"):
             for policy in tier:
                 first, second = policy.job_key(left), policy.job_key(right)
                 if first != second:
@@ -125,7 +132,7 @@ class VolcanoSession(Session):
 
     def task_less(self, left: Task, right: Task) -> bool:
         """Return whether `left` is placed first; ties by the index in the pod's name, then age, then UID."""
-        for tier in self._cached(contract.TaskOrder, "enableTaskOrder"):
+        for tier in self.by_tier(contract.TaskOrder, "enableTaskOrder"):
             for policy in tier:
                 first, second = policy.task_key(left), policy.task_key(right)
                 if first != second:
@@ -163,7 +170,7 @@ class VolcanoSession(Session):
         return PriorityQueue(less, victims)
 
     def _victim_queue_less(self, left: int, right: int, claim: Claim) -> bool:
-        for tier in self._cached(contract.VictimQueueOrder):
+        for tier in self.by_tier(contract.VictimQueueOrder):
             for policy in tier:
                 first, second = policy.victim_queue_key(left, claim), policy.victim_queue_key(right, claim)
                 if first != second:
@@ -174,7 +181,7 @@ class VolcanoSession(Session):
 
     def job_valid(self, job: Job) -> Refusal | None:
         """Return the first refusal, or None."""
-        for tier in self._cached(contract.JobValid):
+        for tier in self.by_tier(contract.JobValid):
             for policy in tier:
                 refusal: Refusal | None = policy.job_valid(job)
                 if refusal is not None:
@@ -183,40 +190,40 @@ class VolcanoSession(Session):
 
     def job_ready(self, job: Job) -> bool:
         """Return whether all policies agree to bind the job's tasks."""
-        tiers = self._cached(contract.JobReady, "enableJobReady")
+        tiers = self.by_tier(contract.JobReady, "enableJobReady")
         return all(policy.job_ready(job) for tier in tiers for policy in tier)
 
     def job_starving(self, job: Job) -> bool:
         """Return whether all policies of the first tier that has any call the job starving."""
-        for tier in self._cached(contract.JobStarving, "enableJobStarving"):
+        for tier in self.by_tier(contract.JobStarving, "enableJobStarving"):
             if tier:
                 return all(policy.job_starving(job) for policy in tier)
         return False
 
     def job_pipelined(self, job: Job) -> bool:
         """Return whether the job keeps what it was promised."""
-        tiers = self._cached(contract.JobPipelined, "enableJobPipelined")
+        tiers = self.by_tier(contract.JobPipelined, "enableJobPipelined")
         return _accepted([policy.job_pipelined(job) for policy in tier] for tier in tiers)
 
     def job_enqueueable(self, job: Job) -> bool:
         """Return whether the job may be enqueued."""
-        tiers = self._cached(contract.Enqueueable, "enableJobEnqueued")
+        tiers = self.by_tier(contract.Enqueueable, "enableJobEnqueued")
         return _accepted([policy.job_enqueueable(job) for policy in tier] for tier in tiers)
 
     def job_enqueued(self, job: Job) -> None:
         """Tell the policies that a job was enqueued."""
-        for tier in self._cached(contract.EnqueueListener, "enableJobEnqueued"):
+        for tier in self.by_tier(contract.EnqueueListener, "enableJobEnqueued"):
             for policy in tier:
                 policy.job_enqueued(job)
 
     def overused(self, queue: int) -> bool:
         """Return whether any policy calls the queue overused."""
-        tiers = self._cached(contract.Overused, "enabledOverused")
+        tiers = self.by_tier(contract.Overused, "enabledOverused")
         return any(policy.overused(queue) for tier in tiers for policy in tier)
 
     def allocatable(self, task: Task) -> bool:
         """Return whether the queue of the task may get it."""
-        for tier in self._cached(contract.Allocatable, "enabledAllocatable"):
+        for tier in self.by_tier(contract.Allocatable, "enabledAllocatable"):
             for policy in tier:
                 refusal = policy.allocatable(task.job, (task,))
                 if refusal is not None:
@@ -226,22 +233,22 @@ class VolcanoSession(Session):
 
     def may_reclaim(self, queue: int, claim: Claim) -> bool:
         """Return whether all policies let the queue reclaim."""
-        tiers = self._cached(contract.MayReclaim, "enablePreemptive")
+        tiers = self.by_tier(contract.MayReclaim, "enablePreemptive")
         return all(policy.may_reclaim(queue, claim) for tier in tiers for policy in tier)
 
     # Victims.
 
     def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may preempt."""
-        tiers = self._cached(contract.Preemptable, "enablePreemptable")
-        return self._victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        tiers = self.by_tier(contract.Preemptable, "enablePreemptable")
+        return self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may reclaim."""
-        tiers = self._cached(contract.Reclaimable, "enableReclaimable")
-        return self._victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        tiers = self.by_tier(contract.Reclaimable, "enableReclaimable")
+        return self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
 
-    def _victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+    def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.
 
         An empty answer ends the tier. After an empty intersection the next policy of the tier starts afresh.
@@ -263,10 +270,29 @@ class VolcanoSession(Session):
 
     # Nodes.
 
+    def fits_now(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes whose idle room holds the task; not to be changed."""
+        request, idle = task.request, self.nodes.idle
+        fits: NDArray[np.bool_] = self.rows.get(
+            ("now", request.tobytes()), lambda rows: self.scale.fits(request, idle[rows])
+        )
+        return fits
+
+    def fits_later(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that will have room for the task; not to be changed."""
+        request, nodes = task.request, self.nodes
+
+        def compute(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            room = nodes.idle[rows] + nodes.releasing[rows] - nodes.pipelined[rows]
+            return self.scale.fits(request, room)
+
+        fits: NDArray[np.bool_] = self.rows.get(("later", request.tobytes()), compute)
+        return fits
+
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that all predicates accept; amounts are not compared."""
         accepted = np.ones(len(self.nodes), dtype=np.bool_)
-        for tier in self._cached(contract.Predicate, "enablePredicate"):
+        for tier in self.by_tier(contract.Predicate, "enablePredicate"):
             for policy in tier:
                 mask = policy.filter_nodes(task)
                 if mask is not None:
@@ -276,7 +302,7 @@ class VolcanoSession(Session):
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64[n]: the sum of the scores of these nodes."""
         total = np.zeros(len(rows))
-        for tier in self._cached(contract.NodeOrder, "enableNodeOrder"):
+        for tier in self.by_tier(contract.NodeOrder, "enableNodeOrder"):
             for policy in tier:
                 scores = policy.score_nodes(task, rows)
                 if scores is not None:
@@ -289,7 +315,7 @@ class VolcanoSession(Session):
             return int(rows[0])
         scores = self.scores(task, rows)
         best = np.flatnonzero(scores == scores.max())
-        return int(rows[best[0] if len(best) == 1 else self.rng.choice(best.tolist())])
+        return int(rows[best[0] if len(best) == 1 else best[self.rng.randrange(len(best))]])
 
     def dispatch(self, job: Job) -> None:
         """Send all allocated tasks of a job to binding, whichever statement allocated them."""

@@ -1,0 +1,33 @@
+"""backfill, as kube-batch runs it. Source: kube-batch `actions/backfill`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from pyscheduler.batch.contract import Action
+from pyscheduler.batch.tasks import TaskState
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.session import Session
+    from pyscheduler_batch.kube_batch.session import KubeBatchSession
+
+__all__ = ["Backfill"]
+
+
+class Backfill(Action):
+    """Place tasks that request nothing on the first node that accepts them, without any order of jobs."""
+
+    name: ClassVar[str] = "backfill"
+
+    async def run(self, session: Session) -> None:
+        """Place the best-effort tasks."""
+        session = cast("KubeBatchSession", session)
+        for job in session.books.jobs:
+            for task in list(job.tasks.values()):
+                if task.state == TaskState.PENDING and task.uid in session.books.best_effort:
+                    rows = np.flatnonzero(session.feasible(task))
+                    if len(rows):
+                        session.bind_on(task, int(rows[0]))
+            await session.turn()

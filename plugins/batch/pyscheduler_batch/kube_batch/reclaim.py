@@ -1,0 +1,74 @@
+"""reclaim, as kube-batch runs it. Source: kube-batch `actions/reclaim`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from pyscheduler.batch.contract import Action, Claim
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
+from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.evictions import pending_tasks
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kube_batch.session import KubeBatchSession
+
+__all__ = ["Reclaim"]
+
+
+class Reclaim(Action):
+    """Take from other queues for one task of one job per turn of the best queue that is not overused.
+
+    A queue whose turn placed nothing is out. Each eviction counts at once; the original wrote it at once, too.
+    """
+
+    name: ClassVar[str] = "reclaim"
+
+    async def run(self, session: Session) -> None:
+        """Make room, one task at a time."""
+        session = cast("KubeBatchSession", session)
+        waiting: dict[int, PriorityQueue[Job]] = {}
+        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+        for job in session.books.jobs:
+            if job.queue_row not in waiting:
+                waiting[job.queue_row] = PriorityQueue(session.job_less)
+                queues.push(job.queue_row)
+            if job.counts[TaskState.PENDING]:
+                waiting[job.queue_row].push(job)
+        while len(queues):
+            queue = queues.pop()
+            if session.overused(queue) or not len(waiting[queue]):
+                continue
+            tasks = pending_tasks(session, waiting[queue].pop())
+            if tasks and _reclaim(session, tasks[0]):
+                queues.push(queue)
+            await session.turn()
+
+
+def _reclaim(session: KubeBatchSession, task: Task) -> bool:
+    """Pipeline a task on the first node whose victims of other queues hold what it requests."""
+    residents = session.books.residents
+    candidates = residents.running & (residents.queue != task.job.queue_row)
+    if protected := session.protected(task.job):
+        candidates &= residents.exposed(protected)
+    rows = np.flatnonzero(session.accepted(task) & rich_nodes(session, task, candidates))
+    claim = Claim(task.job, task)
+    for node in rows.tolist():
+        victims = enough_victims(session, claim, node, candidates, session.reclaimable)
+        if not victims:
+            continue
+        statement = session.statement()
+        freed = np.zeros_like(task.request)
+        for victim in victims:
+            statement.evict(victim, action="reclaim", by=task.job)
+            freed = freed + victim.request
+            if session.scale.fits(task.request, freed):
+                break
+        statement.pipeline(task, node)
+        session.commit(statement)
+        return True
+    return False

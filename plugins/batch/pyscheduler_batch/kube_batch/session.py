@@ -1,0 +1,109 @@
+"""A session as kube-batch runs it. Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
+
+What differs from Volcano: pods are no resource; amounts are equal within 10 millicores, 10 MiB and a hundredth of other
+resources; a job that is not valid takes no part; an empty answer of a policy is a veto for all tiers that follow; tasks
+are bound one by one once their job is ready.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch import contract
+from pyscheduler.batch.axis import PODS
+from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.amounts import Scale
+from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.session import VolcanoSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.contract import Claim, Tasks
+    from pyscheduler.batch.tasks import Task
+
+__all__ = ["KubeBatchSession"]
+
+_MEBIBYTE = 1024.0 * 1024.0
+
+
+@attrs.define(eq=False, kw_only=True, slots=False)
+class KubeBatchSession(VolcanoSession):
+    """A session with kube-batch's rules for tiers."""
+
+    @cached_property
+    def scale(self) -> Scale:
+        """Return the tolerances of the axis; pods count nowhere."""
+        return Scale(self.axis, cpu=10.0, memory=10 * _MEBIBYTE, pods=np.inf, other=0.01)
+
+    @cached_property
+    def books(self) -> Books:
+        """Return the sums by job; jobs without a queue, and jobs that are not valid, do not take part."""
+        jobs = []
+        for job in self.jobs.values():
+            refusal = self.job_valid(job)
+            if refusal is not None:
+                self.record(job, refusal.reason, refusal.message)
+            elif job.queue_row >= 0:
+                jobs.append(job)
+        return Books(jobs, self.scale)
+
+    @cached_property
+    def _leaving_at_open(self) -> NDArray[np.float64]:
+        """Return float64[N]: the pods that were being deleted when the session was opened."""
+        leaving: NDArray[np.float64] = self.nodes.releasing[:, self.axis.index[PODS]].copy()
+        return leaving
+
+    def open(self) -> None:
+        """Count the pods that are being deleted, then prepare sums and policies."""
+        _ = self._leaving_at_open
+        super().open()
+
+    def accepted(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the predicates accept, whatever room the task would need there."""
+        if not any(self.policies(contract.Predicate, "enablePredicate")):
+            return np.ones(len(self.nodes), dtype=np.bool_)
+        # Pods that were being deleted before the session count until they are gone; evicted ones do not.
+        column = self.axis.index[PODS]
+        has_place: NDArray[np.bool_] = self.nodes.future[:, column] - self._leaving_at_open >= 1
+        return has_place & self.placer.curable(task)
+
+    def task_less(self, left: Task, right: Task) -> bool:
+        """Return whether `left` is placed first; ties by age, then UID."""
+        for tier in self.by_tier(contract.TaskOrder, "enableTaskOrder"):
+            for policy in tier:
+                first, second = policy.task_key(left), policy.task_key(right)
+                if first != second:
+                    return bool(first < second)
+        return (left.created, left.uid) < (right.created, right.uid)
+
+    def victim_queue(self, victims: Iterable[Task], claim: Claim) -> PriorityQueue[Task]:
+        """Return the victims, the task that would be placed last first."""
+        return PriorityQueue(lambda left, right: not self.task_less(left, right), victims)
+
+    def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the intersection of the first tier that leaves any victim.
+
+        The intersection is never begun afresh: once it is empty, no later policy and no later tier adds a victim.
+        """
+        victims: NDArray[np.bool_] | None = None
+        for tier in tiers:
+            for answer in tier:
+                mask = answer(claim, tasks)
+                if mask is not None:
+                    victims = mask if victims is None else victims & mask
+            if victims is not None and victims.any():
+                return victims
+        return np.zeros(len(tasks), dtype=np.bool_)
+
+    def bind_on(self, task: Task, node: int) -> None:
+        """Allocate a task; send all allocated tasks of its job to binding if the job is ready. Nothing undoes it."""
+        self.statement().allocate(task, node)
+        if self.job_ready(task.job):
+            self.dispatch(task.job)

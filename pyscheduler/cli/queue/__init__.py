@@ -1,0 +1,1 @@
+"""The command `pyscheduler queue`, which kubectl runs as `kubectl queue`."""

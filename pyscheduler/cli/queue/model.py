@@ -1,0 +1,418 @@
+"""The queues and jobs of each dialect, as the tables that a session of that dialect would read.
+
+The tables are built without a scheduler. So they include the pods of every scheduler, and need no preset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.axis import CPU, MEMORY, PODS, ResourceAxis
+from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
+from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.job_spec import JobSpec
+from pyscheduler.batch.presets import PRESETS
+from pyscheduler.batch.tasks import ACTIVE, Task, TaskState
+from pyscheduler.batch.values import amounts_of
+from pyscheduler.batch.volcano_objects import ROOT_QUEUE
+from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.framework.resource import EPHEMERAL_STORAGE
+from pyscheduler.podgroup import created_at
+from pyscheduler.scheduler.sessions.tables import NO_GROUP, NO_QUEUE, NOT_A_LEAF
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.dialects import JobDialect
+    from pyscheduler.batch.queue_spec import QueueSpec
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler.cli.queue.reader import Inventory
+    from pyscheduler.podgroup import GroupState
+
+__all__ = ["WAITING", "DialectModel", "JobEntry", "Problem", "build_models", "missing_pods", "schedulers_of"]
+
+#: The states of a task that waits for a node.
+WAITING: Final = (TaskState.PENDING, TaskState.GATED)
+
+
+@attrs.frozen
+class Problem:
+    """Why a queue or a job cannot be used: a stable reason, and a sentence with what to do."""
+
+    #: `queue` or `job`.
+    kind: str
+    name: str
+    dialect: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} ({self.dialect}): {self.reason}: {self.message}"
+
+
+@attrs.frozen(eq=False)
+class JobEntry:
+    """A job, its description, and the group behind it (None for a pod without a group)."""
+
+    job: Job
+    spec: JobSpec
+    state: GroupState | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return True if a pod of the job has no node."""
+        return self.job.count(WAITING) > 0
+
+    @property
+    def holds_nodes(self) -> bool:
+        """Return True if a pod of the job has a node."""
+        return self.job.count(ACTIVE) > 0
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class DialectModel:
+    """The queues and jobs of one dialect. Arrays are float64[Q, R] by row of `queues` and column of `axis`."""
+
+    name: str
+    axis: ResourceAxis
+    #: All queues by name, unusable ones included; of two with one name, the last.
+    specs: Mapping[str, QueueSpec]
+    #: The usable queues. `allocated` has the sums of active tasks.
+    queues: QueueTable
+    #: By key `namespace/name`, in that order.
+    jobs: Mapping[str, JobEntry]
+    problems: Sequence[Problem]
+    #: What pods without a node request, for each queue with all queues below it.
+    pending: Amounts
+    #: int64[Q, 2]: how many jobs hold nodes, and how many have a pod without a node; with all queues below.
+    job_counts: NDArray[np.int64]
+    #: By name of the queue, the jobs that name it and the queues directly below it.
+    _jobs_of: Mapping[str, Sequence[JobEntry]]
+    _children: Mapping[str, Sequence[str]]
+    #: float64[R]: what all nodes offer.
+    capacity: Amounts
+
+    def jobs_of(self, queue: str) -> Sequence[JobEntry]:
+        """Return the jobs that name a queue."""
+        return self._jobs_of.get(queue, ())
+
+    def children(self, queue: str) -> Sequence[str]:
+        """Return the names of the usable queues directly below, sorted; of the top queues for ""."""
+        return self._children.get(queue, ())
+
+    def problems_of(self, queue: str) -> list[Problem]:
+        """Return the problems of a queue, without those of its jobs."""
+        return [each for each in self.problems if each.kind == "queue" and each.name == queue]
+
+
+def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
+    """Return by dialect the schedulerNames of its jobs, the most frequent first.
+
+    A pod without a group belongs to the dialect whose jobs have its schedulerName.
+    """
+    counts: dict[str, dict[str, int]] = {row.name: {} for row in JOB_DIALECTS}
+    for state in inventory.directory:
+        names = counts[state.group.dialect]
+        for pod in state.children():
+            names[pod.scheduler_name] = names.get(pod.scheduler_name, 0) + 1
+    found = {dialect: sorted(names, key=lambda name: (-names[name], name)) for dialect, names in counts.items()}
+    for dialect, names in found.items():
+        if PRESETS[dialect].scheduler_name not in names:
+            names.append(PRESETS[dialect].scheduler_name)
+    return found
+
+
+def build_models(
+    inventory: Inventory,
+    schedulers: Mapping[str, Iterable[str]] | None = None,
+    *,
+    trees: Collection[str] = ("kai",),
+) -> list[DialectModel]:
+    """Return the models of the dialects that have a queue or a job.
+
+    `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
+    queues without children may have jobs.
+    """
+    owners: dict[str, str] = {}
+    for dialect, names in (schedulers or schedulers_of(inventory)).items():
+        for name in names:
+            owners.setdefault(name, dialect)
+    singles: dict[str, list[Pod]] = {}
+    for pod in inventory.single_pods:
+        if pod.scheduler_name in owners:
+            singles.setdefault(owners[pod.scheduler_name], []).append(pod)
+    states: dict[str, list[GroupState]] = {}
+    for state in inventory.directory:
+        states.setdefault(state.group.dialect, []).append(state)
+    dialects: dict[str, list[str]] = {}
+    for dialect, specs in inventory.queues.items():
+        for spec in specs:
+            if dialect not in dialects.setdefault(spec.name, []):
+                dialects[spec.name].append(dialect)
+    models = [
+        _build(inventory, row, states.get(row.name, ()), singles.get(row.name, ()), dialects, trees)
+        for row in JOB_DIALECTS
+    ]
+    return [model for model in models if model.specs or model.jobs]
+
+
+def _build(
+    inventory: Inventory,
+    row: JobDialect,
+    states: Iterable[GroupState],
+    singles: Iterable[Pod],
+    dialects: Mapping[str, Sequence[str]],
+    trees: Collection[str],
+) -> DialectModel:
+    specs = _with_roots(inventory.queues.get(row.name, ()))
+    described = sorted(
+        [
+            *((_spec_of(row, state), state, _members(state)) for state in states),
+            *((_spec_of_pod(row, pod), None, [pod]) for pod in singles if not pod.is_terminal),
+        ],
+        key=lambda item: (item[0].namespace, item[0].name),
+    )
+    infos = {pod.uid: PodInfo.of(pod) for _, _, pods in described for pod in pods}
+    axis = _axis(inventory, specs, infos.values())
+    queues, reasons = build_queues(axis, specs)
+    problems = _queue_problems(row, specs, reasons, dialects)
+    jobs: dict[str, JobEntry] = {}
+    jobs_of: dict[str, list[JobEntry]] = {}
+    counts = np.zeros((len(queues), 2), dtype=np.int64)
+    pending = np.zeros((len(queues), len(axis)))
+    for spec, state, pods in described:
+        job = build_job(axis, spec, priority=0, preemptible=spec.preemptible is not False)
+        _find_queue(job, queues, reasons, is_tree=row.name in trees)
+        for pod in pods:
+            task = _task(axis, row, job, infos[pod.uid])
+            job.add(task)
+            if job.queue_row < 0:
+                continue
+            if task.state in ACTIVE:
+                queues.add(job.queue_row, task.request, non_preemptible=not job.preemptible)
+            elif task.state in WAITING:
+                pending[queues.paths[job.queue_row]] += task.request
+        entry = jobs[job.key] = JobEntry(job, spec, state)
+        jobs_of.setdefault(spec.queue, []).append(entry)
+        if job.queue_row >= 0:
+            counts[queues.paths[job.queue_row]] += (entry.holds_nodes, entry.is_waiting)
+        problems += _job_problems(row, entry)
+    children: dict[str, list[str]] = {}
+    for name in sorted(queues.names):
+        above = int(queues.parent[queues.index[name]])
+        children.setdefault(queues.names[above] if above >= 0 else "", []).append(name)
+    return DialectModel(
+        name=row.name,
+        axis=axis,
+        specs={spec.name: spec for spec in specs},
+        queues=queues,
+        jobs=jobs,
+        problems=problems,
+        pending=pending,
+        job_counts=counts,
+        jobs_of=jobs_of,
+        children=children,
+        capacity=sum((axis.amounts(_offered(node.status.allocatable)) for node in inventory.nodes), axis.zeros()),
+    )
+
+
+def _with_roots(specs: Sequence[QueueSpec]) -> Sequence[QueueSpec]:
+    """Return the queues; those below Volcano's `root` are at the top if that queue does not exist."""
+    if any(spec.name == ROOT_QUEUE for spec in specs):
+        return specs
+    return [
+        attrs.evolve(spec, parent="") if spec.dialect == "volcano" and spec.parent == ROOT_QUEUE else spec
+        for spec in specs
+    ]
+
+
+def _offered(allocatable: Mapping[str, object]) -> dict[str, float]:
+    return amounts_of(allocatable, "status.allocatable", [])
+
+
+def _axis(inventory: Inventory, specs: Iterable[QueueSpec], infos: Iterable[PodInfo]) -> ResourceAxis:
+    names = {name for node in inventory.nodes for name in node.status.allocatable}
+    for spec in specs:
+        names.update(spec.quota, spec.limit, spec.guarantee)
+    for info in infos:
+        names.update(info.requests.scalars)
+    # Resources that no queue and no pod mentions would be noise.
+    return ResourceAxis.of(name for name in names if not name.startswith("hugepages-"))
+
+
+def _members(state: GroupState) -> list[Pod]:
+    return [*state.children(), *state.succeeded.values(), *state.failed.values()]
+
+
+def _spec_of(row: JobDialect, state: GroupState) -> JobSpec:
+    """Return what a group says; a group without an object says nothing."""
+    read = row.groups.object_fields
+    if state.object is not None and read is not None:
+        return row.read(state.object, read(state.object))
+    pods = [*state.children()]
+    return JobSpec(
+        namespace=state.id.namespace,
+        name=state.id.name,
+        uid=f"{row.name}/{state.id.namespace}/{state.id.name}",
+        dialect=row.name,
+        created=min((created_at(pod) for pod in pods), default=0.0),
+        queue=next((queue for pod in pods if (queue := row.queue(pod))), row.default_queue),
+        min_member=state.group.min,
+        error=NO_GROUP,
+    )
+
+
+def _spec_of_pod(row: JobDialect, pod: Pod) -> JobSpec:
+    return JobSpec(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        dialect=row.name,
+        created=created_at(pod),
+        queue=row.queue(pod) or row.default_queue,
+        preemptible=row.preemptible(pod),
+    )
+
+
+def _find_queue(job: Job, queues: QueueTable, reasons: Mapping[str, str], *, is_tree: bool) -> None:
+    """Set the row of a job's queue, or why it has none. Where parents do not count, any queue may have jobs."""
+    job.queue_row = queues.index.get(job.queue, -1)
+    if job.queue_row < 0:
+        job.queue_error = reasons.get(job.queue, NO_QUEUE)
+    elif is_tree and not queues.is_leaf[job.queue_row]:
+        job.queue_row, job.queue_error = -1, NOT_A_LEAF
+
+
+def _task(axis: ResourceAxis, row: JobDialect, job: Job, info: PodInfo) -> Task:
+    pod = info.pod
+    return Task(
+        uid=pod.uid,
+        key=pod.key,
+        job=job,
+        request=_requested(axis, info),
+        state=_state(pod),
+        priority=pod.spec.priority,
+        created=created_at(pod),
+        sub_group=row.sub_group(pod),
+        role=row.role(pod),
+        pod=pod,
+    )
+
+
+def _requested(axis: ResourceAxis, info: PodInfo) -> Amounts:
+    """Return float64[R]: what a pod requests."""
+    said = info.requests
+    values: dict[str, float] = {CPU: said.milli_cpu, MEMORY: said.memory, PODS: 1, **said.scalars}
+    values[EPHEMERAL_STORAGE] = said.ephemeral_storage
+    return axis.amounts(values)
+
+
+def _state(pod: Pod) -> TaskState:
+    if pod.is_terminal:
+        return TaskState.SUCCEEDED if pod.status.phase == "Succeeded" else TaskState.FAILED
+    if pod.is_terminating:
+        return TaskState.RELEASING
+    if pod.node_name:
+        return TaskState.RUNNING if pod.status.phase == "Running" else TaskState.BOUND
+    return TaskState.GATED if pod.spec.scheduling_gates else TaskState.PENDING
+
+
+def missing_pods(entry: JobEntry) -> list[str]:
+    """Return which minimums of a job cannot be reached with the pods that exist, one text each.
+
+    Pods with scheduling gates do not count in KAI; pods that succeeded count in the others.
+    """
+    job, spec = entry.job, entry.spec
+    counted = {*ACTIVE, TaskState.PENDING}
+    if spec.dialect != "kai":
+        counted |= {TaskState.GATED, TaskState.SUCCEEDED}
+    there = [task for task in job.tasks.values() if task.state in counted]
+    found = []
+    if spec.dialect == "kai" and spec.sub_groups:
+        inner = {each.parent for each in spec.sub_groups}
+        for each in (each for each in spec.sub_groups if each.name not in inner):
+            count = sum(task.sub_group == each.name for task in there)
+            if count < each.min_member:
+                found.append(f"{count} of at least {each.min_member} pods of sub-group {each.name} are present")
+    elif len(there) < spec.min_member:
+        found.append(f"{len(there)} of at least {spec.min_member} pods are present")
+    for role, least in spec.min_task_member.items():
+        count = sum(task.role == role for task in there)
+        if count < least:
+            found.append(f"{count} of at least {least} pods of task {role} are present")
+    gated = job.counts[TaskState.GATED]
+    if found and gated and TaskState.GATED not in counted:
+        found.append(f"{gated} pods have scheduling gates")
+    return found
+
+
+# --- problems -----------------------------------------------------------------------------------
+
+
+def _queue_problems(
+    row: JobDialect, specs: Sequence[QueueSpec], reasons: Mapping[str, str], dialects: Mapping[str, Sequence[str]]
+) -> list[Problem]:
+    by_name = {spec.name: spec for spec in specs}
+    found = []
+    for name, spec in sorted(by_name.items()):
+        if name in reasons:
+            message = _queue_message(reasons[name], spec, by_name)
+            found.append(Problem("queue", name, row.name, reasons[name], message))
+        others = [dialect for dialect in dialects.get(name, ()) if dialect != row.name]
+        if others:
+            systems = " and ".join(each.system for each in QUEUE_DIALECTS if each.name in others)
+            message = f"{systems} has a queue of this name, too; jobs see the queue of their own dialect; rename one"
+            found.append(Problem("queue", name, row.name, DUPLICATE, message))
+    return found
+
+
+def _queue_message(reason: str, spec: QueueSpec, by_name: Mapping[str, QueueSpec]) -> str:
+    if reason == DUPLICATE:
+        return "two objects describe a queue of this name; delete one of them"
+    if reason == CYCLE:
+        chain, at = [spec.name], spec.parent
+        while at in by_name and at not in chain:
+            chain.append(at)
+            at = by_name[at].parent
+        return f"its parents make a cycle, {' -> '.join([*chain, at])}; give one of them another parent"
+    if reason == MISSING:
+        last = spec
+        while last.parent in by_name:
+            last = by_name[last.parent]
+        whose = "its parent" if last is spec else f"the parent of {last.name}"
+        return f'{whose}, "{last.parent}", does not exist; create that queue or change the parent'
+    return "the object cannot be used; see its warnings"
+
+
+_JOB_MESSAGES: Final = {
+    NO_QUEUE: 'queue "{queue}" does not exist; create it or let the group name another queue',
+    NOT_A_LEAF: 'queue "{queue}" has queues below it; let the group name one of those',
+    NO_GROUP: "its pods name a PodGroup that does not exist; create it",
+    "InvalidMinMember": "its minimum is not a usable number; correct spec.minMember",
+    "InvalidSubGroups": "its sub-groups make no tree; correct spec.subGroups",
+}
+
+
+def _job_problems(row: JobDialect, entry: JobEntry) -> list[Problem]:
+    spec, job = entry.spec, entry.job
+    reasons = [reason for reason in (spec.error, job.queue_error) if reason]
+    if not spec.queue and NO_QUEUE in reasons:
+        return [Problem("job", job.key, row.name, NO_QUEUE, "the group names no queue; set its queue")]
+    return [
+        Problem(
+            "job",
+            job.key,
+            row.name,
+            reason,
+            _JOB_MESSAGES.get(reason, 'its queue "{queue}" cannot be used').format(queue=spec.queue),
+        )
+        for reason in reasons
+    ]

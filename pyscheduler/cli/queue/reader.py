@@ -1,0 +1,75 @@
+"""Read queues, groups, pods and nodes once, from an API server or from files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from pyscheduler.api import EndedPod, Node, Pod
+from pyscheduler.api.kinds import ENDED_PODS, NODES, PODS
+from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.podgroup import GroupDirectory, kinds_of
+from pyscheduler.podgroup.dialects import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.batch.queue_spec import QueueSpec
+
+    Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
+
+__all__ = ["Inventory", "read_inventory", "read_once"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Inventory:
+    """The objects of a cluster that matter for queues."""
+
+    #: By dialect, in the order of `QUEUE_DIALECTS`; a dialect without a queue has an empty list.
+    queues: Mapping[str, Sequence[QueueSpec]]
+    #: The groups of the dialects that batch policies know.
+    directory: GroupDirectory
+    #: Pods that name no such group.
+    single_pods: Sequence[Pod]
+    nodes: Sequence[Node]
+    #: Plurals of the kinds that may not be listed.
+    unread: Sequence[str] = ()
+
+
+def read_once(read: Read) -> Read:
+    """Return a `read` that asks for each kind once and remembers the objects."""
+    known: dict[ResourceKind, list[KubeObject]] = {}
+
+    async def remembered(kind: ResourceKind) -> Iterable[KubeObject]:
+        if kind not in known:
+            known[kind] = [*await read(kind)]
+        return known[kind]
+
+    return remembered
+
+
+async def read_inventory(read: Read, *, unread: Sequence[str] = ()) -> Inventory:
+    """Return the objects; `unread` is the list to which `read` adds what may not be listed."""
+    queues = {row.name: [row.read(item) for kind in row.kinds for item in await read(kind)] for row in QUEUE_DIALECTS}
+    rows = [row.groups for row in JOB_DIALECTS]
+    directory = GroupDirectory(rows)
+    for kind in kinds_of(rows):
+        for item in await read(kind):
+            directory.object_added(item)
+    pods = [item for item in await read(PODS) if isinstance(item, Pod)]
+    pods += [item.as_pod() for item in await read(ENDED_PODS) if isinstance(item, EndedPod)]
+    singles: list[Pod] = []
+    for pod in pods:
+        if resolve(pod, rows) is None:
+            singles.append(pod)
+        else:
+            directory.pod_added(pod)
+    return Inventory(
+        queues=queues,
+        directory=directory,
+        single_pods=singles,
+        nodes=[item for item in await read(NODES) if isinstance(item, Node)],
+        unread=unread,
+    )

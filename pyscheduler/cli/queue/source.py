@@ -1,0 +1,78 @@
+"""Where the objects come from: an API server, or files."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pyscheduler.cli.queue.reader import read_once
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from pyscheduler.cli.queue.reader import Read
+
+__all__ = ["Source", "manifests_of", "open_source"]
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """A cluster to read. Each kind is listed once."""
+
+    read: Read
+    #: The namespace of the kubeconfig's context.
+    namespace: str = "default"
+    #: Plurals of the kinds that may not be listed; `read` adds them.
+    unread: list[str] = attrs.Factory(list)
+
+
+@asynccontextmanager
+async def open_source(
+    *, kubeconfig: str | None, context: str | None, objects: Sequence[str] = ()
+) -> AsyncIterator[Source]:
+    """Yield the cluster of the kubeconfig, or of files with manifests.
+
+    Raises `ConfigError` for a file or credentials that cannot be used, and the client's errors.
+    """
+    from pyscheduler.cluster.object_sources import live_objects, manifest_objects
+
+    if objects:
+        manifests = [one for file in objects for one in manifests_of(file)]
+        yield Source(read=read_once(manifest_objects(manifests, source=", ".join(objects))))
+        return
+    import random
+
+    from pyscheduler.cluster.real import auth
+    from pyscheduler.cluster.real.http import HTTPTransport
+    from pyscheduler.cluster.real.startup_check import check_server
+    from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.framework.recorder import NullRecorder
+    from pyscheduler.scheduler.ports import ClientSettings
+
+    credentials = await auth.load(kubeconfig=kubeconfig, context=context)
+    transport = HTTPTransport(credentials)
+    settings = ClientSettings(qps=-1)
+    client = transport.connect(settings, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
+    try:
+        await check_server(transport)
+        unread: list[str] = []
+        read = read_once(live_objects(client, unread=unread))
+        yield Source(read=read, namespace=credentials.namespace, unread=unread)
+    finally:
+        await client.close()
+
+
+def manifests_of(file: str) -> list[dict[str, Any]]:
+    """Return the objects of a file; - reads standard input. Raises `ConfigError` if it cannot be read."""
+    from pyscheduler.cluster.object_sources import read_manifests
+
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigError((error.strerror or str(error)).lower(), source=file) from error
+    return read_manifests(text, source="standard input" if file == "-" else file)

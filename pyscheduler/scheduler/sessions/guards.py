@@ -1,0 +1,129 @@
+"""Guards between passes: evictions end, whatever the policies answer.
+
+Within a pass a preset decides as its model does. Between passes three rules hold:
+
+- An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
+  job that was moved rests for 10 minutes.
+- Until something changes outside, a job is evicted for another job at most once, and an evicted job does not evict the
+  job that took its room, nor does any job that was evicted for it in turn. So evictions end: there are no more of them
+  than pairs of jobs. What changes outside is a new job, a node, a queue, or a pod that ends without an eviction.
+- A job that let a promise lapse evicts nobody until its back-off ends.
+
+Jobs are known by uid, so a pod that a controller creates again belongs to the same job, and is no change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.batch.decisions import DecisionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.tasks import Job
+
+__all__ = ["Guards"]
+
+#: Back-off after an eviction or a lapsed promise, in seconds: the first, and the longest.
+BACKOFF_SECONDS: Final = (10.0, 600.0)
+#: The rest of a job whose pods were moved.
+REST_SECONDS: Final = 600.0
+#: How long the room of victims is promised to a job, besides their grace period.
+LEASE_SECONDS: Final = 60.0
+_MOVING: Final = "consolidation"
+
+
+@attrs.define(eq=False)
+class _Pause:
+    """A back-off that doubles."""
+
+    seconds: float = 0.0
+    until: float = 0.0
+
+    def begin(self, now: float, least: float = BACKOFF_SECONDS[0]) -> None:
+        """Begin, or begin again for twice as long."""
+        self.seconds = max(min(self.seconds * 2, BACKOFF_SECONDS[1]), least)
+        self.until = now + self.seconds
+
+
+@attrs.define(eq=False)
+class Guards:
+    """The memory of evictions of one profile. Times are clock seconds."""
+
+    #: By uid of a job: its rest from evictions, and from evicting others.
+    _rests: dict[str, _Pause] = attrs.Factory(dict)
+    _lapses: dict[str, _Pause] = attrs.Factory(dict)
+    #: Since the last change outside, by uid of a job: the jobs that are safe from it, because they took its room or
+    #: because they were evicted for it already.
+    _safe: dict[str, set[str]] = attrs.Factory(dict)
+    #: By uid of a job, the jobs whose room it took, directly or in turn.
+    _lost_to: dict[str, set[str]] = attrs.Factory(dict)
+    #: By uid of a job that was promised the room of victims, when the promise lapses.
+    _leases: dict[str, float] = attrs.Factory(dict)
+
+    def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], now: float) -> None:
+        """Remember the evictions of a pass, and the promises that were kept."""
+        evicted: dict[str, bool] = {}
+        for each in decisions:
+            job = each.task.job
+            if each.kind is DecisionKind.BIND:
+                self._leases.pop(job.uid, None)
+            if each.kind is not DecisionKind.EVICT:
+                continue
+            evicted[job.uid] = evicted.get(job.uid, False) or each.action == _MOVING
+            if each.by is not None:
+                self._take(each.by.uid, job.uid)
+            if each.by is not None and each.by is not job:
+                self._leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
+        for uid, is_moved in evicted.items():
+            self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+        self._expire(jobs, now)
+
+    def _take(self, taker: str, victim: str) -> None:
+        """Remember that a job took the room of another, and of those whose room that one took."""
+        losers = {victim} | self._lost_to.get(victim, set())
+        self._lost_to.setdefault(taker, set()).update(losers)
+        self._safe.setdefault(taker, set()).add(victim)
+        for uid in losers:
+            if uid != taker:
+                self._safe.setdefault(uid, set()).add(taker)
+
+    def news(self) -> None:
+        """Take notice of a change outside: what was evicted for whom does not matter any more."""
+        self._safe.clear()
+        self._lost_to.clear()
+
+    def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
+        """Let promises lapse, and forget jobs that are gone for longer than any back-off."""
+        for uid in [uid for uid, until in self._leases.items() if until <= now]:
+            del self._leases[uid]
+            if uid in jobs:
+                self._lapses.setdefault(uid, _Pause()).begin(now)
+        for pauses in (self._rests, self._lapses):
+            for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
+                del pauses[uid]
+
+    def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
+        """Return the uids of the jobs that must not be evicted for this one."""
+        lapse = self._lapses.get(claimant.uid)
+        if lapse is not None and lapse.until > now:
+            return jobs.keys()
+        resting = {uid for uid, pause in self._rests.items() if pause.until > now}
+        return resting | self._safe.get(claimant.uid, set())
+
+    def next_end(self, now: float) -> float | None:
+        """Return when the next back-off or promise ends; None if nothing is pending."""
+        ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
+        ends += self._leases.values()
+        return min((end for end in ends if end > now), default=None)
+
+
+def _grace(decision: Decision) -> float:
+    """Return the grace period of a victim, in seconds."""
+    pod = decision.task.pod
+    seconds = pod.spec.termination_grace_period_seconds if pod is not None else None
+    return 30.0 if seconds is None else float(seconds)

@@ -1,0 +1,102 @@
+"""Guards between passes: who may not be evicted again, by whom, and for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyscheduler.batch.decisions import Decision, DecisionKind
+from pyscheduler.batch.tasks import Job, Task
+from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, REST_SECONDS, Guards
+
+FIRST, LONGEST = BACKOFF_SECONDS
+GRACE = 30.0
+
+
+def job(name: str) -> Job:
+    """Return a job of one task."""
+    made = Job(uid=name, key=f"default/{name}", queue="q")
+    made.add(Task(uid=f"{name}-0", key=f"default/{name}-0", job=made, request=np.zeros(1)))
+    return made
+
+
+@pytest.fixture
+def jobs() -> dict[str, Job]:
+    """Return three jobs by uid."""
+    return {name: job(name) for name in ("a", "b", "c")}
+
+
+def evict(victim: Job, by: Job | None, action: str = "reclaim") -> Decision:
+    """Return the eviction of the job's task."""
+    return Decision(DecisionKind.EVICT, next(iter(victim.tasks.values())), 0, action, by)
+
+
+def test_an_evicted_job_rests_twice_as_long_each_time(jobs: dict[str, Job]) -> None:
+    """The rest doubles from ten seconds to ten minutes."""
+    guards, now, rests = Guards(), 0.0, []
+    for _ in range(8):
+        guards.note([evict(jobs["b"], jobs["c"])], jobs, now)
+        began = now
+        while "b" in guards.protected(jobs["a"], now, jobs):
+            now += 1.0
+        rests.append(now - began)
+    assert rests[0] == FIRST
+    assert rests[1:4] == [20, 40, 80]
+    assert rests[-1] == LONGEST
+
+
+def test_an_evicted_job_does_not_evict_its_evictor(jobs: dict[str, Job]) -> None:
+    """The evictor is safe from its victim after its own rest, and from the victims of its victim."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
+    guards.note([evict(jobs["a"], jobs["c"])], jobs, FIRST + 1)
+    later = 3 * FIRST
+    assert "a" in guards.protected(jobs["b"], later, jobs)
+    assert "c" in guards.protected(jobs["a"], later, jobs)
+    assert "c" in guards.protected(jobs["b"], later, jobs)
+    assert "b" not in guards.protected(jobs["c"], later, jobs)
+    guards.news()
+    assert not guards.protected(jobs["b"], later, jobs)
+
+
+def test_a_job_is_evicted_once_for_another_until_something_changes(jobs: dict[str, Job]) -> None:
+    """The same eviction is not repeated after the back-off unless there is news, not even for the job's own tasks."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"]), evict(jobs["c"], jobs["c"])], jobs, 0.0)
+    later = 10 * LONGEST
+    assert "b" in guards.protected(jobs["a"], later, jobs)
+    assert "c" in guards.protected(jobs["c"], later, jobs)
+    guards.news()
+    assert not guards.protected(jobs["a"], later, jobs)
+
+
+def test_a_moved_job_rests_for_ten_minutes(jobs: dict[str, Job]) -> None:
+    """Consolidation moves a job once in ten minutes."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"], "consolidation")], jobs, 0.0)
+    assert "b" in guards.protected(jobs["c"], REST_SECONDS - 1, jobs)
+    assert "b" not in guards.protected(jobs["c"], REST_SECONDS + 1, jobs)
+
+
+def test_a_job_that_lets_its_promise_lapse_evicts_nobody_for_a_while(jobs: dict[str, Job]) -> None:
+    """A job that was given room and did not use it backs off; one that was bound does not."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
+    lapse = LEASE_SECONDS + GRACE
+    guards.note([], jobs, lapse)
+    assert set(guards.protected(jobs["a"], lapse + 1, jobs)) == set(jobs)
+    assert set(guards.protected(jobs["a"], lapse + FIRST + 1, jobs)) == {"b"}
+
+    kept = Guards()
+    kept.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
+    kept.note([Decision(DecisionKind.BIND, jobs["a"].tasks["a-0"], 0)], jobs, 1.0)
+    kept.note([], jobs, lapse)
+    assert kept.protected(jobs["a"], lapse + 1, jobs) == {"b"}
+
+
+def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
+    """Nothing is kept of jobs whose back-offs ended long ago."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
+    guards.note([], {}, 10 * LONGEST)
+    assert guards.next_end(10 * LONGEST) is None
