@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import attrs
+
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import batch_args
@@ -114,6 +116,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._session_type = session_type(self._args)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        #: UIDs of the groups whose pods get no condition.
+        self._unmarked: set[str] = set()
+        if self._args.preset == "kai":
+            self.pod_event = "Unschedulable"
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
 
@@ -169,6 +175,23 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
+            # The directory reports what all group plugins read; queue and priority class are not among it.
+            if self._described(old) != self._described(new):
+                on_change(f"group/{new.namespace}/{new.name}")
+
+        for kind in self._row.groups.kinds:
+            self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _described(self, group: KubeObject) -> JobSpec:
+        """Return what a group's object says apart from its status, and from times that this scheduler writes."""
+        read = self._row.groups.object_fields
+        assert read is not None, "the dialects of jobs have objects"
+        spec = self._row.read(group, read(group))
+        return attrs.evolve(
+            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+        )
+
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name."""
         for spec in self._queue_specs():
@@ -207,7 +230,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
-            return self._statuses.remember(row.read(state.object, read(state.object)))
+            spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
+            return spec
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -251,6 +276,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return ()
         succeeded = ((pod, TaskState.SUCCEEDED) for pod in state.succeeded.values())
         return (*succeeded, *((pod, TaskState.FAILED) for pod in state.failed.values()))
+
+    def marks_unschedulable(self, job: Job) -> bool:
+        """Return what the group of KAI says in `markUnschedulable`."""
+        return job.uid not in self._unmarked
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report what the pass came to, in statuses and events."""

@@ -203,7 +203,7 @@ class Sessions:
     def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            self.submission.report(session.jobs.values(), self.waiting)
+            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
             self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
@@ -256,6 +256,9 @@ class Sessions:
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
 
+    def _elapsed(self, began: float) -> float:
+        return self.submission.scheduling.clock.now() - began
+
     def _protected(self, now: float, claimant: Job) -> Collection[str]:
         return self.guards.protected(claimant, now, self.tables.jobs)
 
@@ -295,6 +298,7 @@ class Sessions:
             effects=decisions,
             now=clock.wall(),
             turn=turn,
+            elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
         )
 

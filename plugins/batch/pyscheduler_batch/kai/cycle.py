@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.gang import Gang, Quantities
 from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
 from pyscheduler_batch.kai.orders import Elastic
-from pyscheduler_batch.kai.placement import NodePlacement, Placement
+from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
+from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,12 +38,13 @@ class Cycle:
     def __init__(self, session: Session) -> None:
         self.session = session
         policies = [entry.policy for tier in session.tiers for entry in tier]
-        self.proportion = _first(policies, Proportion) or _opened(Proportion(), session)
-        self.min_runtime = _first(policies, MinRuntime) or _opened(MinRuntime(), session)
-        arguments = _first(policies, NodePlacement) or NodePlacement()
-        self.placement = Placement(
-            session, self.proportion, spread_gpu=arguments.spread_gpu, spread_cpu=arguments.spread_cpu
-        )
+        proportion = _first(policies, Proportion)
+        if proportion is None:
+            raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+        self.proportion = proportion
+        self.min_runtime = _first(policies, MinRuntime)
+        self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
+        self.placement = Placement(session, self.proportion, policies)
         #: UIDs of the tasks that were evicted in thought only.
         self.virtual: set[str] = set()
         #: UIDs of those that the open statement evicted.
@@ -162,6 +165,14 @@ class Cycle:
         chosen = {row: jobs for row, jobs in self._running.by_queue.items() if accepts_queue(row)}
         return JobQueue(self, chosen, victims=True, accepts=accepts)
 
+    def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
+        """Return whether a job's run time allows to make it a victim."""
+        return self.min_runtime is None or self.min_runtime.allows_victim(action, claimant, victim)
+
+    def keeps_minimum(self, action: str, claimant: Job, victim: Gang, tasks: Sequence[Task]) -> bool:
+        """Return whether a protected victim keeps its minimum without these tasks."""
+        return self.min_runtime is None or self.min_runtime.keeps_minimum(action, claimant, victim, tasks)
+
     def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
         """Return the line of these victims, the last first."""
         return JobQueue(self, JobIndex(gangs, lambda _: True, self.job_key).by_queue, victims=True)
@@ -222,11 +233,6 @@ class Cycle:
 
 def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
-
-
-def _opened(policy: _P, session: Session) -> _P:
-    policy.open_session(session)
-    return policy
 
 
 def is_candidate(gang: Gang) -> bool:

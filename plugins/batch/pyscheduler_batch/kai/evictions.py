@@ -18,7 +18,7 @@ from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
-from pyscheduler_batch.kai.solver import Solver
+from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +43,7 @@ class _Evicting(Action, ABC):
         cycle = cycle_of(session)
         line = cycle.waiting(evicts=True, preemptible=self.name == Consolidation.name)
         failed: dict[int, LookAlikes] = {}
+        budget = Budget(session.elapsed, self.arguments)
         while line:
             gang = line.pop()
             if not self.may_try(cycle, gang):
@@ -54,16 +55,20 @@ class _Evicting(Action, ABC):
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
                 continue
-            if not self.solve(cycle, gang):
+            budget.begin_job()
+            if not await self.solve(cycle, gang, budget):
+                if budget.is_spent:
+                    return
                 look_alikes.note(gang)
             await session.turn()
 
-    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job and carry it out; return whether there was any."""
         if not self.is_worth_it(cycle, gang):
             return False
-        solver = Solver(cycle, self.name, self.victims(cycle, gang), lambda part, plan: self.accepts(cycle, part, plan))
-        statement = solver.solve(gang)
+        victims = self.victims(cycle, gang)
+        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self.accepts(cycle, part, plan))
+        statement = await solver.solve(gang)
         if statement is None:
             return False
         cycle.commit(statement)
@@ -191,7 +196,7 @@ class Reclaim(_Evicting):
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether the victim is not protected by its run time."""
-        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        return cycle.allows_victim(self.name, gang.job, victim)
 
     def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether it is another queue, above its share."""
@@ -206,10 +211,10 @@ class Reclaim(_Evicting):
         units = {row: gpus for row, gpus in cycle.largest_units().items() if self.is_victim_queue(cycle, gang, row)}
         return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
 
-    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job; the shares are judged as they are now."""
         cycle.proportion.start_solution()
-        return super().solve(cycle, gang)
+        return await super().solve(cycle, gang, budget)
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether the shares justify what is taken, and no protected job falls below its minimum."""
@@ -260,7 +265,7 @@ class Preempt(_Evicting):
         """Return whether the victim is of lower priority and not protected."""
         if victim.job.priority >= gang.job.priority:
             return False
-        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        return cycle.allows_victim(self.name, gang.job, victim)
 
     def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether it is the job's own queue."""
@@ -272,9 +277,7 @@ class Preempt(_Evicting):
 
 
 def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
-    return all(
-        cycle.min_runtime.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values()
-    )
+    return all(cycle.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values())
 
 
 class StaleGangEviction:

@@ -6,8 +6,11 @@ import random
 import uuid
 from typing import TYPE_CHECKING
 
+import attrs
+
 from pyscheduler.api import Pod
 from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.status.evict_texts import evict_note, pod_note
 from pyscheduler_batch.status.kai_groups import kai_report
 from pyscheduler_batch.status.queues import sums_of
@@ -27,6 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["StatusReporter"]
 
 
+@attrs.frozen
+class _Mark:
+    """What decided the last report of a job."""
+
+    job: Job
+    changes: int
+    phase: str
+    reasons: Mapping[str, str] | None
+
+
 class StatusReporter:
     """Reports the passes of one profile. `node_pool` is the profile's pool, as scheduling conditions of KAI name it."""
 
@@ -37,34 +50,46 @@ class StatusReporter:
         self._node_pool = node_pool or "default"
         self._pods = handle.lister(Pod)
         #: By uid of a job: what it was when it was reported last.
-        self._marks: dict[str, tuple[object, ...]] = {}
-        self._keys: dict[str, str] = {}
+        self._marks: dict[str, _Mark] = {}
+        #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
+        self._pipelined: dict[str, dict[str, str]] = {}
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report the jobs that changed; the session still has the state that the pass came to."""
         session_id = ""
-        marks: dict[str, tuple[object, ...]] = {}
         is_changed = False
+        marks, reasons = self._marks, session.reasons
         for uid, job in session.jobs.items():
-            mark = _mark(job, session)
-            if self._marks.get(uid) == mark:
-                marks[uid] = mark
+            mark = marks.get(uid)
+            # A job is built anew if its description, its pods or its queue changed. No function call: most did not.
+            if (
+                mark is not None
+                and mark.job is job
+                and mark.changes == job.changes
+                and mark.phase == job.phase
+                and mark.reasons == reasons.get(uid)
+            ):
                 continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
             sums = sums_of(job, session.axis, self._is_bound)
             is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed
             self._report(job, session, sums, session_id, waiting.get(job.key, ""))
-            self._keys[uid] = job.key
-            # A report may move the job to another phase.
-            marks[uid] = _mark(job, session)
-        for uid in self._marks.keys() - marks.keys():
-            is_changed = self._statuses.book.put(self._book_key(uid), None) or is_changed
-            namespace, _, name = self._keys.pop(uid).partition("/")
-            self._statuses.loosen(namespace, name)
-        self._marks = marks
+            # The report may have moved the job to another phase.
+            marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+        if len(marks) != len(session.jobs):
+            for uid in marks.keys() - session.jobs.keys():
+                self._forget(uid)
+                is_changed = True
         self._statuses.settle(session.jobs.keys())
         if is_changed:
             self._statuses.queues_changed()
+
+    def _forget(self, uid: str) -> None:
+        """Take a job out that has no pods any more."""
+        self._statuses.book.put(self._book_key(uid), None)
+        self._pipelined.pop(uid, None)
+        namespace, _, name = self._marks.pop(uid).job.key.partition("/")
+        self._statuses.loosen(namespace, name)
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""
@@ -91,6 +116,24 @@ class StatusReporter:
             )
         else:
             self._statuses.report(group, kai_report(job, session, problem, sums.sums, self._node_pool))
+            self._tell_pipelined(job, session)
+
+    def _tell_pipelined(self, job: Job, session: Session) -> None:
+        """Record on each pod that it waits for resources of a node, once for each node."""
+        before = self._pipelined.pop(job.uid, {})
+        promised = {
+            task.uid: (task, session.nodes.names[task.node])
+            for task in job.tasks.values()
+            if task.state == TaskState.PIPELINED
+        }
+        for uid, (task, node) in promised.items():
+            if before.get(uid) != node and task.pod is not None:
+                note = f"Pod {task.key} was pipelined to node {node}"
+                self._handle.event_recorder.event(
+                    task.pod, type="Normal", reason="Pipelined", action="Scheduling", note=note
+                )
+        if promised:
+            self._pipelined[job.uid] = {uid: node for uid, (_, node) in promised.items()}
 
     def _group_object(self, job: Job) -> KubeObject | None:
         """Return the object of the job's group; None for a job that is a pod without a group."""
@@ -106,14 +149,6 @@ class StatusReporter:
 
     def _book_key(self, uid: str) -> str:
         return f"{self._handle.profile_name}/{uid}"
-
-
-def _mark(job: Job, session: Session) -> tuple[object, ...]:
-    """Return what decides a job's report; jobs are built anew when anything about them changes."""
-    reasons = session.reasons.get(job.uid)
-    problem = job.queue_error or session.queues.problems.get(job.queue, "")
-    told = () if reasons is None else tuple(reasons.items())
-    return (job, job.changes, job.phase, job.stale_since, job.last_start, problem, told)
 
 
 def _session_id(profile: str, now: float) -> str:
