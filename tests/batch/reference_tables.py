@@ -62,7 +62,8 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("overcommit-factor", "1.2", "the size that the cluster is assumed to have, as a multiple; below 1 it is 1.2")
     ],
     ("volcano", "predicates"): [
-        (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}") for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
+        (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}")
+        for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
     ],
     ("volcano", "nodeorder"): [
         (f"{name}.weight", "", f"{_UNUSED}: set the weight of the score plugin in the profile")

@@ -202,7 +202,7 @@ class _Answers(VolcanoPolicy, Preemptable):
 
     def __init__(self, *mask: int) -> None:
         super().__init__()
-        self.name = f"answers{mask}"  # type: ignore[misc]
+        self.name = f"answers{mask}"  # type: ignore[misc]  # each has a name of its own
         self._mask = np.array(mask, dtype=np.bool_)
 
     def preemptable(self, claim: Claim, tasks: Tasks) -> np.ndarray:
