@@ -143,7 +143,7 @@ class Gang:
         job: Job,
         root: Branch,
         leaves: list[Leaf],
-        quantities: Mapping[str, Quantities],
+        quantities: Callable[[Task], Quantities],
         virtual: Collection[str],
         *,
         is_part: bool = False,
@@ -151,7 +151,7 @@ class Gang:
         self.job = job
         self.root = root
         self.leaves = leaves
-        #: By task uid.
+        #: Returns what a task requests.
         self.quantities = quantities
         #: UIDs of the tasks that the open statement evicted: they are to be placed again.
         self._virtual = virtual
@@ -167,7 +167,7 @@ class Gang:
         cls,
         job: Job,
         task_key: Callable[[Task], tuple[float | str, ...]],
-        quantities: Mapping[str, Quantities],
+        quantities: Callable[[Task], Quantities],
         virtual: Collection[str],
     ) -> Gang:
         """Return the gang of a whole job; `task_key` orders its tasks."""
@@ -259,7 +259,7 @@ class Gang:
             total = ZERO
             for task in self.tasks:
                 if task.state in ALLOCATED:
-                    total = add(total, self.quantities[task.uid])
+                    total = add(total, self.quantities(task))
             self._allocated = total
         return self._allocated
 
@@ -286,7 +286,7 @@ class Gang:
             total = ZERO
             for task in self.to_place():
                 if self.is_placeable(task, for_real=False):
-                    total = add(total, self.quantities[task.uid])
+                    total = add(total, self.quantities(task))
             self._requested = total
         return self._requested
 
@@ -329,6 +329,9 @@ class Gang:
     def to_evict(self) -> list[Task]:
         """Return the unit to evict next: a surplus task, a surplus sub-group, or all that is left."""
         self._refresh()
+        if len(self.leaves) == 1:
+            leaf = self.leaves[0]
+            return _surplus_task(leaf) or _active_tasks(leaf)
         return _surplus(self.root) or _active_tasks(self.root)
 
 

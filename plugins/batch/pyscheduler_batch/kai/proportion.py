@@ -12,7 +12,7 @@ import numpy as np
 
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
-from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
@@ -117,12 +117,14 @@ class Proportion(Policy):
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
         own = np.zeros((len(session.queues), len(self._columns)))
         for job in session.jobs.values():
-            if job.queue_row < 0:
-                continue
-            for task in job.tasks.values():
-                if task.state in ALLOCATED or task.state == TaskState.PENDING:
-                    own[job.queue_row] += task.request[self._columns]
-        return roll_up(session.queues.parent, own)
+            if job.queue_row >= 0 and (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
+                for task in job.tasks.values():
+                    if task.state == TaskState.PENDING:
+                        own[job.queue_row] += task.request[self._columns]
+                    elif task.state == TaskState.PIPELINED:
+                        own[job.queue_row] -= task.request[self._columns]
+        # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
+        return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
 
     def _inputs(self, session: Session) -> ShareInputs:
         queues = session.queues
