@@ -97,6 +97,8 @@ class VictimTape:
         self.pop = pop
         self._line: JobQueue | None = None
         self._is_closed = False
+        #: Whether the tape holds all victims.
+        self.is_complete = False
         self.read: list[tuple[Gang, list[Task]]] = []
 
     def entry(self, at: int) -> tuple[Gang, list[Task]] | None:
@@ -105,7 +107,7 @@ class VictimTape:
             if self._line is None:
                 self._line = self.make()
             if not self._line:
-                self._is_closed = True
+                self._is_closed = self.is_complete = True
                 break
             gang = self.pop(self._line)
             tasks = gang.to_evict()
@@ -132,6 +134,8 @@ class VictimReader:
             if found is not None:
                 self._at += 1
                 return found
+            if self._tape.is_complete:
+                return None
             self._line = self._tape.make()
             for _ in range(self._at):
                 self._tape.pop(self._line)
