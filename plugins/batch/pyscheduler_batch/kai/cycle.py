@@ -68,6 +68,7 @@ class Cycle:
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
+        self._top = [path.tolist()[-1] for path in session.queues.paths]
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
             for policy in policies
@@ -175,8 +176,11 @@ class Cycle:
         """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
         self._settle(self._pending, self._touched_pending)
         own = gang.job.uid
-        added = [gang, *(victim for victim in victims if not victim.has_pending())]
-        jobs = self._pending.by_queue(self._pending.jobs)
+        wanted = [gang, *victims]
+        added = [gang, *(victim for victim in wanted[1:] if not victim.has_pending())]
+        # Top queues without any of them do not change their order.
+        tops = {self._top[each.job.queue_row] for each in wanted}
+        jobs = self._pending.by_queue(row for row in self._pending.jobs if self._top[row] in tops)
         return JobQueue(self, jobs, added=added, accepts=lambda other: other.job.uid != own)
 
     def largest_units(self, accepts_queue: Callable[[int], bool]) -> Mapping[int, float]:

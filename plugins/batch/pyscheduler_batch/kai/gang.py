@@ -57,6 +57,10 @@ class Leaf:
 
     def count(self) -> None:
         """Count the tasks anew."""
+        if len(self.tasks) == 1:
+            state = self.tasks[0].state
+            self.active, self.used = int(state in ACTIVE), int(state in USED)
+            return
         self.active = sum(task.state in ACTIVE for task in self.tasks)
         self.used = sum(task.state in USED for task in self.tasks)
 
@@ -220,7 +224,7 @@ class Gang:
     def active(self) -> int:
         """Return how many tasks are placed."""
         self._refresh()
-        return sum(leaf.active for leaf in self.leaves)
+        return self.leaves[0].active if len(self.leaves) == 1 else sum(leaf.active for leaf in self.leaves)
 
     @property
     def used(self) -> int:
@@ -239,6 +243,8 @@ class Gang:
 
     def is_elastic(self) -> bool:
         """Return whether some leaf has more tasks than it needs."""
+        if len(self.leaves) == 1:
+            return self.leaves[0].minimum < len(self.leaves[0].tasks)
         return any(leaf.minimum < len(leaf.tasks) for leaf in self.leaves)
 
     def elastic_state(self) -> int:

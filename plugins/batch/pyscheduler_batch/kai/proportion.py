@@ -32,6 +32,8 @@ NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
+#: Keys are forgotten when there are more.
+_MOST_KEYS: Final = 20_000
 _NAMES: Final = (CPU, MEMORY, GPU)
 
 
@@ -98,6 +100,9 @@ class Proportion(Policy):
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
         self._quantities: dict[str, Quantities] = {}
         self.changes = 0
+        #: By queue, how often its sums changed; and the keys that were computed, with that number.
+        self._versions = [0] * len(queues)
+        self._keys: dict[tuple[int, Quantities, Quantities], tuple[int, QueueKey]] = {}
         #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
         self.touched: set[str] = set()
         self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
@@ -169,6 +174,7 @@ class Proportion(Policy):
             change = subtract(ZERO, change)
         self.changes += 1
         for row in self._paths[job.queue_row]:
+            self._versions[row] += 1
             self.allocated[row] = add(self.allocated[row], change)
             if not job.preemptible:
                 self.non_preemptible[row] = add(self.non_preemptible[row], change)
@@ -185,6 +191,17 @@ class Proportion(Policy):
 
         `adds`: what its next job asks for. `removes`: what its first victims hold (only in the order of victims).
         """
+        version, place = self._versions[queue], (queue, adds, removes)
+        known = self._keys.get(place)
+        if known is not None and known[0] == version:
+            return known[1]
+        if len(self._keys) > _MOST_KEYS:
+            self._keys.clear()
+        key = self._make_key(queue, adds, removes)
+        self._keys[place] = (version, key)
+        return key
+
+    def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)
         allocatable = self._allocatable[queue]
