@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
-    from pyscheduler.framework.clock import Timer
+    from pyscheduler.framework.clock import Clock, Timer
     from pyscheduler.framework.diagnosis import FitError
     from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.pod_info import PodInfo
@@ -252,6 +252,7 @@ class Sessions:
             effects=decisions,
             now=clock.wall(),
             turn=turn,
+            elapsed=partial(_since, clock, clock.now()),
             protected=partial(self._protected, clock.now()),
         )
 
@@ -268,6 +269,11 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     """Return what a decision may depend on; a node is not among it, because the cache knows it before."""
     has_ended = pod.status.phase in {"Succeeded", "Failed"}
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
+
+
+def _since(clock: Clock, began: float) -> float:
+    """Return the seconds since `began`."""
+    return clock.now() - began
 
 
 def _waiting(session: Session) -> dict[str, str]:

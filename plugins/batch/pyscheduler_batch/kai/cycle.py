@@ -139,14 +139,18 @@ class Cycle:
                 if job.count(ACTIVE) and is_candidate(gang := self._gang(job)):
                     yield gang
 
-    def waiting(self, *, evicts: bool = False, preemptible: bool = False) -> JobQueue:
+    def waiting(self, *, evicts: bool = False, preemptible: bool = False, depth: str | None = None) -> JobQueue:
         """Return the jobs with pending tasks that are complete enough to be placed.
 
-        `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs.
+        `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs. `depth`: a number,
+        so many jobs of each queue at most; -1 or None for all.
         """
-        jobs = self._waiting(evicts=evicts, preemptible=preemptible)
         # The line outlives changes of the index: it has lists of its own.
-        return JobQueue(self, sorted_by_queue(jobs, self.job_key))
+        jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
+        most = int(depth or -1)
+        if most >= 0:
+            jobs = {row: entries[:most] for row, entries in jobs.items()}
+        return JobQueue(self, jobs)
 
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
         for job in (job for jobs in self._pending.jobs.values() for job in jobs):

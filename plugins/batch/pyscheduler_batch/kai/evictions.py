@@ -36,24 +36,37 @@ _MAX_VICTIM_JOBS: Final = 16
 
 
 class _Evicting(Action, ABC):
-    """What the three solving actions have in common."""
+    """What the three solving actions have in common.
+
+    Arguments: `queueDepth`, how many jobs of a queue are considered (-1 for all); `schedulingSignatures`, whether a job
+    is skipped that looks like one that failed (default true); `maxActionSearchDuration` and `maxJobSearchDuration`.
+    """
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
         cycle = cycle_of(session)
-        line = cycle.waiting(evicts=True, preemptible=self.name == Consolidation.name)
+        line = cycle.waiting(
+            evicts=True, preemptible=self.name == Consolidation.name, depth=self.arguments.get("queueDepth")
+        )
         failed: dict[int, LookAlikes] = {}
+        skips = self.arguments.get("schedulingSignatures", "true") != "false"
         budget = Budget(session.elapsed, self.arguments)
         while line:
             gang = line.pop()
             if not self.may_try(cycle, gang):
                 continue
             look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle))
-            if not look_alikes.is_easier(gang):
+            if skips and not look_alikes.is_easier(gang):
                 continue
-            too_large = next((task for task in gang.to_place() if cycle.placement.is_too_large(task)), None)
+            tasks = gang.to_place()
+            too_large = next((task for task in tasks if cycle.placement.is_too_large(task)), None)
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
+                continue
+            # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
+            # with the first task alone.
+            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])):
+                look_alikes.note(gang)
                 continue
             budget.begin_job()
             if not await self.solve(cycle, gang, budget):
