@@ -65,13 +65,14 @@ class StatusReporter:
         marks, reasons = self._marks, session.reasons
         for uid, job in session.jobs.items():
             mark = marks.get(uid)
-            # A job is built anew if its description, its pods or its queue changed. No function call: most did not.
+            # A job is built anew if its description, its pods or its queue changed. A pass that did not try the job
+            # has no reasons; the last ones hold. No function call: most jobs did not change.
             if (
                 mark is not None
                 and mark.job is job
                 and mark.changes == job.changes
                 and mark.phase == job.phase
-                and mark.reasons == reasons.get(uid)
+                and ((why := reasons.get(uid)) is None or why == mark.reasons)
             ):
                 continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
