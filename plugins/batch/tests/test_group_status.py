@@ -213,6 +213,23 @@ async def test_a_stale_gang_has_a_time_until_it_is_whole_again(kai: Any) -> None
     await scheduler.stop()
 
 
+async def test_a_gang_that_stays_broken_is_evicted(kai: Any) -> None:
+    """The grace period of the profile counts; the event says what was missing."""
+    kai.nodes(2, cpu="1")
+    kai.queue("a")
+    scheduler = await kai.start("stalenessGracePeriod: 20s")
+    kai.job("one", "a", 2)
+    await kai.pass_time()
+    kai.cluster.delete_pod("one-0")
+    await kai.pass_time(15)
+    assert not kai.cluster.pod("one-1").is_terminating
+    await kai.pass_time(10)
+    assert kai.cluster.pod("one-1").is_terminating
+    text = "Workload doesn't meet the minimum required number of pods (2), evicting remaining pod: default/one-1"
+    assert ("Normal", "Evict", f"{text} (action=stalegangeviction pods=1)") in kai.events("one")
+    await scheduler.stop()
+
+
 async def test_kai_evictions_name_the_pods_and_the_workload(kai: Any) -> None:
     """The group that loses pods has one event; the one that waits for them is pipelined."""
     gpus = {"cpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1}, "memory": {"quota": -1, "limit": -1}}

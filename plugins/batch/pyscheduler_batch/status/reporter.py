@@ -104,6 +104,8 @@ class StatusReporter:
         pods = [task.pod for task in tasks if task.pod is not None]
         group = self._group_object(job)
         regarding = group if group is not None else next(iter(pods), None)
+        if regarding is None:
+            return
         note = evict_note(self._preset, job, tasks, action=action, by=by)
         events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
         if self._preset != "kai":
