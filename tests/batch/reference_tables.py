@@ -18,6 +18,7 @@ from pyscheduler_batch.presets import preset as tables_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
 _SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
+_END: Final = "<!-- end -->"
 _UNUSED: Final = "read, but without effect yet"
 _PROFILE_FILTERS: Final = "the filters of the profile decide"
 
@@ -27,9 +28,11 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         (
             "relcaimerSaturationMultiplier",
             "1",
-            "beyond its fair share, a queue may reclaim only while its saturation (what it would hold, divided by its"
-            " fair share), times this number, stays below that of the other queue; at least 1. `reclaimerSaturationMultiplier` and"
-            " `reclaimerUtilizationMultiplier` are the same",
+            (
+                "beyond its fair share, a queue may reclaim only while its saturation (what it would hold, divided by "
+                "its fair share), times this number, stays below that of the other queue; at least 1. Other spellings: "
+                "`reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
+            ),
         ),
         ("kValue", "1", "how much past use lowers a share; without effect, because past use is not recorded yet"),
     ],
@@ -39,8 +42,10 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         (
             "reclaimResolveMethod",
             "lca",
-            "`lca`: the queue of the victim below the common ancestor of both queues decides, then those above it;"
-            " `queue`: the victim's own queue, then those above it",
+            (
+                "where to look first for the protection from `reclaim`, before the queues above: `lca`, at the queue "
+                "of the victim below the common ancestor of both queues; `queue`, at the victim's own queue"
+            ),
         ),
     ],
     ("kai", "nodeplacement"): [
@@ -62,7 +67,8 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("overcommit-factor", "1.2", "the size that the cluster is assumed to have, as a multiple; below 1 it is 1.2")
     ],
     ("volcano", "predicates"): [
-        (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}") for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
+        (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}")
+        for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
     ],
     ("volcano", "nodeorder"): [
         (f"{name}.weight", "", f"{_UNUSED}: set the weight of the score plugin in the profile")
@@ -102,23 +108,11 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
     ],
 }
 
-#: The policies that a configuration may name and that have no class here, with what stands for them.
+#: The policies that a configuration may name and that have no class, with what stands for them.
 BUILT_IN: Final = {
-    "predicates": "the filters of the profile",
-    "nodeavailability": "nodes with free resources come before nodes where pods are ending; always on",
-    "gpusharingorder": "nothing: parts of a GPU cannot be requested",
-    "gpupack": "the argument `gpu` of `nodeplacement`",
-    "gpuspread": "the argument `gpu` of `nodeplacement`",
-    "resourcetype": "tasks without GPUs prefer nodes without GPUs; always on",
+    "gpuspread": "nothing: GPUs are not shared",
     "podaffinity": "nothing: only required pod affinity counts, by the filter InterPodAffinity",
-    "subgrouporder": "the order of sub-groups; always on",
-    "nominatednode": "nothing: each pass decides anew where a promised pod goes",
-    "dynamicresources": "the filter DynamicResources",
-    "topology": "nothing: topology constraints are not followed",
-    "snapshot": "nothing: KAI's endpoint for debugging",
-    "reflectjoborder": "nothing: KAI's endpoint for debugging",
-    "sg-nodelocalgreedy": "the search for victims; always on",
-    "sg-multinodegang": "the search for victims; always on",
+    "reflectjoborder": "nothing: it serves KAI's own tools",
 }
 
 
@@ -154,8 +148,8 @@ def argument_table() -> str:
 
 def built_in_table() -> str:
     """Return the policies of KAI without a class of their own."""
-    known = PRESETS["kai"].known_policies
-    rows = [(f"`{name}`", text) for name, text in BUILT_IN.items() if name in known]
+    tables = tables_of("kai")
+    rows = [(f"`{name}`", text) for name, text in BUILT_IN.items() if name not in tables.POLICIES]
     return table(("policy of KAI", "what stands for it"), rows)
 
 
@@ -226,9 +220,9 @@ TABLES: Final = {
 def written(page: str) -> str:
     """Return the page with all tables as they follow from the code."""
     for name, make in TABLES.items():
-        pattern = re.compile(rf"(?<=<!-- {re.escape(name)} -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
-        text = make()
-        page, count = pattern.subn(lambda _, text=text: text, page)
+        head, text = f"<!-- {name} -->\n", make()
+        pattern = re.compile(f"{re.escape(head)}.*?{_END}", re.DOTALL)
+        page, count = pattern.subn(lambda _, text=text, head=head: f"{head}\n{text}\n\n{_END}", page)
         if count != 1:
             raise ValueError(f"the page has {count} places for the table {name}")
     return page
