@@ -7,25 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyscheduler.batch.session import Session
     from pyscheduler_batch.kai.gang import Gang
 
 __all__ = ["Allocate"]
 
 
-class Allocate:
+class Allocate(Action):
     """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time."""
 
     name: ClassVar[str] = "allocate"
-
-    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self.arguments = arguments or {}
 
     async def run(self, session: Session) -> None:
         """Run the action."""

@@ -186,7 +186,9 @@ class Cycle:
         if job.preemption_delay <= 0:
             return False
         since = job.created if job.last_eviction is None else max(job.created, job.last_eviction)
-        return self.session.now < since + job.preemption_delay
+        end = since + job.preemption_delay
+        self.session.wake(end)
+        return self.session.now < end
 
     def statement(self) -> Statement:
         """Return a new statement; nothing counts as evicted by it yet."""

@@ -280,7 +280,7 @@ def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> 
     return all(cycle.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values())
 
 
-class StaleGangEviction:
+class StaleGangEviction(Action):
     """Evicts jobs that have run below their minimum for too long.
 
     Argument `defaultStalenessGracePeriod`: seconds, for jobs that do not set it; negative means never.
@@ -289,7 +289,8 @@ class StaleGangEviction:
     name: ClassVar[str] = "stalegangeviction"
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self._grace = float((arguments or {}).get("defaultStalenessGracePeriod", _STALENESS_GRACE))
+        super().__init__(arguments)
+        self._grace = float(self.arguments.get("defaultStalenessGracePeriod", _STALENESS_GRACE))
 
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""

@@ -11,6 +11,7 @@ import attrs
 from pyscheduler.batch.queue_spec import QueueState
 from pyscheduler.podgroup import GroupId
 from pyscheduler_batch.status.kai_groups import KaiReport
+from pyscheduler_batch.status.metrics import QueueMetrics
 from pyscheduler_batch.status.queues import QueueBook, queue_statuses
 from pyscheduler_batch.status.volcano_groups import VolcanoReport, ended_report
 from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
@@ -58,6 +59,8 @@ class Statuses:
         #: By uid of a queue: the object and the status of the last wish.
         self._wished: dict[str, tuple[KubeObject, Mapping[str, object]]] = {}
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        self.metrics = QueueMetrics(self.preset, phases=self._phase_counts)
+        self.metrics.register(handle.recorder)
         self._is_running = False
         self._timer: Timer | None = None
         self._last_roll = float("-inf")
@@ -221,7 +224,9 @@ class Statuses:
         self._last_roll = self._clock.now()
         items = [item for lister in self._listers for item in lister]
         specs = {item.name: self._spec(item) for item in items}
-        statuses = queue_statuses(self.preset, specs, self.book, self._phase_counts)
+        totals = self.book.totals(specs.values())
+        self.metrics.specs, self.metrics.totals = specs, totals
+        statuses = queue_statuses(self.preset, specs, totals, self._phase_counts)
         for item in items:
             status = statuses[item.name]
             if self._wished.get(item.uid) != (item, status):
