@@ -1,4 +1,4 @@
-"""`python -m tests.batch.reference_tables`: write the tables of docs/reference/batch.md that follow from the code.
+"""`python -m tests.batch.reference_tables`: write the tables about batch profiles that follow from code and recordings.
 
 A table stands between the comments `<!-- NAME -->` and `<!-- end -->`. What the code does not say, the default and the
 meaning of each argument, is written here; a test fails if an argument lacks its row.
@@ -6,6 +6,7 @@ meaning of each argument, is written here; a test fails if an argument lacks its
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from pyscheduler.batch.presets import PRESETS, Preset
 from pyscheduler_batch.presets import preset as tables_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
+PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
 _SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
 _END: Final = "<!-- end -->"
 _UNUSED: Final = "read, but without effect yet"
@@ -208,25 +210,44 @@ def _source(text: str, owner: str) -> str:
     return f"{system} {own[0]}" if own else f"{system} {rest}"
 
 
+def recorded_table() -> str:
+    """Return how many cycles were recorded by system and family; tests prove that each of them is decided alike."""
+    rows, total = [], 0
+    for folder, system in (("vectors_kai", "KAI"), ("vectors_volcano", "Volcano")):
+        for path in sorted((Path(__file__).parent / folder).glob("*.jsonl.gz")):
+            count = len(gzip.decompress(path.read_bytes()).splitlines())
+            family = path.name.removesuffix(".jsonl.gz").partition("-")[2]
+            rows.append((system, f"`{family}`", str(count), str(count)))
+            total += count
+    rows.append(("all", "", f"{total:,}", f"{total:,}"))
+    return table(("system", "family", "cases", "equal in every stable field"), rows)
+
+
+#: By page, what makes each of its tables.
 TABLES: Final = {
-    "actions": action_table,
-    "policies": policy_table,
-    "arguments": argument_table,
-    "built-in policies": built_in_table,
-    "missing names": missing_table,
+    PAGE: {
+        "actions": action_table,
+        "policies": policy_table,
+        "arguments": argument_table,
+        "built-in policies": built_in_table,
+        "missing names": missing_table,
+    },
+    PARITY: {"recorded batch cycles": recorded_table},
 }
 
 
-def written(page: str) -> str:
-    """Return the page with all tables as they follow from the code."""
-    for name, make in TABLES.items():
+def written(page: Path) -> str:
+    """Return the text of a page with its tables as they follow from the code."""
+    content = page.read_text(encoding="utf-8")
+    for name, make in TABLES[page].items():
         head, text = f"<!-- {name} -->\n", make()
         pattern = re.compile(f"{re.escape(head)}.*?{_END}", re.DOTALL)
-        page, count = pattern.subn(lambda _, text=text, head=head: f"{head}\n{text}\n\n{_END}", page)
+        content, count = pattern.subn(lambda _, text=text, head=head: f"{head}\n{text}\n\n{_END}", content)
         if count != 1:
             raise ValueError(f"the page has {count} places for the table {name}")
-    return page
+    return content
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in TABLES:
+        each.write_text(written(each), encoding="utf-8")
