@@ -93,9 +93,7 @@ def policy_named(name: str) -> Policy:
     """
     if name in POLICIES:
         config = loads(_PROFILE.format(name=name, args=POLICIES[name]), source=f"policy {name}")
-        return Policy(
-            name=name, config=config, preset="kai" if name == "kai" else "volcano", is_fifo=name == "fifo"
-        )
+        return Policy(name=name, config=config, preset="kai" if name == "kai" else "volcano", is_fifo=name == "fifo")
     if not name.endswith((".yaml", ".yml", ".json")):
         raise ConfigError(f'--compare: no policy "{name}"; known are {", ".join(POLICIES)}, or name a .yaml file')
     config = load(name)
@@ -194,7 +192,9 @@ def _result(
     # The last span of a job that ended is whole.
     lost = [(run.job.gpu_count, run.spans[:-1] if run.ended is not None else run.spans) for run in runs]
     lost_seconds = sum((stopped - began) * gpus for gpus, spans in lost for began, stopped in spans)
-    by_team = {team.name: [wait for run, wait in zip(runs, waits, strict=True) if run.job.team == team.name] for team in teams}
+    by_team = {
+        team.name: [wait for run, wait in zip(runs, waits, strict=True) if run.job.team == team.name] for team in teams
+    }
     return PolicyResult(
         policy=name,
         jobs=len(runs),

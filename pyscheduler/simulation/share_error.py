@@ -81,9 +81,7 @@ def share_error(runs: Sequence[JobRun], teams: Sequence[Team], capacity: float, 
     return ShareError(times, lacking / capacity, max(end, float(times[-1])))
 
 
-def divide(
-    requested: NDArray[np.float64], weights: NDArray[np.float64], capacity: float
-) -> NDArray[np.float64]:
+def divide(requested: NDArray[np.float64], weights: NDArray[np.float64], capacity: float) -> NDArray[np.float64]:
     """Return float64[E, T]: at each moment the share of each team, in GPUs.
 
     `requested`: float64[E, T] in GPUs, `weights`: float64[T]. No team gets more than it requests; what it leaves is
