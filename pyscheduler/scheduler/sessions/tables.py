@@ -310,7 +310,6 @@ class ClusterTables:
         facts = self._plugin.task_facts(spec, pod)
         return Task(
             uid=pod.uid,
-            key=pod.key,
             job=job,
             request=request,
             state=state,
