@@ -44,14 +44,14 @@ async def _no_turn() -> None:
     """Go on at once."""
 
 
-def _no_time() -> float:
-    """Return that no time has passed."""
-    return 0.0
-
-
 def _nobody(_: Job) -> Collection[str]:
     """Return no jobs."""
     return ()
+
+
+def _no_time() -> float:
+    """Return that no time has passed."""
+    return 0.0
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -70,12 +70,12 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
-    #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
-    elapsed: Callable[[], float] = _no_time
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
+    #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
+    elapsed: Callable[[], float] = _no_time
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.

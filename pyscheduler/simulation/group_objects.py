@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler.simulation.scenario import CreatePodGroup, UpdatePodGroup
 
-__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "texts"]
+__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "queue_definition", "texts"]
 
 
 def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALECTS) -> str:
@@ -42,6 +42,13 @@ def definitions(dialects: Iterable[Dialect], cluster: EmbeddedCluster | None = N
     return list(found.values())
 
 
+def queue_definition(kind: ResourceKind) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind of queues."""
+    definition = _definition(kind)
+    definition["spec"]["versions"].append(_version(kind, None, stored=True))
+    return definition
+
+
 def _definition(kind: ResourceKind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -53,7 +60,7 @@ def _definition(kind: ResourceKind) -> dict[str, Any]:
         },
         "spec": {
             "group": kind.group,
-            "scope": "Namespaced",
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
             "names": {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind},
             "versions": [],
         },

@@ -49,6 +49,8 @@ class Job:
     gpus: int
     cpu_milli: int
     memory_mib: int
+    #: The virtual cluster that the job belongs to; "" if the file has none.
+    team: str = ""
 
     @property
     def gpu_count(self) -> int:
@@ -93,17 +95,19 @@ def read_pool(text: str) -> NodePool:
 _FACTORS: Final = {"count": ("count", 1), "gpus": ("gpus", 1), "cpu_milli": ("cpu", 1000)}
 
 
-def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None) -> Sequence[Job]:
+def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None, all_vcs: bool = False) -> Sequence[Job]:
     """Return the jobs of a trace, by arrival; `trace` is a name in `TRACES` or the path of a file.
 
-    `vc` names one of the virtual clusters, where the file has several. Without `shape`, the first of `SHAPES` that the
-    file has. Raises `ConfigError` for what cannot be read, and for a virtual cluster or shape that is not there.
+    `vc` names one of the virtual clusters, where the file has several; `all_vcs` allows to name none. Without
+    `shape`, the first of `SHAPES` that the file has. Raises `ConfigError` for what cannot be read, and for a virtual
+    cluster or shape that is not there.
     """
     path = TRACES.get(trace) or Path(trace)
     if not path.is_file():
         raise ConfigError(_missing(trace, path))
     rows = list(_rows(path))
-    rows = _of_vc(rows, vc, str(path))
+    if vc is not None or not all_vcs or not rows:
+        rows = _of_vc(rows, vc, str(path))
     has_nodepack = _NODEPACK[0] in rows[0]
     if shape == "nodepack" and not has_nodepack:
         raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=str(path))
@@ -190,4 +194,5 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
         gpus=gpus,
         cpu_milli=worker["cpu_milli_per_worker"] * factor,
         memory_mib=worker["memory_mib_per_worker"] * factor,
+        team=row.get("vc") or "",
     )

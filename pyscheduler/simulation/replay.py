@@ -3,7 +3,8 @@
 The replay runs the real scheduler and its client on the in-process transport of the embedded API server; only time is
 virtual. A job of several workers is a group in the dialect of the profile's group plugin (sigs' if there is none; then
 nothing reads it). A single worker is a plain pod. A job runs for its duration from the moment all its workers are
-bound. Then its objects are deleted.
+bound. Then its objects are deleted. A job that loses a worker to an eviction is restarted, as a job controller does:
+all its workers are created again, and it runs for its whole duration again.
 
 Differs from a real cluster where scheduling is not affected: watches never end, and all workers of a job run as soon as
 they are bound.
@@ -27,6 +28,7 @@ from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.simulation.group_objects import default_dialect, definitions
+from pyscheduler.simulation.queue_plan import queue_definitions
 from pyscheduler.simulation.replay_meter import Meter
 from pyscheduler.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
 from pyscheduler.simulation.replay_report import (
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import ClientSettings, Stream
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.simulation.job_traces import Job, NodePool
+    from pyscheduler.simulation.queue_plan import QueuePlan
     from pyscheduler.simulation.replay_meter import JobRun
 
 __all__ = ["UNSCHEDULABLE_SECONDS", "Progress", "Replay"]
@@ -66,6 +69,8 @@ _STRIDE_SECONDS: Final = 3600.0
 #: If nothing runs, arrives or is bound for this long, the waiting jobs will wait forever: every default window, lease
 #: and wait of a plugin is shorter. At least twice the time after which every pod is retried.
 _STUCK_SECONDS: Final = 4 * 3600.0
+#: A controller creates the workers of an evicted job again so much later.
+_RESTART_SECONDS: Final = 1.0
 #: Number of changes that the server keeps for watches; no watch is behind by more than a few.
 _HISTORY: Final = 4096
 #: Requested duration of a watch, in seconds.
@@ -138,7 +143,7 @@ class Progress:
 class Replay:
     """One replay; call `run` once. Raises `ConfigError` for a profile that cannot be built.
 
-    The same `seed` gives the same history.
+    The same `seed` gives the same history. With `queues`, every job is a group, which names its queue.
     """
 
     def __init__(
@@ -150,8 +155,10 @@ class Replay:
         registry: Registry,
         settings: Settings | None = None,
         seed: int = 0,
+        queues: QueuePlan | None = None,
     ) -> None:
         self._jobs = jobs
+        self._queues = queues
         self._pool = pool
         self._config = config
         self._registry = registry
@@ -171,8 +178,15 @@ class Replay:
         profile = self._scheduler.profiles[config.profiles[0].scheduler_name]
         self._scheduler_name = profile.name
         self._table = registry.dialect_table()
-        self._row = self._table.named(default_dialect(profile.plugins, self._table))
-        self.meter = Meter(self.cluster, now=self._now, reserved=self._reserved, complete=self._run_job)
+        dialect = default_dialect(profile.plugins, self._table) if queues is None else queues.dialect
+        self._row = self._table.named(dialect)
+        self.meter = Meter(
+            self.cluster,
+            now=self._now,
+            reserved=self._reserved,
+            complete=self._run_job,
+            interrupt=self._interrupt,
+        )
         self._finished = 0
         self._phases: list[Phase] = []
 
@@ -211,7 +225,10 @@ class Replay:
     # --- what happens ----------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self.cluster.add(*definitions(self._table, self.cluster), *nodes_of(self._pool))
+        self.cluster.add(*definitions(self._table, self.cluster))
+        if self._queues is not None:
+            self.cluster.add(*queue_definitions(), *self._queues.manifests)
+        self.cluster.add(*nodes_of(self._pool))
         self.meter.start()
         self._lifecycle.start()
         await self._process.begin()
@@ -233,22 +250,47 @@ class Replay:
     def _submit(self, job: Job) -> None:
         """Create the objects of a job, as a user does."""
         self.meter.arrive(job)
-        if job.is_gang:
-            self.cluster.add(group_of(job, self._row))
-        self.cluster.add(*pods_of(job, self._row, scheduler_name=self._scheduler_name))
+        if self._has_group(job):
+            queue = self._queues.queue_of(job) if self._queues is not None else ""
+            self.cluster.add(group_of(job, self._row, queue=queue))
+        self._add_pods(job)
 
-    def _run_job(self, run: JobRun) -> None:
-        self._clock.call_later(run.job.duration, partial(self._finish, run))
+    def _has_group(self, job: Job) -> bool:
+        return job.is_gang or self._queues is not None
 
-    def _finish(self, run: JobRun) -> None:
-        """End a job: delete its objects, as the garbage collector does after the deletion of their owner."""
-        job = run.job
-        self.meter.leave(run)
-        self._finished += 1
+    def _add_pods(self, job: Job) -> None:
+        has_group = self._has_group(job)
+        self.cluster.add(*pods_of(job, self._row, scheduler_name=self._scheduler_name, has_group=has_group))
+
+    def _remove_pods(self, job: Job) -> None:
         for number in range(job.workers):
             with suppress(APIError):  # it may have been evicted
                 self.cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
-        if job.is_gang:
+
+    def _run_job(self, run: JobRun) -> None:
+        self._clock.call_later(run.job.duration, partial(self._finish, run, len(run.spans)))
+
+    def _interrupt(self, run: JobRun) -> None:
+        self._clock.call_later(_RESTART_SECONDS, partial(self._restart, run))
+
+    def _restart(self, run: JobRun) -> None:
+        """Replace all workers of a job that lost some, as a job controller does."""
+        self._remove_pods(run.job)
+        self.meter.resume(run)
+        self._add_pods(run.job)
+
+    def _finish(self, run: JobRun, spans: int) -> None:
+        """End a job, unless it was interrupted since it began its run number `spans`.
+
+        Its objects are deleted, as the garbage collector does after the deletion of their owner.
+        """
+        if len(run.spans) != spans:
+            return
+        job = run.job
+        self.meter.leave(run)
+        self._finished += 1
+        self._remove_pods(job)
+        if self._has_group(job):
             kind = self._row.kinds[0]
             self.cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
 

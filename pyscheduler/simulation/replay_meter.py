@@ -34,6 +34,10 @@ class JobRun:
     ended: float | None = None
     #: Names of the bound workers.
     bound: set[str] = attrs.Factory(set)
+    #: Begin and end of each run so far; the last one is whole, the others were interrupted by an eviction.
+    spans: list[tuple[float, float]] = attrs.Factory(list)
+    #: A worker was evicted, and the job is not created again yet.
+    is_interrupted: bool = False
 
 
 @attrs.frozen
@@ -47,8 +51,9 @@ class Moment:
 
 
 class Meter:
-    """Follows the pods of a cluster. `complete` is called with each job whose last worker was bound.
+    """Follows the pods of a cluster.
 
+    `complete` is called with each job whose last worker was bound, `interrupt` with each job that lost a worker.
     `reserved` yields the names of the pods that are reserved in the scheduler's memory but not bound.
     """
 
@@ -59,10 +64,12 @@ class Meter:
         now: Callable[[], float],
         reserved: Callable[[], Iterable[str]],
         complete: Callable[[JobRun], object],
+        interrupt: Callable[[JobRun], object],
     ) -> None:
         self._now = now
         self._reserved = reserved
         self._complete = complete
+        self._interrupt = interrupt
         self.runs: dict[str, JobRun] = {}
         #: The job of each existing pod, by the pod's name.
         self._job_of: dict[str, JobRun] = {}
@@ -103,9 +110,16 @@ class Meter:
     def leave(self, run: JobRun) -> None:
         """Record the end of a job, before its pods are deleted."""
         run.ended = self.last_event = self._now()
+        assert run.started is not None, "only jobs that run end"
+        run.spans.append((run.started, run.ended))
         self.used -= run.job.gpu_count
         for number in range(run.job.workers):
             self._job_of.pop(f"{run.job.name}-{number}", None)
+
+    def resume(self, run: JobRun) -> None:
+        """Forget the removed workers of an interrupted job, before its pods are created again."""
+        self._follower.catch_up()
+        run.is_interrupted = False
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -149,7 +163,7 @@ class Meter:
         if not record.fields.get("spec.nodeName"):
             return
         run = self._job_of.get(record.name)
-        if run is None or record.name in run.bound:
+        if run is None or run.is_interrupted or record.name in run.bound:
             return
         run.bound.add(record.name)
         self._bound_idle += run.job.gpus
@@ -162,8 +176,18 @@ class Meter:
             self._complete(run)
 
     def _lost(self, name: str) -> None:
-        """Record that a worker of a job that does not run was removed, by preemption for example."""
+        """Record that a worker was evicted: its job does not run until all workers are created and bound again."""
         run = self._job_of.get(name)
-        if run is not None and name in run.bound and run.started is None:
-            run.bound.discard(name)
-            self._bound_idle -= run.job.gpus
+        if run is None or run.is_interrupted:
+            return
+        self.last_event = self._now()
+        if run.started is None:
+            self._bound_idle -= run.job.gpus * len(run.bound)
+        else:
+            run.spans.append((run.started, self.last_event))
+            run.started = None
+            self.used -= run.job.gpu_count
+            self.waiting += 1
+        run.bound.clear()
+        run.is_interrupted = True
+        self._interrupt(run)

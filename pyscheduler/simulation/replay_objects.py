@@ -38,13 +38,18 @@ def nodes_of(pool: NodePool) -> Iterator[dict[str, Any]]:
         }
 
 
-def group_of(job: Job, dialect: Dialect) -> dict[str, Any]:
-    """Return the group of a job, whose minimum is all workers."""
-    return group_manifest(CreatePodGroup(name=job.name, ns=NAMESPACE, min=job.workers), dialect)
+def group_of(job: Job, dialect: Dialect, *, namespace: str = NAMESPACE, queue: str = "") -> dict[str, Any]:
+    """Return the group of a job, whose minimum is all workers; `queue` is for dialects of batch schedulers."""
+    group = group_manifest(CreatePodGroup(name=job.name, ns=namespace, min=job.workers), dialect)
+    if queue:
+        group["spec"]["queue"] = queue
+    return group
 
 
-def pods_of(job: Job, dialect: Dialect, *, scheduler_name: str) -> Iterator[dict[str, Any]]:
-    """Yield the workers of a job; those of a gang name their group."""
+def pods_of(
+    job: Job, dialect: Dialect, *, scheduler_name: str, namespace: str = NAMESPACE, has_group: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the workers of a job; with `has_group` they name their group."""
     requests = {"cpu": f"{job.cpu_milli}m", "memory": f"{job.memory_mib}Mi"}
     resources: dict[str, Any] = {"requests": requests}
     if job.gpus:
@@ -55,12 +60,12 @@ def pods_of(job: Job, dialect: Dialect, *, scheduler_name: str) -> Iterator[dict
         manifest: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": f"{job.name}-{number}", "namespace": NAMESPACE},
+            "metadata": {"name": f"{job.name}-{number}", "namespace": namespace},
             "spec": {
                 "schedulerName": scheduler_name,
                 "containers": [{"name": "worker", "image": "worker", "resources": resources}],
             },
         }
-        if job.is_gang:
+        if has_group:
             dialect.keys[0].write(manifest, job.name)
         yield manifest

@@ -36,6 +36,8 @@ class Evictions:
     on_failure: Callable[[], object] = lambda: None
     #: The pods whose deletion was decided and is not seen yet, by uid.
     under_way: dict[str, Pod] = attrs.Factory(dict)
+    #: The uids of the pods that were evicted and still exist.
+    _leaving: set[str] = attrs.Factory(set)
 
     def begin(self, decisions: Iterable[Decision]) -> None:
         """Begin to evict in the background."""
@@ -43,7 +45,15 @@ class Evictions:
             pod = each.task.pod
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
+                self._leaving.add(pod.uid)
                 self.handle.spawn(self._evict(pod, each.action, each.by), name=f"evict {pod.key}")
+
+    def was_evicted(self, uid: str) -> bool:
+        """Return whether a pod that is gone now was evicted here; asked once per pod."""
+        if uid not in self._leaving:
+            return False
+        self._leaving.remove(uid)
+        return True
 
     def forget_seen(self) -> None:
         """Forget the pods whose deletion the informer has shown."""
@@ -75,6 +85,7 @@ class Evictions:
             return
         except (APIError, TransportError) as error:
             self.under_way.pop(pod.uid, None)
+            self._leaving.discard(pod.uid)
             self.handle.recorder.warning("eviction_failed")
             _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
             self.on_failure()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
@@ -15,7 +16,7 @@ from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
-from pyscheduler.runtime.placement import feasible_nodes, fits_on
+from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["SnapshotPlacer"]
 
 
+@attrs.define(eq=False)
+class _Answer:
+    """What the filters say about a task and its look-alikes, as of a number of changes: bool[N]."""
+
+    changes: int
+    accepted: NDArray[np.bool_]
+    curable: NDArray[np.bool_] | None = None
+    error: FitError | PluginError | None = None
+
+
 class SnapshotPlacer:
     """Implements `batch.placer.Placer`. Use it as a context manager: on exit the snapshot is as it was."""
 
@@ -46,8 +57,8 @@ class SnapshotPlacer:
         #: How often a task was placed or removed.
         self._changes = 0
         self._keys: dict[str, Hashable] = {}
-        #: By key of look-alikes: as of how many changes, the nodes that accept them, and those that may.
-        self._masks: dict[Hashable, tuple[int, NDArray[np.bool_], NDArray[np.bool_] | None]] = {}
+        #: By key of look-alikes.
+        self._answers: dict[Hashable, _Answer] = {}
         #: By uid, the state of the last cycle of a task.
         self._states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
@@ -74,51 +85,54 @@ class SnapshotPlacer:
 
         Look-alikes get the same array as long as nothing is placed or removed.
         """
-        return self._masks_of(task)[0]
+        return self._answer_for(task).accepted
 
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that accept the task, or whose rejection an eviction may cure."""
-        accepted, curable = self._masks_of(task)
-        if curable is None:
-            curable = self._cure(task, accepted)
-            self._masks[self._key_of(task)] = (self._changes, accepted, curable)
-        return curable
+        answer = self._answer_for(task)
+        if answer.curable is None:
+            answer.curable = self._cure(task, answer)
+            answer.curable.flags.writeable = False
+        return answer.curable
 
-    def _masks_of(self, task: Task) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    def _answer_for(self, task: Task) -> _Answer:
         key = self._key_of(task)
-        known = self._masks.get(key)
-        if known is not None and known[0] == self._changes:
-            return known[1], known[2]
-        mask = np.zeros(len(self._names), dtype=bool)
+        known = self._answers.get(key)
+        if known is not None and known.changes == self._changes:
+            if known.error is not None:
+                self.rejections[task.uid] = known.error
+            return known
+        answer = self._answers[key] = _Answer(self._changes, np.zeros(len(self._names), dtype=bool))
         state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._infos[task.uid].pod, self._snapshot.nodes)
         except (FitError, PluginError) as error:
-            self.rejections[task.uid] = error
+            answer.error = self.rejections[task.uid] = error
         else:
-            mask[found.rows] = True
-        mask.flags.writeable = False
-        self._masks[key] = (self._changes, mask, None)
-        return mask, None
+            answer.accepted[found.rows] = True
+        answer.accepted.flags.writeable = False
+        return answer
 
-    def _cure(self, task: Task, accepted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes of `accepted`, and those whose filters do not say that no eviction helps."""
-        if accepted.all():
+    def _cure(self, task: Task, answer: _Answer) -> NDArray[np.bool_]:
+        """Return the accepted nodes, and those whose filters do not say that no eviction helps."""
+        accepted, error = answer.accepted, answer.error
+        if accepted.all() or isinstance(error, PluginError):
             return accepted
-        pod, nodes, state = self._infos[task.uid].pod, self._snapshot.nodes, CycleState(self._statement.trial)
-        try:
-            feasible_nodes(self._profile, state, pod, nodes)
-        except FitError as error:
+        if error is not None:
             statuses = error.diagnosis.node_statuses
-        except PluginError:
-            return accepted
         else:
+            nodes, state = self._snapshot.nodes, CycleState(self._statement.trial)
+            pod = self._infos[task.uid].pod
+            feasible_nodes(self._profile, state, pod, nodes)
             statuses = self._profile.run_filters(state, pod, nodes)
+        if len(statuses) == len(accepted):
+            hopeful: NDArray[np.bool_] = statuses.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            return accepted | hopeful
+        # PreFilter left out nodes; they have no row.
         mask = accepted.copy()
         for row in np.flatnonzero(~accepted).tolist():
             status = statuses.get(self._names[row])
             mask[row] = status is None or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        mask.flags.writeable = False
         return mask
 
     def _key_of(self, task: Task) -> Hashable:
@@ -151,10 +165,8 @@ class SnapshotPlacer:
                 feasible_nodes(self._profile, state, pod, nodes)
             except (FitError, PluginError):
                 return None
-        if self._profile.run_pre_score(state, pod, nodes) is not None:
-            return None
-        outcome = self._profile.run_score(state, pod, nodes)
-        return outcome.totals.astype(np.float64) if outcome.status is None else None
+        totals = score_totals(self._profile, state, pod, nodes)
+        return None if totals is None else totals.astype(np.float64)
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.testing import FakeCluster
 
 CONFIG = """
@@ -91,6 +91,8 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     name: ClassVar[str] = "Jobs"
     actions = (WholeJobs(), EvictLower())
     tiers: Sequence[Sequence[EnabledPolicy]] = ()
+    #: Key of the job, action, key of the job that gets the room, and number of tasks of each notice.
+    notices: ClassVar[list[tuple[str, str, str, int]]] = []
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
@@ -125,6 +127,9 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         pass
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        self.notices.append((job.key, action, "" if by is None else by.key, len(tasks)))
 
 
 class RejectSecond(PermitPlugin):
@@ -230,8 +235,63 @@ async def test_an_eviction_makes_room_for_the_job_that_asked(pyscheduler_cluster
     await measured.stop()
 
 
+async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(pyscheduler_cluster: FakeCluster) -> None:
+    """Two victims of one job are one notice, with the action and the job that gets the room."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "3"})
+    Jobs.notices.clear()
+    measured = await begin(cluster)
+    add(cluster, "low", members=2)
+    add(cluster, "alone", members=1)
+    await cluster.clock.advance(1)
+    add(cluster, "high", members=1, cpu="3", priority=10)
+    await cluster.clock.advance(5)
+    assert sorted(Jobs.notices) == [
+        ("default/alone", "preempt", "default/high", 1),
+        ("default/low", "preempt", "default/high", 2),
+    ]
+    await measured.stop()
+
+
 async def test_a_batch_profile_may_not_preempt_by_itself(pyscheduler_cluster: FakeCluster) -> None:
     """A plugin that preempts beside the batch plugin is a mistake in the configuration, said in one line."""
     config = CONFIG.replace(", disabled: [{name: DefaultPreemption}]", "")
     with pytest.raises(ConfigError, match='disable "DefaultPreemption", which does, too'):
         Measured(pyscheduler_cluster, Jobs, config=config)
+
+
+class Raises(Action):
+    """Raise after a job was placed, as long as `is_on`."""
+
+    name: ClassVar[str] = "raise"
+    is_on: ClassVar[bool] = True
+
+    async def run(self, session: Session) -> None:
+        if self.is_on:
+            raise ValueError("this action has a bug")
+
+
+class BrokenJobs(Jobs):
+    """The same with an action that raises."""
+
+    name: ClassVar[str] = "Jobs"
+    actions = (WholeJobs(), Raises())
+
+
+async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: FakeCluster) -> None:
+    """Nothing of a broken pass is carried out; ordinary pods are scheduled, and later passes begin afresh."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    Raises.is_on = True
+    measured = Measured(cluster, BrokenJobs, config=CONFIG)
+    await measured.start()
+    names = add(cluster, "a", members=2)
+    cluster.add_pod("plain", requests={"cpu": "1"})
+    await cluster.clock.advance(3)
+    assert not any(nodes_of(cluster, names))
+    assert cluster.pod("plain").node_name == "n1"
+    assert measured.warnings()["session_failed"] > 1
+    Raises.is_on = False
+    await cluster.clock.advance(15)
+    assert nodes_of(cluster, names) == ["n1", "n1"]
+    await measured.stop()

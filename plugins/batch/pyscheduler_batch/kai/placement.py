@@ -40,7 +40,7 @@ _SPREAD: Final = "spread"
 
 
 class NodePlacement(Policy):
-    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+    """Fill nodes (`binpack`) or prefer empty ones (`spread`), for GPU tasks (argument `gpu`) and others (`cpu`)."""
 
     name: ClassVar[str] = "nodeplacement"
 

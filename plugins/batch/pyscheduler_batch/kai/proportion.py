@@ -61,7 +61,7 @@ QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float
 
 
 class Proportion(Policy):
-    """Fair shares and everything that is decided by them."""
+    """Divide the pool into fair shares; order queues by them; keep limits and quotas; say who may reclaim from whom."""
 
     name: ClassVar[str] = "proportion"
 
