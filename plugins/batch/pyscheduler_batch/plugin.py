@@ -201,7 +201,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         assert read is not None, "the dialects of jobs have objects"
         spec = self._row.read(group, read(group))
         return attrs.evolve(
-            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+            spec,
+            phase="",
+            conditions=(),
+            scheduling_conditions=(),
+            stale_since=None,
+            last_start=None,
+            last_eviction=None,
+            warnings=(),
         )
 
     def resources(self) -> Iterable[str]:
