@@ -14,6 +14,7 @@ import attrs
 
 from pyscheduler.batch.configuration import BatchArgs, batch_args, preset_of
 from pyscheduler.batch.presets import KAI, VOLCANO
+from pyscheduler.config.node_order import with_node_order
 from pyscheduler.config.problems import Problem, path_text, shown
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
@@ -80,7 +81,7 @@ def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
         "plugins": {"multiPoint": {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]}},
         "pluginConfig": [{"name": "Batch", "args": args}],
     }
-    return {"profiles": [profile]}
+    return {"profiles": [with_node_order(profile, read_args)]}
 
 
 def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
