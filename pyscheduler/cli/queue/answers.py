@@ -256,7 +256,7 @@ _CHANGE_KEYS: Final = ("queue", "dialect", "resource", "before", "after", "chang
 
 def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShares) -> list[tuple[str, ...]]:
     """Return a row for each queue and resource with a share before or after; queues in the order of the tree."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for model in models:
         old, new = before.get(model.name, {}), after.get(model.name, {})
         for queue, depth in view.tree_of(model):

@@ -116,7 +116,8 @@ class Offline:
         found = await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False)
         if found.message:
             return f"{pod.key}: {found.message}"
-        return f"{pod.key} alone would fit on {len(found.feasible) if found.feasible is not None else 0} nodes"
+        count = len(found.feasible) if found.feasible is not None else 0
+        return f"{pod.key} alone would fit on {count} node{'' if count == 1 else 's'}"
 
 
 def profiles_for(
