@@ -25,6 +25,8 @@ KAI = str(HERE / "kai.yaml")
 VOLCANO = str(HERE / "volcano.yaml")
 ROOT = HERE.parents[2]
 KUBECTL = shutil.which("kubectl")
+CRDS = [(ROOT / f"configs/crds/{kind}.scheduling.volcano.sh.yaml").read_bytes() for kind in ("podgroups", "queues")]
+VOLCANO_OBJECTS = Path(VOLCANO).read_bytes()
 
 
 class Run:
@@ -341,7 +343,7 @@ def test_amounts_are_short_quantities(resource: str, amount: float, text: str) -
 async def environment(tmp_path: Path) -> AsyncIterator[dict[str, str]]:
     """Serve the objects of the Volcano file; return an environment in which kubectl finds them, and the plugin."""
     cluster = EmbeddedCluster(clock=LoopClock())
-    for text in (POD_GROUP_CRD, QUEUE_CRD.encode(), VOLCANO_OBJECTS):
+    for text in (*CRDS, VOLCANO_OBJECTS):
         cluster.load(text)
     server = cluster.server()
     await server.start()
@@ -353,24 +355,6 @@ async def environment(tmp_path: Path) -> AsyncIterator[dict[str, str]]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     yield {**os.environ, "PATH": path, "KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path)}
     await server.stop()
-
-
-POD_GROUP_CRD = (ROOT / "configs/crds/podgroups.scheduling.volcano.sh.yaml").read_bytes()
-VOLCANO_OBJECTS = Path(VOLCANO).read_bytes()
-QUEUE_CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: queues.scheduling.volcano.sh}
-spec:
-  group: scheduling.volcano.sh
-  names: {kind: Queue, plural: queues, singular: queue, listKind: QueueList}
-  scope: Cluster
-  versions:
-  - name: v1beta1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-"""
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine")
