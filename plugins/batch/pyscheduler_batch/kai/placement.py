@@ -38,7 +38,7 @@ _SPREAD: Final = "spread"
 
 
 class NodePlacement(Policy):
-    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+    """Fill nodes (`binpack`) or prefer empty ones (`spread`), for GPU tasks (argument `gpu`) and others (`cpu`)."""
 
     name: ClassVar[str] = "nodeplacement"
 
@@ -200,7 +200,7 @@ class Placement:
                 self._no_room[key] = mask
             return False
         node, is_idle = found
-        if is_idle and not promise:
+        if is_idle and not promise and self._accepts_now(task, node):
             statement.allocate(task, node)
         elif task.state == TaskState.RELEASING and promise and (node == task.node or node in task.leaving):
             # The victim finds its own node again: it is not evicted.
@@ -208,6 +208,10 @@ class Placement:
         else:
             statement.pipeline(task, node)
         return True
+
+    def _accepts_now(self, task: Task, node: int) -> bool:
+        """Return whether the filters accept the node although tasks are still leaving it."""
+        return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
 
     def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
         """Return the best node, and whether the task fits its idle resources; None if no node fits."""

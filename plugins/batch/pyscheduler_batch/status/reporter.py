@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import Pod
+from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.status.evict_texts import evict_note, pod_note
 from pyscheduler_batch.status.kai_groups import kai_report
 from pyscheduler_batch.status.queues import sums_of
 from pyscheduler_batch.status.volcano_groups import volcano_report
+from pyscheduler_batch.volcano.queue_policy import QueuePolicy
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle
@@ -61,13 +65,14 @@ class StatusReporter:
         marks, reasons = self._marks, session.reasons
         for uid, job in session.jobs.items():
             mark = marks.get(uid)
-            # A job is built anew if its description, its pods or its queue changed. No function call: most did not.
+            # A job is built anew if its description, its pods or its queue changed. A pass that did not try the job
+            # has no reasons; the last ones hold. No function call: most jobs did not change.
             if (
                 mark is not None
                 and mark.job is job
                 and mark.changes == job.changes
                 and mark.phase == job.phase
-                and mark.reasons == reasons.get(uid)
+                and ((why := reasons.get(uid)) is None or why == mark.reasons)
             ):
                 continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
@@ -81,6 +86,7 @@ class StatusReporter:
                 self._forget(uid)
                 is_changed = True
         self._statuses.settle(session.jobs.keys())
+        self._statuses.metrics.shares = _shares(session)
         if is_changed:
             self._statuses.queues_changed()
 
@@ -93,10 +99,13 @@ class StatusReporter:
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""
+        self._statuses.metrics.evicted[action] += len(tasks)
         events = self._handle.event_recorder
         pods = [task.pod for task in tasks if task.pod is not None]
         group = self._group_object(job)
         regarding = group if group is not None else next(iter(pods), None)
+        if regarding is None:
+            return
         note = evict_note(self._preset, job, tasks, action=action, by=by)
         events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
         if self._preset != "kai":
@@ -149,6 +158,16 @@ class StatusReporter:
 
     def _book_key(self, uid: str) -> str:
         return f"{self._handle.profile_name}/{uid}"
+
+
+def _shares(session: Session) -> tuple[Mapping[str, int], Amounts, Sequence[str]] | None:
+    """Return the row of each queue, the shares of the pass, and the resource of each column."""
+    if not isinstance(session, VolcanoSession):
+        columns = [name for name in (CPU, MEMORY, GPU) if name in session.axis.index]
+        return session.queues.index, cycle_of(session).proportion.fair_shares, columns
+    policy = next(iter(policy for tier in session.policies(QueuePolicy) for policy in tier), None)
+    deserved = getattr(policy, "deserved", None)
+    return None if deserved is None else (session.queues.index, deserved, session.axis.names)
 
 
 def _session_id(profile: str, now: float) -> str:
