@@ -124,6 +124,8 @@ def test_describe_has_warnings_amounts_and_jobs(run: Run) -> None:
         *("default/whisper", "<none>", "3", "0", "2", "0", "0", "cpu 2, pods 2, nvidia.com/gpu 2"),
         "2 of at least 3 pods are present",
     ]
+    assert rows[-3][0] == "default/bert"
+    assert rows[-3][-1].startswith("OverLimit: queue speech would exceed its nvidia.com/gpu limit of 4")
 
 
 def test_volcano_queues_have_their_own_fields(run: Run) -> None:
