@@ -7,6 +7,7 @@ and in what they evict.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -93,9 +94,7 @@ def policy_named(name: str) -> Policy:
     """
     if name in POLICIES:
         config = loads(_PROFILE.format(name=name, args=POLICIES[name]), source=f"policy {name}")
-        return Policy(
-            name=name, config=config, preset="kai" if name == "kai" else "volcano", is_fifo=name == "fifo"
-        )
+        return Policy(name=name, config=config, preset="kai" if name == "kai" else "volcano", is_fifo=name == "fifo")
     if not name.endswith((".yaml", ".yml", ".json")):
         raise ConfigError(f'--compare: no policy "{name}"; known are {", ".join(POLICIES)}, or name a .yaml file')
     config = load(name)
@@ -166,21 +165,21 @@ def compare(
     """Replay the jobs under each policy; `registry` makes the plugins of one replay."""
     results = []
     for policy in policies:
-        plan = _plan(policy, teams, pool)
+        plan = _plan(policy, teams, jobs)
         played = Replay(jobs, pool, policy.config, registry=registry(), seed=seed, queues=plan)
-        report = asyncio.run(played.run(lambda state, name=policy.name: progress(name, state)))
+        report = asyncio.run(played.run(partial(progress, policy.name)))
         runs = list(played.meter.runs.values())
         results.append(_result(policy.name, runs, teams, pool, makespan=report.makespan_s, wall=report.wall_s))
     return results
 
 
-def _plan(policy: Policy, teams: Sequence[Team], pool: NodePool) -> QueuePlan:
+def _plan(policy: Policy, teams: Sequence[Team], jobs: Sequence[Job]) -> QueuePlan:
     if policy.preset == "kai":
         return QueuePlan(dialect="kai", manifests=kai_queues(teams), queue_of=lambda job: job.team)
     if policy.is_fifo:
         one = Team(name=_ONE_QUEUE, quota=sum(team.quota for team in teams))
-        return QueuePlan(dialect="volcano", manifests=volcano_queues([one], pool), queue_of=lambda _: _ONE_QUEUE)
-    return QueuePlan(dialect="volcano", manifests=volcano_queues(teams, pool), queue_of=lambda job: job.team)
+        return QueuePlan(dialect="volcano", manifests=volcano_queues([one], jobs), queue_of=lambda _: _ONE_QUEUE)
+    return QueuePlan(dialect="volcano", manifests=volcano_queues(teams, jobs), queue_of=lambda job: job.team)
 
 
 def _result(
@@ -194,7 +193,9 @@ def _result(
     # The last span of a job that ended is whole.
     lost = [(run.job.gpu_count, run.spans[:-1] if run.ended is not None else run.spans) for run in runs]
     lost_seconds = sum((stopped - began) * gpus for gpus, spans in lost for began, stopped in spans)
-    by_team = {team.name: [wait for run, wait in zip(runs, waits, strict=True) if run.job.team == team.name] for team in teams}
+    by_team = {
+        team.name: [wait for run, wait in zip(runs, waits, strict=True) if run.job.team == team.name] for team in teams
+    }
     return PolicyResult(
         policy=name,
         jobs=len(runs),

@@ -1,4 +1,4 @@
-"""`python -m tests.batch.reference_tables`: write the tables of docs/reference/batch.md that follow from the code.
+"""`python -m tests.batch.reference_tables`: write the tables about batch profiles that follow from code and recordings.
 
 A table stands between the comments `<!-- NAME -->` and `<!-- end -->`. What the code does not say, the default and the
 meaning of each argument, is written here; a test fails if an argument lacks its row.
@@ -6,6 +6,7 @@ meaning of each argument, is written here; a test fails if an argument lacks its
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,9 @@ from pyscheduler.batch.presets import PRESETS, Preset
 from pyscheduler_batch.presets import preset as tables_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
+PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
 _SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
+_END: Final = "<!-- end -->"
 _UNUSED: Final = "read, but without effect yet"
 _PROFILE_FILTERS: Final = "the filters of the profile decide"
 
@@ -27,9 +30,11 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         (
             "relcaimerSaturationMultiplier",
             "1",
-            "beyond its fair share, a queue may reclaim only while its saturation (what it would hold, divided by its"
-            " fair share), times this number, stays below that of the other queue; at least 1. `reclaimerSaturationMultiplier` and"
-            " `reclaimerUtilizationMultiplier` are the same",
+            (
+                "beyond its fair share, a queue may reclaim only while its saturation (what it would hold, divided by "
+                "its fair share), times this number, stays below that of the other queue; at least 1. Other spellings: "
+                "`reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
+            ),
         ),
         ("kValue", "1", "how much past use lowers a share; without effect, because past use is not recorded yet"),
     ],
@@ -39,8 +44,10 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         (
             "reclaimResolveMethod",
             "lca",
-            "`lca`: the queue of the victim below the common ancestor of both queues decides, then those above it;"
-            " `queue`: the victim's own queue, then those above it",
+            (
+                "where to look first for the protection from `reclaim`, before the queues above: `lca`, at the queue "
+                "of the victim below the common ancestor of both queues; `queue`, at the victim's own queue"
+            ),
         ),
     ],
     ("kai", "nodeplacement"): [
@@ -103,23 +110,11 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
     ],
 }
 
-#: The policies that a configuration may name and that have no class here, with what stands for them.
+#: The policies that a configuration may name and that have no class, with what stands for them.
 BUILT_IN: Final = {
-    "predicates": "the filters of the profile",
-    "nodeavailability": "nodes with free resources come before nodes where pods are ending; always on",
-    "gpusharingorder": "nothing: parts of a GPU cannot be requested",
-    "gpupack": "the argument `gpu` of `nodeplacement`",
-    "gpuspread": "the argument `gpu` of `nodeplacement`",
-    "resourcetype": "tasks without GPUs prefer nodes without GPUs; always on",
+    "gpuspread": "nothing: GPUs are not shared",
     "podaffinity": "nothing: only required pod affinity counts, by the filter InterPodAffinity",
-    "subgrouporder": "the order of sub-groups; always on",
-    "nominatednode": "nothing: each pass decides anew where a promised pod goes",
-    "dynamicresources": "the filter DynamicResources",
-    "topology": "nothing: topology constraints are not followed",
-    "snapshot": "nothing: KAI's endpoint for debugging",
-    "reflectjoborder": "nothing: KAI's endpoint for debugging",
-    "sg-nodelocalgreedy": "the search for victims; always on",
-    "sg-multinodegang": "the search for victims; always on",
+    "reflectjoborder": "nothing: it serves KAI's own tools",
 }
 
 
@@ -155,8 +150,8 @@ def argument_table() -> str:
 
 def built_in_table() -> str:
     """Return the policies of KAI without a class of their own."""
-    known = PRESETS["kai"].known_policies
-    rows = [(f"`{name}`", text) for name, text in BUILT_IN.items() if name in known]
+    tables = tables_of("kai")
+    rows = [(f"`{name}`", text) for name, text in BUILT_IN.items() if name not in tables.POLICIES]
     return table(("policy of KAI", "what stands for it"), rows)
 
 
@@ -215,25 +210,44 @@ def _source(text: str, owner: str) -> str:
     return f"{system} {own[0]}" if own else f"{system} {rest}"
 
 
+def recorded_table() -> str:
+    """Return how many cycles were recorded by system and family; tests prove that each of them is decided alike."""
+    rows, total = [], 0
+    for folder, system in (("vectors_kai", "KAI"), ("vectors_volcano", "Volcano")):
+        for path in sorted((Path(__file__).parent / folder).glob("*.jsonl.gz")):
+            count = len(gzip.decompress(path.read_bytes()).splitlines())
+            family = path.name.removesuffix(".jsonl.gz").partition("-")[2]
+            rows.append((system, f"`{family}`", str(count), str(count)))
+            total += count
+    rows.append(("all", "", f"{total:,}", f"{total:,}"))
+    return table(("system", "family", "cases", "equal in every stable field"), rows)
+
+
+#: By page, what makes each of its tables.
 TABLES: Final = {
-    "actions": action_table,
-    "policies": policy_table,
-    "arguments": argument_table,
-    "built-in policies": built_in_table,
-    "missing names": missing_table,
+    PAGE: {
+        "actions": action_table,
+        "policies": policy_table,
+        "arguments": argument_table,
+        "built-in policies": built_in_table,
+        "missing names": missing_table,
+    },
+    PARITY: {"recorded batch cycles": recorded_table},
 }
 
 
-def written(page: str) -> str:
-    """Return the page with all tables as they follow from the code."""
-    for name, make in TABLES.items():
-        pattern = re.compile(rf"(?<=<!-- {re.escape(name)} -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
-        text = make()
-        page, count = pattern.subn(lambda _, text=text: text, page)
+def written(page: Path) -> str:
+    """Return the text of a page with its tables as they follow from the code."""
+    content = page.read_text(encoding="utf-8")
+    for name, make in TABLES[page].items():
+        head, text = f"<!-- {name} -->\n", make()
+        pattern = re.compile(f"{re.escape(head)}.*?{_END}", re.DOTALL)
+        content, count = pattern.subn(lambda _, text=text, head=head: f"{head}\n{text}\n\n{_END}", content)
         if count != 1:
             raise ValueError(f"the page has {count} places for the table {name}")
-    return page
+    return content
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in TABLES:
+        each.write_text(written(each), encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -13,6 +14,7 @@ from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.tasks import TaskState
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
@@ -92,7 +95,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
         """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}).preset
+            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
         return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
@@ -101,7 +104,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
-        self._args = batch_args(args if isinstance(args, Mapping) else {}, "$.pluginConfig[Batch].args")
+        extensions = BatchExtensions.of(handle)
+        self._args = batch_args(
+            args if isinstance(args, Mapping) else {},
+            "$.pluginConfig[Batch].args",
+            more_actions=extensions.actions,
+            more_policies=dict.fromkeys(extensions.policies),
+        )
         for sentence in self._args.warnings:
             _log.warning("Configuration of Batch: %s", sentence)
         self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
@@ -110,10 +119,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
         self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
-        self._queues = [handle.lister(kind.type) for kind in self._queue_row.kinds]
+        rows = (self._queue_row, *extensions.queue_rows())
+        self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
         self._classes = handle.lister(PriorityClass)
-        self._actions = make_actions(self._args)
-        self._tiers = make_tiers(self._args)
+        self._actions = make_actions(self._args, extensions)
+        self._tiers = make_tiers(self._args, extensions)
         self._session_type = session_type(self._args)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
@@ -166,13 +176,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         def group_changed(change: GroupChange) -> None:
             on_change(f"group/{change.state.id.key}")
 
-        def queue_updated(old: KubeObject, new: KubeObject) -> None:
+        def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             # Amounts in the status are written by this scheduler; a pass does not read them.
-            if self._queue_row.read(old) != self._queue_row.read(new):
+            if row.read(old) != row.read(new):
                 on_change(None)
 
-        for lister in self._queues:
-            lister.add_event_handler(on_add=changed, on_update=queue_updated, on_delete=changed)
+        for lister, row in self._queues:
+            updated = partial(queue_updated, row)
+            lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
@@ -201,10 +212,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def _queue_specs(self) -> Iterable[QueueSpec]:
         known, self._specs = self._specs, {}
-        for lister in self._queues:
+        for lister, row in self._queues:
             for item in lister:
                 before = known.get(item.metadata.uid)
-                fresh = before if before is not None and before[0] is item else (item, self._queue_row.read(item))
+                fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
                 if before is None or before[1].warnings != fresh[1].warnings:
                     for sentence in fresh[1].warnings:

@@ -16,7 +16,7 @@ from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
-from pyscheduler.runtime.placement import feasible_nodes, fits_on
+from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -165,10 +165,8 @@ class SnapshotPlacer:
                 feasible_nodes(self._profile, state, pod, nodes)
             except (FitError, PluginError):
                 return None
-        if self._profile.run_pre_score(state, pod, nodes) is not None:
-            return None
-        outcome = self._profile.run_score(state, pod, nodes)
-        return outcome.totals.astype(np.float64) if outcome.status is None else None
+        totals = score_totals(self._profile, state, pod, nodes)
+        return None if totals is None else totals.astype(np.float64)
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""
