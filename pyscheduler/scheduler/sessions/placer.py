@@ -6,7 +6,7 @@ the snapshot shows the future; the session then places and removes tasks in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import Pod
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
 
 __all__ = ["SnapshotPlacer"]
+
+
+#: Plugins whose books are about pods with claims only.
+_BOOKS_OF_CLAIMS: Final = frozenset({"VolumeBinding", "DynamicResources"})
 
 
 @attrs.define(eq=False)
@@ -52,7 +58,12 @@ class SnapshotPlacer:
         self._names = names
         #: By uid of a task, its pod as it is on its node, or as it waits.
         self._infos = infos
-        self._statement = Statement(snapshot, TrialKind.ATTEMPT)
+        #: Evicted pods give back in the trial what they hold in plugins' books.
+        self._statement = Statement(snapshot, TrialKind.ATTEMPT, release=profile.release())
+        #: Whether plugins of other distributions keep books, about any pod.
+        self._has_books = not _BOOKS_OF_CLAIMS.issuperset(profile.points[ExtensionPoint.RESERVE])
+        #: By uid of a placed task, what was reserved for it in the trial.
+        self._reserved: dict[str, tuple[CycleState, Pod, str]] = {}
         self._placed: dict[str, PodInfo] = {}
         #: How often a task was placed or removed.
         self._changes = 0
@@ -68,7 +79,11 @@ class SnapshotPlacer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._statement.discard()
+        try:
+            for state, pod, node_name in reversed([*self._reserved.values()]):
+                self._profile.run_unreserve(state, pod, node_name)
+        finally:
+            self._statement.discard()
 
     def remove_releasing(self, pods: Iterable[tuple[PodInfo, str]]) -> None:
         """Remove the pods that are releasing when the pass begins: `(pod, node name)`."""
@@ -173,13 +188,31 @@ class SnapshotPlacer:
         self._changes += 1
         name = self._names[node]
         info = self._infos[task.uid]
+        is_pending = not info.pod.node_name
         if info.pod.node_name != name:
             info = info.with_pod(info.pod.with_node_name(name))
         self._placed[task.uid] = info
         self._statement.place(info, name)
+        if is_pending and (self._has_books or info.has_storage or info.pod.spec.resource_claims):
+            self._reserve(task.uid, info.pod, name)
+
+    def _reserve(self, uid: str, pod: Pod, node_name: str) -> None:
+        """Let plugins book what a placed task needs, so that the next task of the pass sees it.
+
+        A rejection is only noted: the task is refused when it is reserved for real.
+        """
+        state = self._states.setdefault(uid, CycleState(self._statement.trial))
+        status = self._profile.run_reserve(state, pod, node_name)
+        if status is None:
+            self._reserved[uid] = (state, pod, node_name)
+        else:
+            self._profile.run_unreserve(state, pod, node_name)
 
     def remove(self, task: Task, node: int) -> None:
         """Take the task off the node."""
         self._changes += 1
+        reserved = self._reserved.pop(task.uid, None)
+        if reserved is not None:
+            self._profile.run_unreserve(*reserved)
         info = self._placed.pop(task.uid, None) or self._infos[task.uid]
         self._statement.evict(info, self._names[node])
