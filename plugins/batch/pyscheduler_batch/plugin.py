@@ -224,6 +224,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 before = known.get(item.metadata.uid)
                 fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
+                if before is None or before[1].warnings != fresh[1].warnings:
+                    for sentence in fresh[1].warnings:
+                        _log.warning("Queue %s: %s", item.name, sentence)
                 yield fresh[1]
 
     # Jobs

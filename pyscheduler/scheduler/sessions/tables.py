@@ -298,6 +298,8 @@ class ClusterTables:
             job.queue_error = self.problems.get(spec.queue, NO_QUEUE)
         elif not self.queues.is_leaf[job.queue_row]:
             job.queue_row, job.queue_error = -1, NOT_A_LEAF
+        if spec.error:
+            job.queue_row, job.queue_error = -1, spec.error
         for pod, state in self._plugin.ended(key):
             job.add(self._task(job, spec, pod, self.axis.zeros(), state, NO_NODE))
         for member in entry.members.values():
