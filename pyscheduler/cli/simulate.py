@@ -29,12 +29,17 @@ _FLUSH = "6h0m0s"
 _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {
     "vc": "--vc",
+    "compare": "--compare",
+    "quota": "--quota",
+    "limit": "--jobs",
     "nodes": "--nodes",
     "shape": "--shape",
     "config_file": "--config",
     "max_unschedulable_seconds": "--pod-max-in-unschedulable-pods-duration",
     "feature_gates": "--feature-gates",
 }
+#: What has no effect with --compare, and what has none without it.
+_NOT_OF_COMPARISONS = ("config_file", "max_unschedulable_seconds", "feature_gates")
 #: What has an effect on cases.
 _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 
@@ -81,6 +86,18 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     type=click.Choice(["nodepack", "worker"]),
     help="With --trace: nodepack makes one worker of a job per node, worker one per GPU. [default: nodepack]",
 )
+@click.option("--jobs", "limit", type=click.IntRange(min=1), metavar="N", help="With --trace: only the first N jobs.")
+@click.option(
+    "--compare",
+    metavar="POLICIES",
+    help="With --trace: replay under each of these batch policies: fifo, drf, proportion, capacity, kai, or "
+    "configuration files, comma-separated. Each virtual cluster of the trace is a team with a queue.",
+)
+@click.option(
+    "--quota",
+    metavar="QUOTAS",
+    help="With --compare: GPUs per team, such as vc1=64,vc2=128. [default: in proportion to the work of each team]",
+)
 @click.option("--config", "config_file", metavar="FILE", help="With --trace: the configuration file.")
 @click.option(
     "--pod-max-in-unschedulable-pods-duration",
@@ -117,8 +134,10 @@ def command(context: click.Context, /, **options: Any) -> None:
       pyscheduler simulate scenarios.yaml --print-config cs-01
       pyscheduler simulate --batch-cases cases.jsonl.gz
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
+      pyscheduler simulate --trace philly --jobs 300 --nodes 20x8gpu --compare fifo,proportion,capacity,kai
     """
     from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.cli.simulate_compare import compare_policies
     from pyscheduler.cli.simulate_trace import SimulateOptions, replay
     from pyscheduler.framework.errors import ConfigError
 
@@ -130,6 +149,8 @@ def command(context: click.Context, /, **options: Any) -> None:
         _check_usage(context, has_trace=given.trace is not None, has_files=bool(given.files))
         if given.trace is None:
             _simulate(given)
+        elif given.compare is not None:
+            compare_policies(given, given.trace)
         else:
             replay(given, given.trace)
     except ConfigError as error:
@@ -151,6 +172,10 @@ def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) ->
     for name, option in (_OF_SCENARIOS if has_trace else _OF_TRACES).items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
+    has_comparison = context.params["compare"] is not None
+    for name in _NOT_OF_COMPARISONS if has_comparison else ("quota",):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise ConfigError(f"{_OF_TRACES[name]} has no effect {'with' if has_comparison else 'without'} --compare")
 
 
 def _check_case_usage(context: click.Context) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyscheduler.simulation.replay import Progress, Replay
     from pyscheduler.simulation.replay_report import ReplayReport
 
-__all__ = ["SimulateOptions", "replay"]
+__all__ = ["SimulateOptions", "readable_time", "replay"]
 
 _DAY_SECONDS = 86400.0
 
@@ -40,6 +40,9 @@ class SimulateOptions:
     blocked: Sequence[str]
     batch_cases: str | None = None
     queue_cases: str | None = None
+    compare: str | None = None
+    quota: str | None = None
+    limit: int | None = None
 
 
 def replay(options: SimulateOptions, trace: str) -> None:
@@ -53,7 +56,7 @@ def replay(options: SimulateOptions, trace: str) -> None:
     from pyscheduler.simulation.replay_report import report_as_json
 
     pool = read_pool(options.nodes)
-    jobs = read_jobs(trace, vc=options.vc, shape=options.shape)
+    jobs = read_jobs(trace, vc=options.vc, shape=options.shape)[: options.limit]
     gates = parse(options.feature_gates)
     played = Replay(
         jobs,
@@ -106,9 +109,9 @@ def _show(report: ReplayReport, played: Replay) -> None:
 
 
 def _rows(report: ReplayReport, played: Replay) -> Iterator[tuple[str, str]]:
-    yield "jobs", f"{report.finished} of {report.jobs} finished in {_time(report.makespan_s)}"
-    yield "job completion time", f"mean {_time(report.jct_mean_s)}, median {_time(report.jct_p50_s)}"
-    yield "waiting time", f"mean {_time(report.wait_mean_s)}, median {_time(report.wait_p50_s)}"
+    yield "jobs", f"{report.finished} of {report.jobs} finished in {readable_time(report.makespan_s)}"
+    yield "job completion time", f"mean {readable_time(report.jct_mean_s)}, median {readable_time(report.jct_p50_s)}"
+    yield "waiting time", f"mean {readable_time(report.wait_mean_s)}, median {readable_time(report.wait_p50_s)}"
     yield "GPU utilisation", f"{report.gpu_utilisation:.1%}"
     yield "gangs scheduled", f"{report.gangs_scheduled} of {report.gangs}, written in {played.dialect}"
     yield "held by incomplete gangs", f"{report.partial_gpu_seconds / 3600:.2f} GPU-hours"
@@ -116,14 +119,14 @@ def _rows(report: ReplayReport, played: Replay) -> Iterator[tuple[str, str]]:
     results = ", ".join(f"{number} {result}" for result, number in report.attempts_by_result.items())
     yield "attempts", f"{report.attempts}" + (f" ({results})" if results else "")
     for phase in report.phases:
-        text = f"{_time(phase.simulated_s)} in {phase.wall_s:.1f} s ({phase.cpu_s:.1f} s of CPU)"
+        text = f"{readable_time(phase.simulated_s)} in {phase.wall_s:.1f} s ({phase.cpu_s:.1f} s of CPU)"
         yield f"phase {phase.name}", f"{text}, {phase.attempts} attempts"
     for kind, number in report.warnings.items():
         yield "warning", f"{number} x {kind}"
     yield "time", f"{report.wall_s:.1f} s"
 
 
-def _time(seconds: float | None) -> str:
+def readable_time(seconds: float | None) -> str:
     """Return a duration with its largest unit."""
     if seconds is None:
         return "none"

@@ -98,8 +98,9 @@ _FACTORS: Final = {"count": ("count", 1), "gpus": ("gpus", 1), "cpu_milli": ("cp
 def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None, all_vcs: bool = False) -> Sequence[Job]:
     """Return the jobs of a trace, by arrival; `trace` is a name in `TRACES` or the path of a file.
 
-    `vc` names one of the virtual clusters, where the file has several; `all_vcs` allows to name none. Without `shape`, the first of `SHAPES` that the
-    file has. Raises `ConfigError` for what cannot be read, and for a virtual cluster or shape that is not there.
+    `vc` names one of the virtual clusters, where the file has several; `all_vcs` allows to name none. Without
+    `shape`, the first of `SHAPES` that the file has. Raises `ConfigError` for what cannot be read, and for a virtual
+    cluster or shape that is not there.
     """
     path = TRACES.get(trace) or Path(trace)
     if not path.is_file():

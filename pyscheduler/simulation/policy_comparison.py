@@ -7,6 +7,7 @@ and in what they evict.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -164,21 +165,21 @@ def compare(
     """Replay the jobs under each policy; `registry` makes the plugins of one replay."""
     results = []
     for policy in policies:
-        plan = _plan(policy, teams, pool)
+        plan = _plan(policy, teams, jobs)
         played = Replay(jobs, pool, policy.config, registry=registry(), seed=seed, queues=plan)
-        report = asyncio.run(played.run(lambda state, name=policy.name: progress(name, state)))
+        report = asyncio.run(played.run(partial(progress, policy.name)))
         runs = list(played.meter.runs.values())
         results.append(_result(policy.name, runs, teams, pool, makespan=report.makespan_s, wall=report.wall_s))
     return results
 
 
-def _plan(policy: Policy, teams: Sequence[Team], pool: NodePool) -> QueuePlan:
+def _plan(policy: Policy, teams: Sequence[Team], jobs: Sequence[Job]) -> QueuePlan:
     if policy.preset == "kai":
         return QueuePlan(dialect="kai", manifests=kai_queues(teams), queue_of=lambda job: job.team)
     if policy.is_fifo:
         one = Team(name=_ONE_QUEUE, quota=sum(team.quota for team in teams))
-        return QueuePlan(dialect="volcano", manifests=volcano_queues([one], pool), queue_of=lambda _: _ONE_QUEUE)
-    return QueuePlan(dialect="volcano", manifests=volcano_queues(teams, pool), queue_of=lambda job: job.team)
+        return QueuePlan(dialect="volcano", manifests=volcano_queues([one], jobs), queue_of=lambda _: _ONE_QUEUE)
+    return QueuePlan(dialect="volcano", manifests=volcano_queues(teams, jobs), queue_of=lambda job: job.team)
 
 
 def _result(

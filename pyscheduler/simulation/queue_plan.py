@@ -13,7 +13,7 @@ from pyscheduler.simulation.group_objects import queue_definition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.simulation.job_traces import Job, NodePool
+    from pyscheduler.simulation.job_traces import Job
 
 __all__ = ["QueuePlan", "Team", "kai_queues", "queue_definitions", "volcano_queues"]
 
@@ -57,18 +57,21 @@ def kai_queues(teams: Iterable[Team]) -> list[dict[str, Any]]:
     return found
 
 
-def volcano_queues(teams: Iterable[Team], pool: NodePool) -> list[dict[str, Any]]:
+def volcano_queues(teams: Iterable[Team], jobs: Sequence[Job]) -> list[dict[str, Any]]:
     """Return Volcano's queues.
 
-    The quota is written in the form of each policy: as weight (proportion), as deserved amount (capacity; of CPU and
-    memory as much as the nodes have for these GPUs), and as weight below the root of the hierarchy (drf).
+    The quota is written in the form of each policy: as weight (proportion), as deserved amount (capacity), and as
+    weight below the root of the hierarchy (drf). The deserved CPU and memory are what the jobs request per GPU on
+    average: a queue that has more of either may reclaim although it has all its GPUs.
     """
+    gpus = max(sum(job.gpu_count for job in jobs), 1)
+    cpu = sum(job.cpu_milli * job.workers for job in jobs) / gpus
+    memory = sum(job.memory_mib * job.workers for job in jobs) / gpus
     found = []
     for team in teams:
-        part = team.quota / max(pool.gpus, 1)
         deserved = {
-            "cpu": f"{round(pool.cpu_milli * part)}m",
-            "memory": f"{round(pool.memory_mib * part)}Mi",
+            "cpu": f"{round(cpu * team.quota)}m",
+            "memory": f"{round(memory * team.quota)}Mi",
             "nvidia.com/gpu": str(team.quota),
         }
         spec = {"weight": max(team.quota, 1), "deserved": deserved, "reclaimable": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,7 @@ class ShareError:
     def series(self, parts: int) -> list[float]:
         """Return the means of equal parts of the time."""
         edges = np.linspace(0.0, self._end, parts + 1).tolist()
-        return [self.mean(begin, end) for begin, end in zip(edges[:-1], edges[1:], strict=True)]
+        return [self.mean(begin, end) for begin, end in pairwise(edges)]
 
 
 def share_error(runs: Sequence[JobRun], teams: Sequence[Team], capacity: float, end: float) -> ShareError:

@@ -447,6 +447,13 @@ class BatchWork:
         metadata = {"name": name, "namespace": "default"} if kind.namespaced else {"name": name}
         self.cluster.add({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
 
+    def close_parent(self) -> None:
+        """Create a closed queue above all others; Volcano closes them with it and writes down why."""
+        if self.preset == "volcano":
+            kind = self.queues[0]
+            manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "root"}}
+            self.cluster.add({**manifest, "spec": {}, "status": {"state": "Closed"}})
+
     def job(self, kind: ResourceKind, name: str, count: int, **spec: Any) -> None:
         """Create a group that needs one pod, with its pods."""
         self.create(kind, name, {"minMember": 1, "queue": "default", **spec})
@@ -487,6 +494,8 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) ->
         work.job(kind, f"low{number}", 4 if number == 0 else 1)
     await clock.advance(5)
     work.job(work.groups[0], "high", 1, priorityClassName="high")
+    await clock.advance(5)
+    work.close_parent()
     await clock.advance(5)
     stopping = asyncio.create_task(scheduler.stop())
     await clock.advance(20)

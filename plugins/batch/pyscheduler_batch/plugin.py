@@ -62,15 +62,16 @@ def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
     """Return the permissions for evictions, and to write the status of the preset's groups and queues.
 
-    KAI keeps times of groups in annotations, which are not part of the status.
+    KAI keeps times of groups in annotations, and Volcano why a queue is closed; these are not part of the status.
     """
     groups, queues = _kinds_of_groups(preset), _kinds_of_queues(preset)
     by_group = tuple(dict.fromkeys(kind.group for kind in groups))
+    annotated = {"kai": "podgroups", "volcano": "queues"}.get(preset)
     return (
         PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
         PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
         PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
-        *([PolicyRule(api_groups=by_group, resources=("podgroups",), verbs=("patch",))] if preset == "kai" else []),
+        *([PolicyRule(api_groups=by_group, resources=(annotated,), verbs=("patch",))] if annotated else []),
         PolicyRule(
             api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
             resources=("queues/status",),

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.batch.queue_wire import KUBE_BATCH_QUEUES
+
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START = "kai.scheduler/last-start-timestamp"
 
@@ -211,6 +213,23 @@ async def test_a_stale_gang_has_a_time_until_it_is_whole_again(kai: Any) -> None
     await scheduler.stop()
 
 
+async def test_a_gang_that_stays_broken_is_evicted(kai: Any) -> None:
+    """The grace period of the profile counts; the event says what was missing."""
+    kai.nodes(2, cpu="1")
+    kai.queue("a")
+    scheduler = await kai.start("stalenessGracePeriod: 20s")
+    kai.job("one", "a", 2)
+    await kai.pass_time()
+    kai.cluster.delete_pod("one-0")
+    await kai.pass_time(15)
+    assert not kai.cluster.pod("one-1").is_terminating
+    await kai.pass_time(10)
+    assert kai.cluster.pod("one-1").is_terminating
+    text = "Workload doesn't meet the minimum required number of pods (2), evicting remaining pod: default/one-1"
+    assert ("Normal", "Evict", f"{text} (action=stalegangeviction pods=1)") in kai.events("one")
+    await scheduler.stop()
+
+
 async def test_kai_evictions_name_the_pods_and_the_workload(kai: Any) -> None:
     """The group that loses pods has one event; the one that waits for them is pipelined."""
     gpus = {"cpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1}, "memory": {"quota": -1, "limit": -1}}
@@ -328,4 +347,40 @@ async def test_a_group_may_change_its_queue(kai: Any) -> None:
     assert kai.nodes_of("one") == ["n0"]
     assert kai.queue_status("b")["allocated"] == {"cpu": "2"}
     assert kai.queue_status("a")["allocated"] == {}
+    await scheduler.stop()
+
+
+async def test_two_queues_of_one_name_are_refused(kube_batch: Any) -> None:
+    """kube-batch has two kinds of queues; a name in both is no queue until one of them is deleted."""
+    other = KUBE_BATCH_QUEUES[1]
+    kube_batch.cluster.serve(other)
+    kube_batch.nodes(1, cpu="8")
+    kube_batch.queue("default")
+    spec = {"apiVersion": other.api_version, "kind": other.kind, "metadata": {"name": "default"}, "spec": {}}
+    kube_batch.cluster.add(spec, other.type)
+    scheduler = await kube_batch.start()
+    kube_batch.job("one", "default", 1)
+    await kube_batch.pass_time()
+    assert kube_batch.condition("one", "Unschedulable")["reason"] == "DuplicateQueue"
+    kube_batch.cluster.delete(other.type, "default")
+    await kube_batch.pass_time()
+    assert kube_batch.nodes_of("one") == ["n0"]
+    await scheduler.stop()
+
+
+async def test_a_broken_tree_of_volcano_is_on_every_group(volcano: Any) -> None:
+    """In hierarchical capacity a missing root stops all queues: groups say so, and are bound once it is there."""
+    volcano.nodes(1, cpu="8")
+    volcano.queue("default", parent="root")
+    plugins = "[{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]"
+    scheduler = await volcano.start(f"tiers: [{{plugins: {plugins}}}]")
+    volcano.job("one", "default", 1)
+    await volcano.pass_time(60)
+    assert volcano.nodes_of("one") == [""]
+    assert volcano.condition("one", "Unschedulable")["reason"] == "ParentQueueDoesNotExist"
+    (text,) = [note for _, reason, note in volcano.events("one") if reason == "Unschedulable"]
+    assert text.startswith('queue "default" is below a queue that does not exist')
+    volcano.queue("root")
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
     await scheduler.stop()

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyscheduler.batch import presets
 from pyscheduler.simulation.batch_cases.kai import Log, build_session, run_case
+from pyscheduler.simulation.batch_cases.preset_import import load_symbol
+from pyscheduler_batch.kai import preset
 from pyscheduler_batch.kai.allocate import Allocate
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim, StaleGangEviction
 from pyscheduler_batch.kai.switches import ScenarioGenerator
@@ -243,3 +246,39 @@ def test_the_order_of_lists_does_not_matter(case: dict[str, Any], random: Any) -
 def test_actions_have_the_names_of_the_original() -> None:
     """Files of KAI-Scheduler list actions by these names."""
     assert [each.name for each in (Allocate, Consolidation, Reclaim, Preempt, StaleGangEviction)] == ALL
+
+
+def test_an_action_looks_at_so_many_jobs_of_each_queue() -> None:
+    """The argument queueDepth counts the first jobs in order."""
+    jobs = [job("x", "a", 1, createdSecondsAgo=9), job("y", "a", 1), job("z", "b", 1)]
+    session = build_session({"nodes": nodes(8), "queues": [queue("a", 4), queue("b", 4)], "jobs": jobs}, log := Log())
+    asyncio.run(session.run([Allocate({"queueDepth": "1"})]))
+    assert sorted(log.bound) == ["y-0", "z-0"]
+
+
+@pytest.mark.parametrize(("skips", "tried"), [("true", 1), ("false", 2)])
+def test_a_job_like_one_that_failed_is_not_tried_again(skips: str, tried: int) -> None:
+    """The argument schedulingSignatures turns that off."""
+    jobs = [job("r", "a", "n0", priority=100), job("w", "b", 1), job("v", "b", 1)]
+    session = build_session({"nodes": nodes(1), "queues": [queue("a", 0), queue("b", 2)], "jobs": jobs}, Log())
+    searches = 0
+
+    class Counted(Preempt):
+        """Counts the searches."""
+
+        def is_worth_it(self, *_: Any) -> bool:
+            """Count a search, and give it up."""
+            nonlocal searches
+            searches += 1
+            return False
+
+    asyncio.run(session.run([Counted({"schedulingSignatures": skips})]))
+    assert searches == tried
+
+
+def test_every_name_of_the_preset_can_be_loaded() -> None:
+    """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
+    for listed in (preset.ACTIONS, preset.POLICIES):
+        assert {name: load_symbol(target).name for name, target in listed.items()} == {name: name for name in listed}
+    assert set(presets.KAI.known_policies) == set(preset.POLICIES)
+    assert tuple(preset.DEFAULT_ACTIONS) == presets.KAI.actions

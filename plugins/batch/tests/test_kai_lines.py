@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyscheduler.simulation.batch_cases.kai import Log, build_session
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
 from pyscheduler_batch.kai.gang import ZERO, Gang
-from pyscheduler_batch.kai.job_index import JobIndex
+from pyscheduler_batch.kai.job_index import JobIndex, sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
@@ -52,6 +52,11 @@ def cycles(draw: st.DrawFn) -> Cycle:
     return cycle_of(session)
 
 
+def gangs_of(cycle: Cycle) -> list[Gang]:
+    """Return all jobs."""
+    return [cycle.gangs[uid] for uid in cycle.session.jobs]
+
+
 def plain_order(cycle: Cycle, gangs: list[Gang]) -> list[str]:
     """Return the jobs as the rule says: at each level the best queue by its next job, then the best job of the leaf."""
     left: dict[int, list[Gang]] = {}
@@ -91,7 +96,7 @@ def drain(line: JobQueue) -> list[str]:
 @given(cycles())
 def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
     """Waiting jobs come in the order of the tree, the best queue and its best job first."""
-    pending = [gang for gang in cycle.gangs.values() if gang.has_pending()]
+    pending = [gang for gang in gangs_of(cycle) if gang.has_pending()]
     assert drain(cycle.waiting()) == plain_order(cycle, pending)
 
 
@@ -99,7 +104,7 @@ def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
 @given(cycles())
 def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> None:
     """Taking only some jobs gives the order in which they come among all."""
-    pending = [gang for gang in cycle.gangs.values() if gang.has_pending()]
+    pending = [gang for gang in gangs_of(cycle) if gang.has_pending()]
     wanted = {gang.job.uid for gang in pending[::2]}
     expected = [uid for uid in drain(cycle.waiting()) if uid in wanted]
     line, found = cycle.waiting(), []
@@ -115,13 +120,18 @@ def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> N
 @given(cycles(), st.data())
 def test_an_index_that_is_settled_equals_a_new_one(cycle: Cycle, data: st.DataObject) -> None:
     """Changed jobs move to their place, and jobs that no longer belong leave."""
-    gangs = list(cycle.gangs.values())
+    gangs = gangs_of(cycle)
+    jobs = {row: [gang.job for gang in gangs if gang.job.queue_row == row] for row in range(len(cycle.parents))}
     chosen = {gang.job.uid for gang in gangs if data.draw(st.booleans())}
-    index = JobIndex(gangs, lambda gang: gang.job.uid in chosen, cycle.job_key)
+
+    def index() -> JobIndex:
+        return JobIndex(jobs, lambda job: cycle.gangs[job.uid], lambda gang: gang.job.uid in chosen, cycle.job_key)
+
+    settled = index()
+    assert settled.by_queue(jobs) == sorted_by_queue((gang for gang in gangs if gang.job.uid in chosen), cycle.job_key)
     for gang in gangs:
         if data.draw(st.booleans()):
             chosen ^= {gang.job.uid}
         gang.job.priority = data.draw(st.integers(1, 3))
-    index.settle(gangs)
-    fresh = JobIndex(gangs, lambda gang: gang.job.uid in chosen, cycle.job_key)
-    assert index.by_queue == fresh.by_queue
+    settled.settle(gangs)
+    assert settled.by_queue(jobs) == index().by_queue(jobs)

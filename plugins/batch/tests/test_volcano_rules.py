@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -428,3 +429,74 @@ def test_equal_nodes_are_chosen_by_the_seed() -> None:
 
     assert places(1) == places(1)
     assert len({tuple(places(seed)) for seed in range(5)}) > 1
+
+
+# Memory of searches.
+
+
+def _rivals(seed: int) -> dict[str, Any]:
+    """Make a full cluster of gangs, and look-alike gangs that want room."""
+    rng = random.Random(seed)
+    nodes = [node(f"n{i}") for i in range(rng.randint(2, 5))]
+    queues = [
+        {"name": name, "created": at, "weight": rng.randint(1, 3), "deserved": {"cpu": rng.choice((0, 4000, 9000))}}
+        for at, name in enumerate("abc")
+    ]
+    groups, members = [], []
+    for i, each in enumerate(nodes):
+        for k in range(2):
+            name = f"r{i}{k}"
+            groups.append({**group(name, rng.randint(1, 2), phase="Running", priority=rng.choice((0, 5)), created=i)})
+            groups[-1]["queue"] = rng.choice("abc")
+            members += pods(name, 2, at=each["name"], created=rng.randint(0, 9))
+    for i in range(rng.randint(3, 8)):
+        size = rng.randint(1, 2)
+        groups.append(group(f"w{i}", size, priority=rng.choice((0, 5)), created=20 + i))
+        groups[-1]["queue"] = rng.choice("abc")
+        members += pods(f"w{i}", size, cpu=rng.choice((1000, 3000)))
+    policy = rng.choice(("proportion", "capacity"))
+    tiers = [["priority", "gang"], ["drf", "predicates", policy, "nodeorder"]]
+    return {
+        "nodes": nodes,
+        "queues": queues,
+        "groups": groups,
+        "members": members,
+        "actions": tuple(rng.sample(["preempt", "reclaim"], 2)),
+        "tiers": tiers,
+    }
+
+
+def test_searches_decide_alike_with_and_without_memory() -> None:
+    """Refused nodes that are kept for look-alikes change no decision, and are used."""
+    skipped = evicted = 0
+    for seed in range(200):
+        case = _rivals(seed)
+        with_memory, without = (start(case["groups"], case["members"], **_options(case)) for _ in range(2))
+        without.session.refused._keeps = False
+        used = with_memory.session.refused.of
+
+        def counted(*args: Any, used: Any = used, **keywords: Any) -> np.ndarray:
+            nonlocal skipped
+            mask: np.ndarray = used(*args, **keywords)
+            skipped += int(mask.sum())
+            return mask
+
+        with_memory.session.refused.of = counted
+        with_memory.act()
+        without.act()
+        assert attrs.asdict(with_memory.effects) == attrs.asdict(without.effects), f"seed {seed}"
+        evicted += len(with_memory.effects.evicted)
+    assert skipped > 100
+    assert evicted > 100
+
+
+def _options(case: dict[str, Any]) -> dict[str, Any]:
+    return {key: case[key] for key in ("actions", "tiers", "nodes", "queues")}
+
+
+def test_victims_of_other_peoples_policies_are_never_remembered() -> None:
+    """A policy from outside may look at anything, so each task asks it again."""
+    run = start([group("g")], pods("g", 1))
+    assert run.session.refused._keeps
+    run.session.tiers = [*run.session.tiers, [EnabledPolicy(_Answers(1))]]
+    assert not type(run.session.refused)(run.session)._keeps

@@ -19,6 +19,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
@@ -107,6 +108,15 @@ class Offline:
             return None
         async with self.scheduler.snapshot_access:
             return PassResult(sessions, await sessions.decide(actions=() if only_shares else None))
+
+    async def node_text(self, result: PassResult, pod: Pod) -> str:
+        """Return what the filters say about a pod on the cluster as it is now, without evictions."""
+        from pyscheduler.scheduler.evaluation import evaluate
+
+        found = await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False)
+        if found.message:
+            return f"{pod.key}: {found.message}"
+        return f"{pod.key} alone would fit on {len(found.feasible) if found.feasible is not None else 0} nodes"
 
 
 def profiles_for(

@@ -79,6 +79,7 @@ class Submission:
 
     def _evict(self, decisions: Sequence[Decision]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
+        self.evictions.begin(decisions)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid
@@ -86,8 +87,11 @@ class Submission:
         for members in evicted.values():
             first = members[0]
             tasks = [each.task for each in members]
-            self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
-        self.evictions.begin(decisions)
+            try:
+                self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
+            except Exception:  # a bug in an event must not undo the decisions  # noqa: BLE001
+                self.scheduling.recorder.warning("plugin_error")
+                _log.exception("Eviction was not reported job=%s", first.task.job.key)
 
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""

@@ -19,7 +19,10 @@ __all__ = ["Allocate"]
 
 
 class Allocate(Action):
-    """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time."""
+    """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time.
+
+    Argument `queueDepth`: how many jobs of a queue are considered; -1 for all.
+    """
 
     name: ClassVar[str] = "allocate"
 
@@ -27,7 +30,7 @@ class Allocate(Action):
         """Run the action."""
         cycle = cycle_of(session)
         cycle.placement.forget_failures()
-        line = cycle.waiting()
+        line = cycle.waiting(depth=self.arguments.get("queueDepth"))
         while line:
             gang = line.pop()
             if _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):

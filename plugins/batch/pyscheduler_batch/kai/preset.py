@@ -16,7 +16,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "preempt": "pyscheduler_batch.kai.evictions:Preempt",
     "stalegangeviction": "pyscheduler_batch.kai.evictions:StaleGangEviction",
 }
-#: In the order of the default file of KAI-Scheduler.
+#: In the order of the default file of KAI-Scheduler; the last three are not in it.
 POLICIES: Final[Mapping[str, str]] = {
     "predicates": "pyscheduler_batch.kai.switches:Predicates",
     "proportion": "pyscheduler_batch.kai.proportion:Proportion",
@@ -38,7 +38,10 @@ POLICIES: Final[Mapping[str, str]] = {
     "snapshot": "pyscheduler_batch.kai.switches:Snapshot",
     "sg-nodelocalgreedy": "pyscheduler_batch.kai.switches:NodeLocalGreedy",
     "sg-multinodegang": "pyscheduler_batch.kai.switches:MultiNodeGang",
+    "gpuspread": "pyscheduler_batch.kai.switches:GpuSpread",
+    "podaffinity": "pyscheduler_batch.kai.switches:PodAffinity",
+    "reflectjoborder": "pyscheduler_batch.kai.switches:ReflectJobOrder",
 }
 SESSION: Final = "pyscheduler.batch.session:Session"
 DEFAULT_ACTIONS: Final[Sequence[str]] = tuple(ACTIONS)
-DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (tuple(POLICIES),)
+DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (tuple(POLICIES)[:-3],)

@@ -20,11 +20,14 @@ __all__ = [
     "DynamicResources",
     "GpuPack",
     "GpuSharingOrder",
+    "GpuSpread",
     "MultiNodeGang",
     "NodeAvailability",
     "NodeLocalGreedy",
     "NominatedNode",
+    "PodAffinity",
     "Predicates",
+    "ReflectJobOrder",
     "ResourceType",
     "ScenarioGenerator",
     "Snapshot",
@@ -111,6 +114,24 @@ class GpuPack(Policy):
     """Accepted without effect: GPUs are not shared."""
 
     name: ClassVar[str] = "gpupack"
+
+
+class GpuSpread(Policy):
+    """Accepted without effect: GPUs are not shared."""
+
+    name: ClassVar[str] = "gpuspread"
+
+
+class PodAffinity(Policy):
+    """Accepted without effect: preferred pod affinity does not order nodes."""
+
+    name: ClassVar[str] = "podaffinity"
+
+
+class ReflectJobOrder(Policy):
+    """Accepted without effect: the order of jobs is shown by `kubectl queue`."""
+
+    name: ClassVar[str] = "reflectjoborder"
 
 
 class DynamicResources(Policy):

@@ -85,14 +85,19 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
     if protected := session.protected(task.job):
         candidates &= residents.exposed(protected)
+    refused = session.refused.of(task, "preempt", within_job=within_job)
+    hopeful = rich_nodes(session, task, candidates) & ~refused
+    if not hopeful.any():
+        return False
     rows = np.flatnonzero(session.accepted(task))
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
     claim = Claim(task.job, task)
-    for node in rows[rich_nodes(session, task, candidates)[rows]].tolist():
+    for node in rows[hopeful[rows]].tolist():
         victims = enough_victims(session, claim, node, candidates, session.preemptable)
         if not victims:
+            refused[node] = True
             continue
         order = session.victim_queue(victims, claim)
         freed = np.zeros_like(task.request)

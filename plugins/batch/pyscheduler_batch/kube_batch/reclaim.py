@@ -55,11 +55,16 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     candidates = residents.running & (residents.queue != task.job.queue_row)
     if protected := session.protected(task.job):
         candidates &= residents.exposed(protected)
-    rows = np.flatnonzero(session.accepted(task) & rich_nodes(session, task, candidates))
+    refused = session.refused.of(task, "reclaim")
+    hopeful = rich_nodes(session, task, candidates) & ~refused
+    if not hopeful.any():
+        return False
+    rows = np.flatnonzero(session.accepted(task) & hopeful)
     claim = Claim(task.job, task)
     for node in rows.tolist():
         victims = enough_victims(session, claim, node, candidates, session.reclaimable)
         if not victims:
+            refused[node] = True
             continue
         statement = session.statement()
         freed = np.zeros_like(task.request)

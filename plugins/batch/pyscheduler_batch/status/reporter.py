@@ -65,13 +65,14 @@ class StatusReporter:
         marks, reasons = self._marks, session.reasons
         for uid, job in session.jobs.items():
             mark = marks.get(uid)
-            # A job is built anew if its description, its pods or its queue changed. No function call: most did not.
+            # A job is built anew if its description, its pods or its queue changed. A pass that did not try the job
+            # has no reasons; the last ones hold. No function call: most jobs did not change.
             if (
                 mark is not None
                 and mark.job is job
                 and mark.changes == job.changes
                 and mark.phase == job.phase
-                and mark.reasons == reasons.get(uid)
+                and ((why := reasons.get(uid)) is None or why == mark.reasons)
             ):
                 continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
@@ -103,6 +104,8 @@ class StatusReporter:
         pods = [task.pod for task in tasks if task.pod is not None]
         group = self._group_object(job)
         regarding = group if group is not None else next(iter(pods), None)
+        if regarding is None:
+            return
         note = evict_note(self._preset, job, tasks, action=action, by=by)
         events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
         if self._preset != "kai":

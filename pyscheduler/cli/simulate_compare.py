@@ -1,0 +1,123 @@
+"""`pyscheduler simulate --trace ... --compare`: replay a trace under several batch policies and print a table."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyscheduler.cli.simulate_trace import SimulateOptions
+    from pyscheduler.simulation.policy_comparison import PolicyResult
+    from pyscheduler.simulation.queue_plan import Team
+    from pyscheduler.simulation.replay import Progress
+
+__all__ = ["compare_policies"]
+
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+
+
+def compare_policies(options: SimulateOptions, trace: str) -> None:
+    """Replay a trace under the policies of `--compare` and print the results; raise `ConfigError` for a mistake."""
+    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.runtime.assembly.discovery import discover
+    from pyscheduler.simulation.job_traces import read_jobs, read_pool
+    from pyscheduler.simulation.policy_comparison import compare, policy_named, results_as_json, teams_of
+
+    names = [name.strip() for name in (options.compare or "").split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError("--compare: name each policy once, as in fifo,drf,kai")
+    policies = [policy_named(name) for name in names]
+    pool = read_pool(options.nodes)
+    jobs = read_jobs(trace, vc=options.vc, shape=options.shape, all_vcs=True)[: options.limit]
+    teams = teams_of(jobs, pool, _quotas(options.quota))
+    results = compare(
+        jobs,
+        pool,
+        teams,
+        policies,
+        registry=lambda: discover(blocked=options.blocked),
+        seed=options.seed,
+        progress=_show_progress if sys.stderr.isatty() else _show_nothing,
+    )
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    if options.output == "json":
+        sys.stdout.buffer.write(results_as_json(results, teams) + b"\n")
+        sys.stdout.buffer.flush()
+    else:
+        _show(results, teams)
+
+
+def _quotas(text: str | None) -> dict[str, int] | None:
+    """Read ``vc1=64,vc2=128``; None stays None."""
+    from pyscheduler.framework.errors import ConfigError
+
+    if text is None:
+        return None
+    quotas: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, gpus = part.strip().partition("=")
+        if not gpus.isdecimal() or not name or name in quotas:
+            raise ConfigError(f'--quota: "{part}" must be like TEAM=GPUS, and each team must be named once')
+        quotas[name] = int(gpus)
+    return quotas
+
+
+def _show_nothing(_name: str, _state: Progress) -> None:
+    """Show no progress."""
+
+
+def _show_progress(name: str, state: Progress) -> None:
+    """Rewrite one line of the terminal."""
+    text = f"{name}: day {state.time / 86400:6.1f}   jobs {state.finished}/{state.jobs}   waiting {state.waiting}"
+    click.echo(f"\r{text}\x1b[K", nl=False, err=True)
+
+
+def _show(results: Sequence[PolicyResult], teams: Sequence[Team]) -> None:
+    """Print the quotas, one line per policy, and the mean waits of the teams."""
+    from pyscheduler.cli.simulate_trace import readable_time
+
+    click.echo("quotas in GPUs: " + ", ".join(f"{team.name} {team.quota}" for team in teams))
+    click.echo()
+    header = ["policy", "finished", "wait mean", "p50", "p95", "slowdown mean", "p95", "GPUs used", "share error mean"]
+    header += ["p95", "evicted jobs", "lost GPU-hours"]
+    rows = [
+        [
+            each.policy,
+            f"{each.finished}/{each.jobs}",
+            *(readable_time(seconds) for seconds in (each.wait_mean_s, each.wait_p50_s, each.wait_p95_s)),
+            f"{each.slowdown_mean:.1f}",
+            f"{each.slowdown_p95:.1f}",
+            f"{each.gpu_utilisation:.1%}",
+            f"{each.share_error_mean:.1%}",
+            f"{each.share_error_p95:.1%}",
+            str(each.evicted_jobs),
+            f"{each.lost_gpu_hours:.1f}",
+        ]
+        for each in results
+    ]
+    _print_table([header, *rows])
+    click.echo()
+    click.echo("share error from the first arrival to the last end")
+    _print_table([[each.policy, f"[{_curve(each.share_error_series)}]"] for each in results])
+    click.echo()
+    waits = [[each.policy, *map(readable_time, each.team_wait_mean_s.values())] for each in results]
+    _print_table([["mean wait", *(team.name for team in teams)], *waits])
+
+
+def _curve(values: Iterable[float]) -> str:
+    """Return a bar for each value; the highest bar is 1."""
+    return "".join(_BARS[min(round(value * (len(_BARS) - 1) + 0.49), len(_BARS) - 1)] for value in values)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print columns; all but the first one are aligned right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        first, *others = row
+        cells = [f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True)]
+        click.echo("  ".join([f"{first:<{widths[0]}}", *cells]).rstrip())

@@ -1,0 +1,107 @@
+"""`pyscheduler simulate --compare`, as typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_simulate_trace import simulate
+
+#: Team a takes the whole cluster for two hours; a minute later team b needs a half, as its quota promises.
+TRACE = """\
+job_id,vc,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker
+a1,a,0,7200,1,8,8000,1024
+a2,a,1,7200,1,8,8000,1024
+b1,b,60,3600,1,8,8000,1024
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Write a trace of two teams."""
+    path = tmp_path / "teams.csv"
+    path.write_text(TRACE)
+    return path
+
+
+def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Under FIFO the second team waits for two hours; with quotas a job of the first team loses its minute of work."""
+    policies = ["fifo", "drf", "proportion", "capacity", "kai"]
+    arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", ",".join(policies), "--quota", "a=8,b=8"]
+    code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["quotas"] == {"a": 8, "b": 8}
+    found = {each["policy"]: each for each in told["policies"]}
+    assert list(found) == policies
+    assert all(each["finished"] == 3 for each in found.values())
+    assert found["fifo"]["evicted_jobs"] == 0
+    assert found["fifo"]["lost_gpu_hours"] == 0
+    assert found["fifo"]["team_wait_mean_s"]["b"] == pytest.approx(7140, abs=15)
+    # Hierarchical DRF evicts only while the other queue keeps the larger share, and here both would be equal.
+    assert found["drf"]["evicted_jobs"] == 0
+    for name in ("proportion", "capacity", "kai"):
+        each = found[name]
+        assert each["evicted_jobs"] == 1, name
+        assert each["lost_gpu_hours"] == pytest.approx(8 * 59 / 3600, abs=0.02)
+        assert each["team_wait_mean_s"]["b"] < 15
+        assert each["share_error_mean"] < found["fifo"]["share_error_mean"]
+        assert len(each["share_error_series"]) == 48
+        assert each["gpu_utilisation"] > 0.8
+
+
+def test_table_has_a_line_per_policy(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """The quotas come first; the default quotas follow the work of the teams."""
+    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--compare", "fifo,kai")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "quotas in GPUs: a 13, b 3"
+    assert lines[3].split()[:2] == ["fifo", "3/3"]
+    assert lines[4].split()[:2] == ["kai", "3/3"]
+    assert lines[-3].split() == ["mean", "wait", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--compare", "fifo,lottery"], '--compare: no policy "lottery"; known are fifo, drf, proportion'),
+        (["--compare", "fifo,fifo"], "--compare: name each policy once, as in fifo,drf,kai"),
+        (["--compare", "fifo", "--quota", "a=8"], "--quota: name each team of the trace once: a, b"),
+        (["--compare", "fifo", "--quota", "a=8,b=many"], '--quota: "b=many" must be like TEAM=GPUS'),
+        (["--compare", "fifo", "--config", "x.yaml"], "--config has no effect with --compare"),
+        (["--quota", "a=8,b=8"], "--quota has no effect without --compare"),
+        (["--compare", "missing.yaml"], "missing.yaml"),
+    ],
+)
+def test_mistake_gives_one_line(
+    arguments: list[str], message: str, trace: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Exit code 2 and a line that names the option."""
+    code, out, err = simulate(capsysbinary, "--trace", trace, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_configuration_file_is_a_policy(
+    trace: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The first profile of the file must enable Batch; its preset says which objects are created."""
+    path = tmp_path / "mine.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    path.write_text(
+        head + "profiles:\n- schedulerName: mine\n"
+        "  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}\n"
+        "  pluginConfig: [{name: Batch, args: {preset: kai, actions: allocate}}]\n"
+    )
+    arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
+    code, out, err = simulate(capsysbinary, *arguments)
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)["policies"]
+    assert (found["finished"], found["evicted_jobs"]) == (3, 0)
+    path.write_text(head)
+    code, _, err = simulate(capsysbinary, *arguments)
+    assert code == 2
+    assert "the first profile must enable Batch" in err
