@@ -48,9 +48,11 @@ TEAMS: Final = (
 """Departments and teams. The quotas of the teams add up to the 128 GPUs of the nodes."""
 
 #: By team: its virtual cluster in the trace, and when its burst begins, in seconds.
-_BURSTS: Final = {"vision": ("vc1", 0.0), "search": ("vc3", 6.0), "language": ("vc2", 12.0), "ads": ("vc4", 18.0)}
+_BURSTS: Final = {"vision": ("vc1", 0.0), "search": ("vc3", 5.0), "language": ("vc2", 10.0), "ads": ("vc4", 15.0)}
 #: The jobs of a burst arrive within so many seconds.
-_BURST_SECONDS: Final = 10.0
+_BURST_SECONDS: Final = 5.0
+#: Jobs of more GPUs would not fit into the quota of a team.
+_LARGEST: Final = 16
 #: The first jobs of the trace are left out: they came to an empty cluster, one by one.
 _FIRST_JOB: Final = 100
 
@@ -68,19 +70,18 @@ class Arrival:
 def arrivals(per_team: int) -> list[Arrival]:
     """Return so many jobs of each team, in order of arrival.
 
-    Sizes are those of the trace; jobs larger than a quarter of the cluster are left out. The gaps between the jobs of a
-    team keep their proportions. A run takes 2 s, and 1.5 s more for each factor of ten in minutes.
+    Sizes are those of the trace; jobs of more than 16 GPUs are left out. The gaps between the jobs of a
+    team keep their proportions. A run takes 3 s, and 2 s more for each factor of ten in minutes.
     """
     found: list[Arrival] = []
-    largest = NODES * 8 // 4
     for team, (cluster, begin) in _BURSTS.items():
-        jobs = [job for job in read_jobs("philly", vc=cluster)[_FIRST_JOB:] if job.gpu_count <= largest][:per_team]
+        jobs = [job for job in read_jobs("philly", vc=cluster)[_FIRST_JOB:] if job.gpu_count <= _LARGEST][:per_team]
         first = jobs[0].arrival
         span = max(jobs[-1].arrival - first, 1.0)
         found += [
             Arrival(
                 at=begin + _BURST_SECONDS * (job.arrival - first) / span,
-                run_seconds=round(2.0 + 1.5 * math.log10(1.0 + job.duration / 60.0), 1),
+                run_seconds=round(3.0 + 2.0 * math.log10(1.0 + job.duration / 60.0), 1),
                 team=team,
                 job=job,
             )
