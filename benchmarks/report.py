@@ -35,6 +35,8 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "sync_seconds": ("first sync", "{:.2f} s"),
     "sync_cpu_seconds": ("CPU of the first sync", "{:.2f} s"),
     "cpu_seconds": ("CPU", "{:.2f} s"),
+    "kai_cpu_seconds": ("CPU of KAI-Scheduler", "{:.1f} s"),
+    "shares_ms": ("CPU of one division", "{:.1f} ms"),
     "reaction_p50_ms": ("pod created to binding received, p50", "{:.1f} ms"),
     "reaction_p99_ms": ("pod created to binding received, p99", "{:.1f} ms"),
     "search_ms": ("one search for victims", "{:.0f} ms"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks import cases, client, measure, preemption, programs, waiting
+from benchmarks import batch, cases, client, measure, preemption, programs, waiting
 from benchmarks.measured_clusters import Setting
 from benchmarks.targets import ORDER, targets_of
 
@@ -152,6 +152,7 @@ def program_rows(*, short: bool) -> Sequence[Row]:
     simulated = 300 if short else 50_000
     return [
         *_client_rows(short=short),
+        *_batch_rows(short=short),
         Row(
             name="waiting",
             what=f"{pods:,} pods wait at Permit, then all are allowed",
@@ -190,6 +191,42 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             what=f"pyscheduler run until ready: {large:,} nodes",
             measure=partial(_ready, large),
             targets={"seconds": "< 3 s"},
+        ),
+    ]
+
+
+def _batch_rows(*, short: bool) -> Sequence[Row]:
+    """Return the passes of a batch profile; what KAI-Scheduler needs for them stands in `batch.KAI`."""
+    shapes = [("reclaim-many", 100, 0.8), ("reclaim-many", 500, 12.0), ("reclaim-large", 500, 0.8)]
+    shapes += [("reclaim-impossible", 100, 0.3), ("reclaim-impossible", 500, 0.5)]
+    size, jobs, queues = (20, 20, 16) if short else (5000, 10_000, 1000)
+    return [
+        *(
+            Row(
+                name=f"batch-{shape}-{nodes}",
+                what=f"{shape}({nodes}): one full pass of the preset kai",
+                measure=partial(batch.reclaim, shape, 20 if short else nodes),
+                targets={"cpu_seconds": f"<= {seconds:g} s"},
+            )
+            for shape, nodes, seconds in shapes
+        ),
+        Row(
+            name="batch-four-queues",
+            what="four-queues(100, 500): one full pass",
+            measure=partial(batch.four_queues, 20 if short else 100, 40 if short else 500),
+            targets={"cpu_seconds": "<= 0.05 s"},
+        ),
+        Row(
+            name="batch-shares",
+            what="fair shares of 1,000 queues in 4 levels, 3 resources",
+            measure=partial(batch.fair_shares, 1000),
+            targets={"shares_ms": "<= 4 ms"},
+        ),
+        Row(
+            name="batch-many-queues",
+            what=f"{queues:,} queues in 4 levels, {jobs:,} jobs of 8 pods on {size:,} nodes: decisions of one pass",
+            measure=partial(batch.many_queues, size, jobs, queues),
+            targets={"pods_per_second": ">= 2,000 pods/s"},
         ),
     ]
 

@@ -44,6 +44,16 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
 
 #: Rows of cases that are not held to a figure of their own, but have to be shown beside those that are.
 _SHOWN: Final = ("PreemptionBesidePerNodeFilter/5000x500/cycle/equal",)
+_BATCH: Final = (
+    "batch-reclaim-many-100",
+    "batch-reclaim-many-500",
+    "batch-reclaim-large-500",
+    "batch-reclaim-impossible-100",
+    "batch-reclaim-impossible-500",
+    "batch-four-queues",
+    "batch-shares",
+    "batch-many-queues",
+)
 _DISTINCT: Final = ("SchedulingBasic", *_FAST, "Unschedulable", "SchedulingWithMixedChurn")
 #: Every row with a target that is about cases, and the two besides, the most important first: a run of them may be
 #: broken off. Distinct pods come after equal ones, and 15,000 nodes after 5,000, whose shares they are.
@@ -63,6 +73,7 @@ ORDER: Final = tuple(
             "waiting",
             "replay",
             "simulation",
+            *_BATCH,
             *(f"{name}/5000/cycle/distinct" for name in _DISTINCT),
         ]
     )

@@ -9,7 +9,10 @@ import attrs
 __all__ = ["Formula", "Options"]
 
 Formula = Literal["kai", "proportion", "capacity", "kube-batch", "none"]
-"""How fair shares are computed; "none" skips rule 5."""
+"""How fair shares are computed; "none" skips rule 5.
+
+For Volcano name a formula only if the tier of its plugin decides about victims. In the default tiers of Volcano gang
+and conformance decide before, and a reclaim may take from a queue within its share."""
 
 
 @attrs.frozen(kw_only=True)

@@ -54,7 +54,7 @@ def proportion_deserved(
     guarantees = plus(*(queue.guarantee for queue in queues.values()))
     deserved: dict[str, Amounts] = {name: dict.fromkeys(pool, 0.0) for name in taking}
     unmet, left = set(taking), dict(pool)
-    while unmet and any(amount > _NEGLIGIBLE for amount in left.values()):
+    while unmet and any(amount > _NEGLIGIBLE for name, amount in left.items() if name != "pods"):
         weights = sum(queues[name].weight.get("", 1.0) for name in unmet)
         given: Amounts = dict.fromkeys(pool, 0.0)
         for name in sorted(unmet):
@@ -73,7 +73,7 @@ def proportion_deserved(
             deserved[name] = own
         if not any(given.values()):
             break
-        left = {resource: left[resource] - given[resource] for resource in pool}
+        left = {resource: max(left[resource] - given[resource], 0.0) for resource in pool}
     return deserved
 
 

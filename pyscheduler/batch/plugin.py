@@ -39,6 +39,9 @@ class BatchPlugin:
     itself. All methods but `subscribe` are called within a pass; they must not await.
     """
 
+    #: The reason of the event on pods that wait.
+    pod_event: str = "FailedScheduling"
+
     @property
     def actions(self) -> Sequence[Action]:
         """Return the actions of a pass, in order."""
@@ -88,6 +91,10 @@ class BatchPlugin:
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the tasks of a job that have ended, with their states: Succeeded or Failed."""
         raise NotImplementedError
+
+    def marks_unschedulable(self, job: Job) -> bool:  # noqa: ARG002 - for plugins whose jobs differ
+        """Return whether pods of a job that waits get the condition that they are unschedulable."""
+        return True
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not."""

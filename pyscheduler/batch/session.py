@@ -49,6 +49,11 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
+def _no_time() -> float:
+    """Return that no time has passed."""
+    return 0.0
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Session:
     """The state of a pass. Actions change it through statements only."""
@@ -69,6 +74,8 @@ class Session:
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
+    #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
+    elapsed: Callable[[], float] = _no_time
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+#: The words of `explain job NAME`.
+_JOB_WORDS: Final = 2
+
 
 @attrs.frozen(kw_only=True)
 class _Options:
     """The options of the command: the pod to evaluate, by name or as a manifest, and the source of the cluster."""
 
-    pod: str | None
+    pods: Sequence[str]
     filename: str | None
     namespace: str
     objects: Sequence[str]
@@ -47,7 +50,7 @@ class _Options:
 
 
 @click.command("explain")
-@click.argument("pod", metavar="[[NAMESPACE/]POD]", required=False)
+@click.argument("pods", metavar="[[NAMESPACE/]POD | job [NAMESPACE/]JOB]", nargs=-1)
 @click.option("-f", "--filename", metavar="FILE", help="Manifest of the pod; - reads standard input.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of POD.")
 @click.option(
@@ -97,15 +100,22 @@ def command(**options: Any) -> None:
       pyscheduler explain --kubeconfig ~/.kube/config web/frontend-0
       pyscheduler explain -f pod.yaml
       pyscheduler explain -f pod.yaml --objects cluster.yaml -o json
+    \b
+    Why a job of a batch profile waits, as `kubectl queue explain` shows it:
+      pyscheduler explain job training/resnet
     """
     given = _Options(**options)
+    if len(given.pods) == _JOB_WORDS and given.pods[0] == "job":
+        sys.exit(_explain_job(given))
+    if len(given.pods) > 1:
+        raise click.UsageError("give one pod, or the word job and the name of a job")
     if given.cases is not None:
-        if given.pod or given.filename or given.objects:
+        if given.pods or given.filename or given.objects:
             raise click.UsageError("--cases contains its own pods and clusters; remove POD, --filename and --objects")
         if given.output not in {None, "jsonl"}:
             raise click.UsageError("--cases supports only -o jsonl")
         sys.exit(_explain_cases(given.cases, given.workers))
-    if bool(given.pod) == bool(given.filename):
+    if bool(given.pods) == bool(given.filename):
         raise click.UsageError("give either the name of a pod or a manifest with --filename")
     if given.objects and (given.kubeconfig or given.master):
         raise click.UsageError(
@@ -113,6 +123,25 @@ def command(**options: Any) -> None:
         )
     found, notes = asyncio.run(_explain(given))
     _show(found, notes, given.output or "table", given.top)
+
+
+def _explain_job(given: _Options) -> int:
+    """Explain a job of a batch profile; return the exit code."""
+    from pyscheduler.cli.queue.command import Options, run_explain
+
+    if given.filename or given.cases or given.master or given.output == "jsonl":
+        raise click.UsageError("job cannot be combined with --filename, --cases, --master or -o jsonl")
+    options = Options(
+        kubeconfig=given.kubeconfig,
+        context=None,
+        objects=given.objects,
+        config_file=given.config_file,
+        dialect=None,
+        blocked=given.blocked,
+        feature_gates=given.feature_gates,
+    )
+    options.check()
+    return run_explain(options, given.pods[1], given.namespace, "json" if given.output == "json" else "")
 
 
 def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: int) -> None:
@@ -214,7 +243,7 @@ async def _evaluate_all(
         if options.filename:
             pods = await _pods_of(options.filename, read, clock)
             return [await _evaluated(scheduler, pod, notes) for pod in pods]
-        namespace, _, name = (options.pod or "").rpartition("/")
+        namespace, _, name = (options.pods[0] if options.pods else "").rpartition("/")
         namespace = namespace or options.namespace
         pod = scheduler.pods.get(name, namespace)
         if pod is None:

@@ -50,6 +50,7 @@ __all__ = [
     "feasible_nodes",
     "fits_on",
     "rejection_of",
+    "score_totals",
 ]
 
 #: The search looks for at least so many feasible nodes, whatever the percentage.
@@ -263,6 +264,17 @@ def fits_on(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, name: s
         return False
     outcome = search.filter_one(name) if search.narrow().index(name) is not None else None
     return outcome is not None and len(outcome.rows) > 0
+
+
+def score_totals(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64] | None:
+    """Return int64[n]: the totals of the Score plugins for feasible nodes; None if a plugin failed.
+
+    `state` is that of a cycle whose filters have run. Extenders are not asked.
+    """
+    if profile.run_pre_score(state, pod, nodes) is not None:
+        return None
+    outcome = profile.run_score(state, pod, nodes)
+    return outcome.totals if outcome.status is None else None
 
 
 @attrs.define

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from pyscheduler.api import ResourceKind
+from pyscheduler.batch.dialects import QUEUE_DIALECTS
+from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, status_patch
@@ -23,6 +25,7 @@ KINDS = [
     for kind in dialect.kinds
     if dialect.name != "intree"
 ]
+QUEUES = [kind for row in QUEUE_DIALECTS for kind in row.kinds]
 #: A group whose members have begun to run, and its phase.
 FACTS = MemberFacts(min=3, members=4, waiting=1, bound=2, running=2, succeeded=1, occupied_by="a/b")
 SCHEDULING = GroupStatus(phase="Scheduling")
@@ -49,7 +52,8 @@ def group_of(kind: ResourceKind, **spec: Any) -> dict[str, Any]:
 
 def test_there_is_one_for_every_kind_and_no_other() -> None:
     """The folder and the table of dialects say the same."""
-    wanted = {f"{kind.plural}.{kind.group}.yaml" for _, kind in (param.values for param in KINDS)}  # type: ignore[attr-defined]
+    kinds = [kind for _, kind in (param.values for param in KINDS)]  # type: ignore[attr-defined]
+    wanted = {f"{kind.plural}.{kind.group}.yaml" for kind in [*kinds, *QUEUES]}
     assert {path.name for path in FOLDER.iterdir()} == wanted
 
 
@@ -63,6 +67,40 @@ def test_a_group_keeps_what_is_said_and_written(dialect: Dialect, kind: Resource
     stored = cluster.add({**group_of(kind, **spec), "status": status})[0]
     assert stored["spec"] == spec
     assert stored["status"] == status
+
+
+@pytest.mark.parametrize("kind", QUEUES, ids=lambda kind: f"{kind.group}/{kind.version}")
+def test_a_queue_keeps_what_is_said_and_written(kind: ResourceKind) -> None:
+    """A queue is not in a namespace; spec and status are stored as they are, the status apart from the rest."""
+    found = definition(kind)
+    assert (found["spec"]["scope"], found["spec"]["names"]["kind"]) == ("Cluster", kind.kind)
+    (version,) = found["spec"]["versions"]
+    assert (version["name"], version["subresources"]) == (kind.version, {"status": {}})
+    assert ("api-approved.kubernetes.io" in found["metadata"].get("annotations", {})) is kind.group.endswith(".k8s.io")
+    cluster = EmbeddedCluster(clock=VirtualClock())
+    cluster.add(found)
+    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "q"}}
+    if kind is KAI_QUEUES:
+        amounts = {"quota": -1, "limit": 2.5, "overQuotaWeight": 1}
+        spec = {"parentQueue": "p", "resources": {"cpu": amounts, "gpu": amounts}}
+        status = {"childQueues": ["a"], "allocated": {"cpu": "500m"}, "requested": {"nvidia.com/gpu": 1}}
+    else:
+        spec = {"weight": 3, "capability": {"cpu": 4, "memory": "1Gi"}}
+        status = {"pending": 1, "running": 2, "unknown": 0}
+        if kind is VOLCANO_QUEUES:
+            status |= {"state": "Closing", "inqueue": 1, "completed": 2, "allocated": {"cpu": "4", "pods": "2"}}
+    stored = cluster.add({**manifest, "spec": spec, "status": status})[0]
+    assert (stored["spec"], stored["status"]) == (spec, status)
+
+
+@pytest.mark.parametrize("kind", [VOLCANO_QUEUES], ids=["volcano"])
+def test_a_wrong_queue_is_refused(kind: ResourceKind) -> None:
+    """The API server says at once which field is wrong."""
+    cluster = EmbeddedCluster(clock=VirtualClock())
+    cluster.add(definition(kind))
+    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "q"}}
+    with pytest.raises(StatusError, match="weight"):
+        cluster.add({**manifest, "spec": {"weight": 0}})
 
 
 @pytest.mark.parametrize(("dialect", "kind"), KINDS)

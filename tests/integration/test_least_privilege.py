@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import signal
 import ssl
 import sys
@@ -19,7 +20,10 @@ from typing import Any
 
 import attrs
 import pytest
+import yaml
 
+from pyscheduler.api import ResourceKind
+from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.cluster.embedded.access.rules import compile_rule
@@ -332,7 +336,10 @@ async def test_a_kind_less_and_it_does_not_start(installed: Installed) -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: Path) -> None:
-    """What was shown for the shipped profile holds for each ready file; group plugins add pod groups, nothing else."""
+    """What was shown for the shipped profile holds for each ready file; others add groups and queues at most.
+
+    Batch profiles read no disruption budgets, because their evictions do not count them.
+    """
     needed, shipped = (
         as_list(grants_of(offline_scheduler(config, discover()), config), name="pyscheduler")["items"]
         for config in (load(path), load(ROOT / "configs/default.yaml"))
@@ -350,9 +357,14 @@ def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: P
         if rule not in here["rules"]
     ]
     annotates = [rule for rule in more if rule["resources"] == ["pods"]]
-    assert len(missing) == len(annotates)
+    is_batch = path.name.startswith("batch-")
+    if is_batch:
+        assert [rule["resources"] for rule in missing] == [["poddisruptionbudgets"]]
+    else:
+        assert len(missing) == len(annotates)
+    kinds = {"podgroups", "queues", "priorityclasses"} if is_batch else {"podgroups"}
     for rule in more:
-        assert rule in annotates or rule["resources"][0].partition("/")[0] == "podgroups", rule
+        assert rule in annotates or rule["resources"][0].partition("/")[0] in kinds, rule
     in_tree = {"default.yaml", "bin-packing.yaml", "two-profiles.yaml"}
     assert bool(more) is (path.name not in in_tree)
 
@@ -401,3 +413,96 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
     assert cluster.rbac.usage.refusals() == {}
     assert unused(cluster, roles_among(objects)) == []
     sys.modules.pop("small_plugins.ledger", None)
+
+
+#: The permissions that a batch profile adds, or shares with others that its jobs may not use.
+OF_BATCH = re.compile(r"podgroups|queues|delete pods|pods/status|priorityclasses")
+
+
+class BatchWork:
+    """Jobs of a batch profile, in each kind of group that its preset reads."""
+
+    def __init__(self, cluster: EmbeddedCluster, preset: str) -> None:
+        self.cluster = cluster
+        self.preset = preset
+        self.groups = next(row for row in JOB_DIALECTS if row.name == preset).groups.kinds
+        self.queues = next(row for row in QUEUE_DIALECTS if row.name == preset).kinds
+        for kind in (*self.groups, *self.queues):
+            path = ROOT / f"configs/crds/{kind.plural}.{kind.group}.yaml"
+            cluster.add(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for number, kind in enumerate(self.queues):
+            amounts = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+            of_kai = {"resources": dict.fromkeys(("cpu", "memory", "gpu"), amounts)}
+            self.create(kind, "second" if number else "default", of_kai if preset == "kai" else {"weight": 1})
+        high = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 80,
+        }
+        cluster.add(high)
+
+    def create(self, kind: ResourceKind, name: str, spec: dict[str, Any]) -> None:
+        """Create a group or a queue."""
+        metadata = {"name": name, "namespace": "default"} if kind.namespaced else {"name": name}
+        self.cluster.add({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
+
+    def close_parent(self) -> None:
+        """Create a closed queue above all others; Volcano closes them with it and writes down why."""
+        if self.preset == "volcano":
+            kind = self.queues[0]
+            manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "root"}}
+            self.cluster.add({**manifest, "spec": {}, "status": {"state": "Closed"}})
+
+    def job(self, kind: ResourceKind, name: str, count: int, **spec: Any) -> None:
+        """Create a group that needs one pod, with its pods."""
+        self.create(kind, name, {"minMember": 1, "queue": "default", **spec})
+        key = "pod-group-name" if self.preset == "kai" else "scheduling.k8s.io/group-name"
+        priority = {"priorityClassName": "high", "priority": 80} if spec else {}
+        for number in range(count):
+            self.cluster.add(
+                pod_manifest(
+                    f"{name}-{number}",
+                    requests={"cpu": "1"},
+                    annotations={key: name},
+                    scheduler_name=f"pyscheduler-{self.preset}",
+                    spec=priority,
+                )
+            )
+
+
+@pytest.mark.parametrize("preset", ["kai", "volcano", "kube-batch"])
+async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) -> None:
+    """Jobs are bound, wait and are evicted, and all statuses are written: no refusal, and no idle rule."""
+    text = (ROOT / f"configs/batch-{preset}.yaml").read_text(encoding="utf-8")
+    config, registry = loads(f"{text}\nleaderElection: {{leaderElect: false}}\n", source="test"), discover()
+    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
+    objects = as_list(grants, name="pyscheduler", account=("kube-system", "pyscheduler"))["items"]
+    clock = VirtualClock()
+    cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
+    cluster.add(manifest("ServiceAccount"), *objects, node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}))
+    work = BatchWork(cluster, preset)
+    lifecycle = cluster.lifecycle()  # kube-batch evicts running pods only
+    lifecycle.start()
+    transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
+    scheduler = build(config, transport, clock, random.Random(1), registry=registry)
+    starting = asyncio.create_task(scheduler.start())
+    await clock.advance(5)
+    await starting
+    running = asyncio.create_task(scheduler.run())
+    for number, kind in enumerate(work.groups):
+        work.job(kind, f"low{number}", 4 if number == 0 else 1)
+    await clock.advance(5)
+    work.job(work.groups[0], "high", 1, priorityClassName="high")
+    await clock.advance(5)
+    work.close_parent()
+    await clock.advance(5)
+    stopping = asyncio.create_task(scheduler.stop())
+    await clock.advance(20)
+    await stopping
+    await running
+    lifecycle.stop()
+    nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in cluster.objects("v1", "Pod")}
+    assert list(nodes.values()).count("n1") >= 3
+    assert cluster.rbac.usage.refusals() == {}
+    assert [line for line in unused(cluster, roles_among(objects)) if OF_BATCH.search(line)] == []

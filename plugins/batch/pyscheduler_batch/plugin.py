@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
 
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.tasks import TaskState
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
@@ -57,15 +62,16 @@ def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
     """Return the permissions for evictions, and to write the status of the preset's groups and queues.
 
-    KAI keeps times of groups in annotations, which are not part of the status.
+    KAI keeps times of groups in annotations, and Volcano why a queue is closed; these are not part of the status.
     """
     groups, queues = _kinds_of_groups(preset), _kinds_of_queues(preset)
     by_group = tuple(dict.fromkeys(kind.group for kind in groups))
+    annotated = {"kai": "podgroups", "volcano": "queues"}.get(preset)
     return (
         PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
         PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
         PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
-        *([PolicyRule(api_groups=by_group, resources=("podgroups",), verbs=("patch",))] if preset == "kai" else []),
+        *([PolicyRule(api_groups=by_group, resources=(annotated,), verbs=("patch",))] if annotated else []),
         PolicyRule(
             api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
             resources=("queues/status",),
@@ -89,7 +95,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
         """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}).preset
+            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
         return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
@@ -98,7 +104,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
-        self._args = batch_args(args if isinstance(args, Mapping) else {}, "$.pluginConfig[Batch].args")
+        extensions = BatchExtensions.of(handle)
+        self._args = batch_args(
+            args if isinstance(args, Mapping) else {},
+            "$.pluginConfig[Batch].args",
+            more_actions=extensions.actions,
+            more_policies=dict.fromkeys(extensions.policies),
+        )
         for sentence in self._args.warnings:
             _log.warning("Configuration of Batch: %s", sentence)
         self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
@@ -107,13 +119,18 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
         self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
-        self._queues = [handle.lister(kind.type) for kind in self._queue_row.kinds]
+        rows = (self._queue_row, *extensions.queue_rows())
+        self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
         self._classes = handle.lister(PriorityClass)
-        self._actions = make_actions(self._args)
-        self._tiers = make_tiers(self._args)
+        self._actions = make_actions(self._args, extensions)
+        self._tiers = make_tiers(self._args, extensions)
         self._session_type = session_type(self._args)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        #: UIDs of the groups whose pods get no condition.
+        self._unmarked: set[str] = set()
+        if self._args.preset == "kai":
+            self.pod_event = "Unschedulable"
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
 
@@ -159,15 +176,33 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         def group_changed(change: GroupChange) -> None:
             on_change(f"group/{change.state.id.key}")
 
-        def queue_updated(old: KubeObject, new: KubeObject) -> None:
+        def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             # Amounts in the status are written by this scheduler; a pass does not read them.
-            if self._queue_row.read(old) != self._queue_row.read(new):
+            if row.read(old) != row.read(new):
                 on_change(None)
 
-        for lister in self._queues:
-            lister.add_event_handler(on_add=changed, on_update=queue_updated, on_delete=changed)
+        for lister, row in self._queues:
+            updated = partial(queue_updated, row)
+            lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
+
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
+            # The directory reports what all group plugins read; queue and priority class are not among it.
+            if self._described(old) != self._described(new):
+                on_change(f"group/{new.namespace}/{new.name}")
+
+        for kind in self._row.groups.kinds:
+            self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _described(self, group: KubeObject) -> JobSpec:
+        """Return what a group's object says apart from its status, and from times that this scheduler writes."""
+        read = self._row.groups.object_fields
+        assert read is not None, "the dialects of jobs have objects"
+        spec = self._row.read(group, read(group))
+        return attrs.evolve(
+            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+        )
 
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name."""
@@ -177,10 +212,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def _queue_specs(self) -> Iterable[QueueSpec]:
         known, self._specs = self._specs, {}
-        for lister in self._queues:
+        for lister, row in self._queues:
             for item in lister:
                 before = known.get(item.metadata.uid)
-                fresh = before if before is not None and before[0] is item else (item, self._queue_row.read(item))
+                fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
                 yield fresh[1]
 
@@ -207,7 +242,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
-            return self._statuses.remember(row.read(state.object, read(state.object)))
+            spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
+            return spec
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -251,6 +288,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return ()
         succeeded = ((pod, TaskState.SUCCEEDED) for pod in state.succeeded.values())
         return (*succeeded, *((pod, TaskState.FAILED) for pod in state.failed.values()))
+
+    def marks_unschedulable(self, job: Job) -> bool:
+        """Return what the group of KAI says in `markUnschedulable`."""
+        return job.uid not in self._unmarked
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report what the pass came to, in statuses and events."""

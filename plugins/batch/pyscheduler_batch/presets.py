@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from pyscheduler.batch.contract import Action, Policy
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
-    from pyscheduler.batch.contract import Action
+    from pyscheduler.batch.extensions import BatchExtensions
     from pyscheduler.batch.session import Session
 
 __all__ = ["make_actions", "make_tiers", "preset", "session_type"]
@@ -51,24 +52,36 @@ def preset(name: str) -> ModuleType:
     return import_module(_MODULES[name])
 
 
-def make_actions(args: BatchArgs) -> list[Action]:
-    """Return the actions in order; raise `ConfigError` for one that this version does not have."""
-    known = preset(args.preset).ACTIONS
-    missing = [name for name in args.actions if _bare(name) not in known]
-    if missing:
-        raise ConfigError(*(f'action "{name}" of the preset "{args.preset}" is not available yet' for name in missing))
-    return [_load(known[_bare(name)])(args.arguments_of(_bare(name))) for name in args.actions]
+def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> list[Action]:
+    """Return the actions in order; raise `ConfigError` for one that nobody offers."""
+    known, offers = preset(args.preset).ACTIONS, {} if extensions is None else extensions.actions
+    made: list[Action] = []
+    problems: list[str] = []
+    for name in args.actions:
+        bare = _bare(name)
+        if bare in known:
+            made.append(_load(known[bare])(args.arguments_of(bare)))
+        elif bare in offers:
+            made.append(offers[bare].load(f'action "{bare}"', Action)(args.arguments_of(bare)))
+        else:
+            problems.append(f'action "{name}" of the preset "{args.preset}" is not available yet')
+    if problems:
+        raise ConfigError(*problems)
+    return made
 
 
-def make_tiers(args: BatchArgs) -> list[list[EnabledPolicy]]:
-    """Return the policies by tier; raise `ConfigError` for one that this version does not have."""
-    known = preset(args.preset).POLICIES
+def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> list[list[EnabledPolicy]]:
+    """Return the policies by tier; raise `ConfigError` for one that nobody offers."""
+    known, offers = preset(args.preset).POLICIES, {} if extensions is None else extensions.policies
     problems: list[str] = []
 
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
         name = _bare(entry.name)
         if name in known:
             return [EnabledPolicy(_load(known[name])(entry.arguments), entry.enabled)]
+        if name in offers:
+            policy = offers[name].load(f'policy "{name}"', Policy)
+            return [EnabledPolicy(policy(entry.arguments), entry.enabled)]
         if name not in _BUILT_IN:
             problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
         return []

@@ -44,10 +44,10 @@ class BatchCluster:
         cluster.serve(self.queue_kind)
         self.scheduler: Measured | None = None
 
-    async def start(self, args: str = "", *, profiles: tuple[str, ...] = ("batch",)) -> Measured:
-        """Start a scheduler with batch profiles; `args` are further args of `Batch`."""
+    async def start(self, args: str = "", *, profiles: tuple[str, ...] = ("batch",), before: str = "") -> Measured:
+        """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile."""
         given = f"{{preset: {self.preset}, {args}}}"
-        config = CONFIG + "".join(PROFILE % (name, given) for name in profiles)
+        config = CONFIG + before + "".join(PROFILE % (name, given) for name in profiles)
         self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s")
         await self.scheduler.start()
         return self.scheduler

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.batch.queue_wire import KUBE_BATCH_QUEUES
+
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START = "kai.scheduler/last-start-timestamp"
 
@@ -120,6 +122,24 @@ async def test_volcano_evictions_are_on_the_group_and_on_its_pods(volcano: Any) 
     await scheduler.stop()
 
 
+async def test_another_group_plugin_leaves_the_status_alone(volcano: Any) -> None:
+    """Gang runs the controller of group statuses; the controller leaves the groups of Batch alone."""
+    volcano.nodes(1, cpu="2")
+    volcano.queue("default")
+    scheduler = await volcano.start(before="- schedulerName: co\n  plugins: {multiPoint: {enabled: [{name: Gang}]}}")
+    volcano.job("one", "default", 2)
+    await volcano.pass_time()
+    volcano.go("Running", "one-0", "one-1")
+    await volcano.pass_time()
+    status = volcano.group_status("one")
+    assert (status["phase"], status["running"]) == ("Running", 2)
+    writes = volcano.writes("/podgroups/one/status$")
+    volcano.go("Succeeded", "one-0")
+    await volcano.pass_time(30)
+    assert (volcano.group_status("one")["succeeded"], writes.hits) == (1, 1)
+    await scheduler.stop()
+
+
 # --- KAI
 
 
@@ -193,6 +213,23 @@ async def test_a_stale_gang_has_a_time_until_it_is_whole_again(kai: Any) -> None
     await scheduler.stop()
 
 
+async def test_a_gang_that_stays_broken_is_evicted(kai: Any) -> None:
+    """The grace period of the profile counts; the event says what was missing."""
+    kai.nodes(2, cpu="1")
+    kai.queue("a")
+    scheduler = await kai.start("stalenessGracePeriod: 20s")
+    kai.job("one", "a", 2)
+    await kai.pass_time()
+    kai.cluster.delete_pod("one-0")
+    await kai.pass_time(15)
+    assert not kai.cluster.pod("one-1").is_terminating
+    await kai.pass_time(10)
+    assert kai.cluster.pod("one-1").is_terminating
+    text = "Workload doesn't meet the minimum required number of pods (2), evicting remaining pod: default/one-1"
+    assert ("Normal", "Evict", f"{text} (action=stalegangeviction pods=1)") in kai.events("one")
+    await scheduler.stop()
+
+
 async def test_kai_evictions_name_the_pods_and_the_workload(kai: Any) -> None:
     """The group that loses pods has one event; the one that waits for them is pipelined."""
     gpus = {"cpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1}, "memory": {"quota": -1, "limit": -1}}
@@ -209,6 +246,39 @@ async def test_kai_evictions_name_the_pods_and_the_workload(kai: Any) -> None:
     text = f"Pod {victim} was preempted by workload default/two (action=reclaim by=default/two pods=1)"
     assert ("Normal", "Evict", text) in kai.events("one")
     assert "Pipelined" in [each[1] for each in kai.events("two")]
+    assert ("Normal", "Pipelined", "Pod default/two-0 was pipelined to node n0") in kai.events("two-0")
+    await scheduler.stop()
+
+
+async def test_pods_of_kai_are_marked_unless_the_group_says_no(kai: Any) -> None:
+    """Both groups' pods have the event Unschedulable; with markUnschedulable false they have no condition."""
+    kai.nodes(1, cpu="1")
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.group("one", "a", 2)
+    kai.group("two", "a", 2, markUnschedulable=False)
+    for name in ("one", "two"):
+        kai.pods(name, 2)
+    await kai.pass_time()
+    for name in ("one-0", "two-0"):
+        assert [each[:2] for each in kai.events(name)] == [("Warning", "Unschedulable")]
+    marked = {pod.name for pod in kai.cluster.pods() if any(each.status == "False" for each in pod.status.conditions)}
+    assert marked == {"one-0", "one-1"}
+    await scheduler.stop()
+
+
+async def test_pods_whose_group_does_not_exist_say_so(volcano: Any) -> None:
+    """They have an event and a condition; once the group comes, they are bound."""
+    volcano.nodes(1, cpu="1")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.pods("one", 1)
+    await volcano.pass_time(60)
+    text = 'PodGroupDoesNotExist: pod group "default/one" does not exist; create it'
+    assert volcano.events("one-0") == [("Warning", "FailedScheduling", text)]
+    volcano.group("one", "default", 1)
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
     await scheduler.stop()
 
 
@@ -259,4 +329,58 @@ async def test_a_missing_queue_of_volcano_is_on_the_condition(volcano: Any) -> N
     await volcano.pass_time()
     assert volcano.nodes_of("one") == ["n0"]
     assert volcano.condition("one", "Scheduled")["status"] == "True"
+    await scheduler.stop()
+
+
+async def test_a_group_may_change_its_queue(kai: Any) -> None:
+    """A job in a missing queue is bound as soon as its group names another one; the sums follow."""
+    kai.nodes(1, cpu="8")
+    for name in ("a", "b"):
+        kai.queue(name)
+    scheduler = await kai.start()
+    kai.job("one", "gone", 1)
+    kai.job("two", "a", 1)
+    await kai.pass_time()
+    for name in ("one", "two"):
+        kai.cluster.patch(kai.group_kind.type, name, {"spec": {"queue": "b"}})
+    await kai.pass_time()
+    assert kai.nodes_of("one") == ["n0"]
+    assert kai.queue_status("b")["allocated"] == {"cpu": "2"}
+    assert kai.queue_status("a")["allocated"] == {}
+    await scheduler.stop()
+
+
+async def test_two_queues_of_one_name_are_refused(kube_batch: Any) -> None:
+    """kube-batch has two kinds of queues; a name in both is no queue until one of them is deleted."""
+    other = KUBE_BATCH_QUEUES[1]
+    kube_batch.cluster.serve(other)
+    kube_batch.nodes(1, cpu="8")
+    kube_batch.queue("default")
+    spec = {"apiVersion": other.api_version, "kind": other.kind, "metadata": {"name": "default"}, "spec": {}}
+    kube_batch.cluster.add(spec, other.type)
+    scheduler = await kube_batch.start()
+    kube_batch.job("one", "default", 1)
+    await kube_batch.pass_time()
+    assert kube_batch.condition("one", "Unschedulable")["reason"] == "DuplicateQueue"
+    kube_batch.cluster.delete(other.type, "default")
+    await kube_batch.pass_time()
+    assert kube_batch.nodes_of("one") == ["n0"]
+    await scheduler.stop()
+
+
+async def test_a_broken_tree_of_volcano_is_on_every_group(volcano: Any) -> None:
+    """In hierarchical capacity a missing root stops all queues: groups say so, and are bound once it is there."""
+    volcano.nodes(1, cpu="8")
+    volcano.queue("default", parent="root")
+    plugins = "[{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]"
+    scheduler = await volcano.start(f"tiers: [{{plugins: {plugins}}}]")
+    volcano.job("one", "default", 1)
+    await volcano.pass_time(60)
+    assert volcano.nodes_of("one") == [""]
+    assert volcano.condition("one", "Unschedulable")["reason"] == "ParentQueueDoesNotExist"
+    (text,) = [note for _, reason, note in volcano.events("one") if reason == "Unschedulable"]
+    assert text.startswith('queue "default" is below a queue that does not exist')
+    volcano.queue("root")
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
     await scheduler.stop()

@@ -106,6 +106,30 @@ async def test_a_closing_queue_is_closed_once_it_has_no_groups(volcano: Any) -> 
     await scheduler.stop()
 
 
+async def test_a_queue_is_closed_and_opened_with_its_parent(volcano: Any) -> None:
+    """Queues below a closed one are closed, and open again with it, but for those that somebody else closed."""
+    volcano.nodes(1, cpu="4")
+    for name, parent in (("root", ""), ("dept", "root"), ("a", "dept"), ("b", "dept"), ("shut", "dept")):
+        volcano.queue(name, **({"parent": parent} if parent else {}))
+    scheduler = await volcano.start()
+    volcano.job("one", "b", 1)
+    await volcano.pass_time()
+
+    def states() -> dict[str, str]:
+        return {name: volcano.queue_status(name)["state"] for name in ("dept", "a", "b", "shut")}
+
+    volcano.patch_status(volcano.queue_kind, "shut", {"state": "Closed"})
+    await volcano.pass_time()
+    assert states() == {"dept": "Open", "a": "Open", "b": "Open", "shut": "Closed"}
+    volcano.patch_status(volcano.queue_kind, "dept", {"state": "Closed"})
+    await volcano.pass_time(5)
+    assert states() == {"dept": "Closed", "a": "Closed", "b": "Closing", "shut": "Closed"}
+    volcano.patch_status(volcano.queue_kind, "dept", {"state": "Open"})
+    await volcano.pass_time(5)
+    assert states() == {"dept": "Open", "a": "Open", "b": "Open", "shut": "Closed"}
+    await scheduler.stop()
+
+
 async def test_kube_batch_queues_have_three_counts(kube_batch: Any) -> None:
     """kube-batch's queues count groups, and have no amounts."""
     kube_batch.nodes(1, cpu="4")

@@ -15,6 +15,7 @@ from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING, build_job, build_
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.presets import PRESETS
+from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ACTIVE, Task, TaskState
 from pyscheduler.batch.values import amounts_of
 from pyscheduler.batch.volcano_objects import ROOT_QUEUE
@@ -108,9 +109,9 @@ class DialectModel:
         """Return the names of the usable queues directly below, sorted; of the top queues for ""."""
         return self._children.get(queue, ())
 
-    def problems_of(self, queue: str) -> list[Problem]:
-        """Return the problems of a queue, without those of its jobs."""
-        return [each for each in self.problems if each.kind == "queue" and each.name == queue]
+    def problems_of(self, name: str, kind: str = "queue") -> list[Problem]:
+        """Return the problems of a queue, without those of its jobs; or, with the kind `job`, those of a job."""
+        return [each for each in self.problems if each.kind == kind and each.name == name]
 
 
 def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
@@ -204,7 +205,7 @@ def _build(
         jobs_of.setdefault(spec.queue, []).append(entry)
         if job.queue_row >= 0:
             counts[queues.paths[job.queue_row]] += (entry.holds_nodes, entry.is_waiting)
-        problems += _job_problems(row, entry)
+        problems += _job_problems(row, entry, queues)
     children: dict[str, list[str]] = {}
     for name in sorted(queues.names):
         above = int(queues.parent[queues.index[name]])
@@ -392,27 +393,20 @@ def _queue_message(reason: str, spec: QueueSpec, by_name: Mapping[str, QueueSpec
     return "the object cannot be used; see its warnings"
 
 
-_JOB_MESSAGES: Final = {
-    NO_QUEUE: 'queue "{queue}" does not exist; create it or let the group name another queue',
-    NOT_A_LEAF: 'queue "{queue}" has queues below it; let the group name one of those',
+_GROUP_MESSAGES: Final = {
     NO_GROUP: "its pods name a PodGroup that does not exist; create it",
     "InvalidMinMember": "its minimum is not a usable number; correct spec.minMember",
     "InvalidSubGroups": "its sub-groups make no tree; correct spec.subGroups",
 }
 
 
-def _job_problems(row: JobDialect, entry: JobEntry) -> list[Problem]:
-    spec, job = entry.spec, entry.job
-    reasons = [reason for reason in (spec.error, job.queue_error) if reason]
-    if not spec.queue and NO_QUEUE in reasons:
-        return [Problem("job", job.key, row.name, NO_QUEUE, "the group names no queue; set its queue")]
-    return [
-        Problem(
-            "job",
-            job.key,
-            row.name,
-            reason,
-            _JOB_MESSAGES.get(reason, 'its queue "{queue}" cannot be used').format(queue=spec.queue),
-        )
-        for reason in reasons
-    ]
+def _job_problems(row: JobDialect, entry: JobEntry, queues: QueueTable) -> list[Problem]:
+    found = []
+    if entry.spec.error:
+        message = _GROUP_MESSAGES.get(entry.spec.error, "its object cannot be used; see its warnings")
+        found.append(Problem("job", entry.job.key, row.name, entry.spec.error, message))
+    problem = queue_problem(entry.job, queues)
+    # A group without an object says nothing about its queue.
+    if problem is not None and entry.spec.error != NO_GROUP:
+        found.append(Problem("job", entry.job.key, row.name, *problem))
+    return found

@@ -5,19 +5,26 @@ from __future__ import annotations
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from msgspec.structs import replace
 
+from pyscheduler.api import EndedPod, Pod, PriorityClass, format_time, kind_of
+from pyscheduler.api.kinds import PODS
 from pyscheduler.cli.queue.reader import read_once
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
+    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.cli.queue.reader import Read
+    from pyscheduler.framework.clock import Clock
 
-__all__ = ["Source", "manifests_of", "open_source"]
+__all__ = ["Source", "manifests_of", "open_source", "overlay"]
+
+_CLASSES: Final = kind_of(PriorityClass, "priorityclasses", namespaced=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,3 +83,42 @@ def manifests_of(file: str) -> list[dict[str, Any]]:
     except OSError as error:
         raise ConfigError((error.strerror or str(error)).lower(), source=file) from error
     return read_manifests(text, source="standard input" if file == "-" else file)
+
+
+def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, clock: Clock) -> Read:
+    """Return a `read` of the cluster as if these objects had been created or replaced now.
+
+    Pods get the defaults and the priority that the API server would give them. `read` raises `ConfigError`, with
+    `source`, for an object that the API server would refuse.
+    """
+    from pyscheduler.cluster.object_sources import admit, manifest_objects
+
+    now = format_time(clock.wall())
+    pods = [one for one in manifests if one["kind"] == "Pod"]
+    others = [
+        {**one, "metadata": {"creationTimestamp": now, **one["metadata"]}} for one in manifests if one["kind"] != "Pod"
+    ]
+    read_others = manifest_objects(others, source=source)
+
+    async def read_both(kind: ResourceKind) -> Iterable[KubeObject]:
+        found = [*await read(kind)]
+        new: list[KubeObject] = []
+        if kind == PODS:
+            classes = [one for one in await read(_CLASSES) if isinstance(one, PriorityClass)]
+            try:
+                new += [admit(dict(one), classes, clock=clock) for one in pods]
+            except ConfigError as error:
+                raise ConfigError(*error.problems, source=source) from error
+        elif kind.type is not EndedPod:
+            new += await read_others(kind)
+        known = {one.key: one for one in found}
+        for one in new:
+            before = known.get(one.key)
+            if before is not None and not isinstance(one, Pod):
+                # The same object with another content: its identity and its age stay.
+                kept = {"uid": before.uid, "creation_timestamp": before.metadata.creation_timestamp}
+                one = replace(one, metadata=replace(one.metadata, **kept))
+            known[one.key] = one
+        return known.values()
+
+    return read_once(read_both)

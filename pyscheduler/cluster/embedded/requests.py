@@ -57,13 +57,17 @@ class ResourcePath(NamedTuple):
 
 def split_path(path: str) -> ResourcePath | None:
     """Return the parts of ``/api/VERSION/...`` or ``/apis/GROUP/VERSION/...``, or None for any other path."""
-    parts = path.strip("/").split("/")
-    if parts[0] == "api":
-        parts.insert(1, "")
-    if parts[0] not in ("api", "apis") or len(parts) < 4:
+    root, *parts = path.strip("/").split("/")
+    if root == "api":
+        parts.insert(0, "")
+    elif root != "apis":
         return None
-    group, version, namespace, at = parts[1], parts[2], "", 3
-    if parts[3] == "namespaces" and len(parts) > 5 and parts[5] not in _OF_NAMESPACES:
-        namespace, at = parts[4], 5
-    parts += ("", "")
-    return ResourcePath(group, version, namespace, parts[at], parts[at + 1], parts[at + 2], parts[at + 3 : -2])
+    if len(parts) < 3:
+        return None
+    group, version, plural, *rest = parts
+    namespace = ""
+    if plural == "namespaces" and len(rest) > 1 and rest[1] not in _OF_NAMESPACES:
+        namespace, plural, *rest = rest
+    name = rest.pop(0) if rest else ""
+    subresource = rest.pop(0) if rest else ""
+    return ResourcePath(group, version, namespace, plural, name, subresource, rest)

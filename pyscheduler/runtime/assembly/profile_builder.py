@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from pyscheduler.batch.extensions import BATCH_EXTENSIONS
+from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
@@ -73,6 +75,8 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     for name, plugin in classes.items():
         for kind in plugin.watched_kinds(args.get(name)):
             declare(kind)
+    handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
+    _declare_queues(classes, registry, declare, problems, path)
     dialects = _dialects(classes, registry, handle, declare, problems, path)
     plugins = {
         name: made
@@ -99,6 +103,20 @@ def _load(
         except ConfigError as error:
             problems.append(f"{error} @ {path}.plugins.{where[0]}")
     return classes
+
+
+def _declare_queues(
+    classes: Mapping[str, type[Plugin]], registry: Registry, declare: _Declare, problems: list[str], path: str
+) -> None:
+    """Watch the kinds of queues that distributions add to batch profiles."""
+    if not any(issubclass(plugin, BatchPlugin) for plugin in classes.values()):
+        return
+    try:
+        for row in registry.batch_extensions().queue_rows():
+            for kind in row.kinds:
+                declare(kind)
+    except ConfigError as error:
+        problems.append(f"{error} @ {path}.plugins")
 
 
 def _dialects(

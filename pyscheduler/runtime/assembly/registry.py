@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.batch.extensions import BatchExtensions, Offer
 from pyscheduler.framework.errors import ConfigError, PluginError
 from pyscheduler.framework.interfaces import Plugin
 from pyscheduler.podgroup import Dialect, DialectTable
@@ -141,6 +142,27 @@ class _Registrar:
         self.registry._dialects.append(offer)  # noqa: SLF001 - the other half of one thing
         self.distribution.dialects[name] = claimed_by
 
+    def add_batch(self, name: str, policy: str) -> None:
+        """Offer a policy of batch profiles; raise `PluginError` for what can be none."""
+        self._extend("policy", self.registry._policies, name, policy)  # noqa: SLF001 - the other half of one thing
+
+    def add_action(self, name: str, action: str) -> None:
+        """Offer an action of batch profiles; raise `PluginError` for what can be none."""
+        self._extend("action", self.registry._actions, name, action)  # noqa: SLF001 - the same
+
+    def add_queue_dialect(self, name: str, row: str) -> None:
+        """Offer a dialect of queues; raise `PluginError` for what can be none."""
+        self._extend("queue dialect", self.registry._queue_dialects, name, row)  # noqa: SLF001 - the same
+
+    def _extend(self, what: str, offers: dict[str, Offer], name: object, target: object) -> None:
+        if not isinstance(name, str) or not name:
+            raise PluginError(f"the name of a batch {what} is a text, not {name!r}", plugin="")
+        if not isinstance(target, str) or not all(target.partition(":")):
+            raise PluginError(f'batch {what} "{name}" is named as "module:Name", not {target!r}', plugin="")
+        known = offers.setdefault(name, Offer(str(self.distribution), target))
+        if known.target != target:
+            raise PluginError(f'batch {what} "{name}" is offered by {known.distribution} already', plugin="")
+
 
 class Registry:
     """Plugins by name. `distributions` are those that discovery found, in its order, broken ones included."""
@@ -149,6 +171,9 @@ class Registry:
         self.distributions: list[Distribution] = []
         self._offers: dict[str, list[_Offer]] = {}
         self._dialects: list[_DialectOffer] = []
+        self._policies: dict[str, Offer] = {}
+        self._actions: dict[str, Offer] = {}
+        self._queue_dialects: dict[str, Offer] = {}
         self._direct = Distribution(name="this program")
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
@@ -158,6 +183,22 @@ class Registry:
     def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
         """Offer a dialect of pod groups that comes with no distribution; raise `PluginError` for what can be none."""
         _Registrar(self, self._direct).add_dialect(name, row, claimed_by=claimed_by)
+
+    def add_batch(self, name: str, policy: str) -> None:
+        """Offer a policy of batch profiles that comes with no distribution."""
+        _Registrar(self, self._direct).add_batch(name, policy)
+
+    def add_action(self, name: str, action: str) -> None:
+        """Offer an action of batch profiles that comes with no distribution."""
+        _Registrar(self, self._direct).add_action(name, action)
+
+    def add_queue_dialect(self, name: str, row: str) -> None:
+        """Offer a dialect of queues that comes with no distribution."""
+        _Registrar(self, self._direct).add_queue_dialect(name, row)
+
+    def batch_extensions(self) -> BatchExtensions:
+        """Return what distributions add to batch profiles."""
+        return BatchExtensions(self._policies, self._actions, self._queue_dialects)
 
     def dialects_for(self, plugin: str) -> list[Dialect]:
         """Return the dialects that are offered for a plugin to serve, importing them now.

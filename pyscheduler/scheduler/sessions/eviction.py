@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import Pod, format_time
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework.errors import APIError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Evictions:
     on_failure: Callable[[], object] = lambda: None
     #: The pods whose deletion was decided and is not seen yet, by uid.
     under_way: dict[str, Pod] = attrs.Factory(dict)
+    #: The uids of the pods that were evicted and still exist.
+    _leaving: set[str] = attrs.Factory(set)
 
     def begin(self, decisions: Iterable[Decision]) -> None:
         """Begin to evict in the background."""
@@ -43,7 +46,16 @@ class Evictions:
             pod = each.task.pod
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
-                self.handle.spawn(self._evict(pod, each.action, each.by), name=f"evict {pod.key}")
+                self._leaving.add(pod.uid)
+                is_moved = each.task.state is TaskState.PIPELINED
+                self.handle.spawn(self._evict(pod, each.action, each.by, is_moved=is_moved), name=f"evict {pod.key}")
+
+    def was_evicted(self, uid: str) -> bool:
+        """Return whether a pod that is gone now was evicted here; asked once per pod."""
+        if uid not in self._leaving:
+            return False
+        self._leaving.remove(uid)
+        return True
 
     def forget_seen(self) -> None:
         """Forget the pods whose deletion the informer has shown."""
@@ -52,10 +64,12 @@ class Evictions:
             if newest is None or newest.uid != uid or newest.is_terminating:
                 del self.under_way[uid]
 
-    async def _evict(self, pod: Pod, action: str, by: Job | None) -> None:
+    async def _evict(self, pod: Pod, action: str, by: Job | None, *, is_moved: bool) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
         client = self.handle.client
         message = f"action={action}" + (f" by={by.key}" if by is not None else "")
+        if is_moved:
+            message += " moved=true"  # the same pass promised another node to the pod's successor
         held = self.handle.get_waiting_pod(pod.uid)
         if held is not None:
             self.handle.reject_waiting_pod(pod.uid, reason=message)
@@ -75,6 +89,7 @@ class Evictions:
             return
         except (APIError, TransportError) as error:
             self.under_way.pop(pod.uid, None)
+            self._leaving.discard(pod.uid)
             self.handle.recorder.warning("eviction_failed")
             _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
             self.on_failure()

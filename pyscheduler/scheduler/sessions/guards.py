@@ -4,10 +4,12 @@ Within a pass a preset decides as its model does. Between passes three rules hol
 
 - An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
-- An evicted job does not evict the job that took its room, nor does any job that was evicted for it in turn.
+- Until something changes outside, a job is evicted for another job at most once, and an evicted job does not evict the
+  job that took its room, nor does any job that was evicted for it in turn. So evictions end: there are no more of them
+  than pairs of jobs. What changes outside is a new job, a node, a queue, or a pod that ends without an eviction.
 - A job that let a promise lapse evicts nobody until its back-off ends.
 
-Jobs are known by uid, so a pod that a controller creates again belongs to the same job.
+Jobs are known by uid, so a pod that a controller creates again belongs to the same job, and is no change.
 """
 
 from __future__ import annotations
@@ -55,8 +57,11 @@ class Guards:
     #: By uid of a job: its rest from evictions, and from evicting others.
     _rests: dict[str, _Pause] = attrs.Factory(dict)
     _lapses: dict[str, _Pause] = attrs.Factory(dict)
-    #: By uid of a job, the jobs that took its room and until when they are safe from it.
-    _takers: dict[str, dict[str, float]] = attrs.Factory(dict)
+    #: Since the last change outside, by uid of a job: the jobs that are safe from it, because they took its room or
+    #: because they were evicted for it already.
+    _safe: dict[str, set[str]] = attrs.Factory(dict)
+    #: By uid of a job, the jobs whose room it took, directly or in turn.
+    _lost_to: dict[str, set[str]] = attrs.Factory(dict)
     #: By uid of a job that was promised the room of victims, when the promise lapses.
     _leases: dict[str, float] = attrs.Factory(dict)
 
@@ -70,18 +75,27 @@ class Guards:
             if each.kind is not DecisionKind.EVICT:
                 continue
             evicted[job.uid] = evicted.get(job.uid, False) or each.action == _MOVING
+            if each.by is not None:
+                self._take(each.by.uid, job.uid)
             if each.by is not None and each.by is not job:
                 self._leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
-                for uid in (job.uid, *self._chain(job.uid, now)):
-                    if uid != each.by.uid:
-                        self._takers.setdefault(uid, {})[each.by.uid] = now + BACKOFF_SECONDS[1]
         for uid, is_moved in evicted.items():
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
-    def _chain(self, uid: str, now: float) -> list[str]:
-        """Return the jobs whose room `uid` took: what takes its room takes theirs."""
-        return [other for other, takers in self._takers.items() if takers.get(uid, 0.0) > now]
+    def _take(self, taker: str, victim: str) -> None:
+        """Remember that a job took the room of another, and of those whose room that one took."""
+        losers = {victim} | self._lost_to.get(victim, set())
+        self._lost_to.setdefault(taker, set()).update(losers)
+        self._safe.setdefault(taker, set()).add(victim)
+        for uid in losers:
+            if uid != taker:
+                self._safe.setdefault(uid, set()).add(taker)
+
+    def news(self) -> None:
+        """Take notice of a change outside: what was evicted for whom does not matter any more."""
+        self._safe.clear()
+        self._lost_to.clear()
 
     def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
         """Let promises lapse, and forget jobs that are gone for longer than any back-off."""
@@ -92,11 +106,6 @@ class Guards:
         for pauses in (self._rests, self._lapses):
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
-        for uid, takers in [*self._takers.items()]:
-            for taker in [taker for taker, until in takers.items() if until <= now]:
-                del takers[taker]
-            if not takers:
-                del self._takers[uid]
 
     def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
         """Return the uids of the jobs that must not be evicted for this one."""
@@ -104,8 +113,7 @@ class Guards:
         if lapse is not None and lapse.until > now:
             return jobs.keys()
         resting = {uid for uid, pause in self._rests.items() if pause.until > now}
-        takers = self._takers.get(claimant.uid)
-        return resting | {uid for uid, until in takers.items() if until > now} if takers else resting
+        return resting | self._safe.get(claimant.uid, set())
 
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""

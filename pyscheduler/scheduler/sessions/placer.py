@@ -6,16 +6,18 @@ the snapshot shows the future; the session then places and removes tasks in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import attrs
 import numpy as np
 
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
-from pyscheduler.runtime.placement import feasible_nodes, fits_on
+from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -24,12 +26,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import Pod
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
 
 __all__ = ["SnapshotPlacer"]
+
+
+#: Plugins whose books are about pods with claims only.
+_BOOKS_OF_CLAIMS: Final = frozenset({"VolumeBinding", "DynamicResources"})
+
+
+@attrs.define(eq=False)
+class _Answer:
+    """What the filters say about a task and its look-alikes, as of a number of changes: bool[N]."""
+
+    changes: int
+    accepted: NDArray[np.bool_]
+    curable: NDArray[np.bool_] | None = None
+    error: FitError | PluginError | None = None
 
 
 class SnapshotPlacer:
@@ -41,13 +58,18 @@ class SnapshotPlacer:
         self._names = names
         #: By uid of a task, its pod as it is on its node, or as it waits.
         self._infos = infos
-        self._statement = Statement(snapshot, TrialKind.ATTEMPT)
+        #: Evicted pods give back in the trial what they hold in plugins' books.
+        self._statement = Statement(snapshot, TrialKind.ATTEMPT, release=profile.release())
+        #: Whether plugins of other distributions keep books, about any pod.
+        self._has_books = not _BOOKS_OF_CLAIMS.issuperset(profile.points[ExtensionPoint.RESERVE])
+        #: By uid of a placed task, what was reserved for it in the trial.
+        self._reserved: dict[str, tuple[CycleState, Pod, str]] = {}
         self._placed: dict[str, PodInfo] = {}
         #: How often a task was placed or removed.
         self._changes = 0
         self._keys: dict[str, Hashable] = {}
-        #: By key of look-alikes: as of how many changes, the nodes that accept them, and those that may.
-        self._masks: dict[Hashable, tuple[int, NDArray[np.bool_], NDArray[np.bool_] | None]] = {}
+        #: By key of look-alikes.
+        self._answers: dict[Hashable, _Answer] = {}
         #: By uid, the state of the last cycle of a task.
         self._states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
@@ -57,7 +79,11 @@ class SnapshotPlacer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._statement.discard()
+        try:
+            for state, pod, node_name in reversed([*self._reserved.values()]):
+                self._profile.run_unreserve(state, pod, node_name)
+        finally:
+            self._statement.discard()
 
     def remove_releasing(self, pods: Iterable[tuple[PodInfo, str]]) -> None:
         """Remove the pods that are releasing when the pass begins: `(pod, node name)`."""
@@ -74,51 +100,54 @@ class SnapshotPlacer:
 
         Look-alikes get the same array as long as nothing is placed or removed.
         """
-        return self._masks_of(task)[0]
+        return self._answer_for(task).accepted
 
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that accept the task, or whose rejection an eviction may cure."""
-        accepted, curable = self._masks_of(task)
-        if curable is None:
-            curable = self._cure(task, accepted)
-            self._masks[self._key_of(task)] = (self._changes, accepted, curable)
-        return curable
+        answer = self._answer_for(task)
+        if answer.curable is None:
+            answer.curable = self._cure(task, answer)
+            answer.curable.flags.writeable = False
+        return answer.curable
 
-    def _masks_of(self, task: Task) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    def _answer_for(self, task: Task) -> _Answer:
         key = self._key_of(task)
-        known = self._masks.get(key)
-        if known is not None and known[0] == self._changes:
-            return known[1], known[2]
-        mask = np.zeros(len(self._names), dtype=bool)
+        known = self._answers.get(key)
+        if known is not None and known.changes == self._changes:
+            if known.error is not None:
+                self.rejections[task.uid] = known.error
+            return known
+        answer = self._answers[key] = _Answer(self._changes, np.zeros(len(self._names), dtype=bool))
         state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._infos[task.uid].pod, self._snapshot.nodes)
         except (FitError, PluginError) as error:
-            self.rejections[task.uid] = error
+            answer.error = self.rejections[task.uid] = error
         else:
-            mask[found.rows] = True
-        mask.flags.writeable = False
-        self._masks[key] = (self._changes, mask, None)
-        return mask, None
+            answer.accepted[found.rows] = True
+        answer.accepted.flags.writeable = False
+        return answer
 
-    def _cure(self, task: Task, accepted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes of `accepted`, and those whose filters do not say that no eviction helps."""
-        if accepted.all():
+    def _cure(self, task: Task, answer: _Answer) -> NDArray[np.bool_]:
+        """Return the accepted nodes, and those whose filters do not say that no eviction helps."""
+        accepted, error = answer.accepted, answer.error
+        if accepted.all() or isinstance(error, PluginError):
             return accepted
-        pod, nodes, state = self._infos[task.uid].pod, self._snapshot.nodes, CycleState(self._statement.trial)
-        try:
-            feasible_nodes(self._profile, state, pod, nodes)
-        except FitError as error:
+        if error is not None:
             statuses = error.diagnosis.node_statuses
-        except PluginError:
-            return accepted
         else:
+            nodes, state = self._snapshot.nodes, CycleState(self._statement.trial)
+            pod = self._infos[task.uid].pod
+            feasible_nodes(self._profile, state, pod, nodes)
             statuses = self._profile.run_filters(state, pod, nodes)
+        if len(statuses) == len(accepted):
+            hopeful: NDArray[np.bool_] = statuses.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            return accepted | hopeful
+        # PreFilter left out nodes; they have no row.
         mask = accepted.copy()
         for row in np.flatnonzero(~accepted).tolist():
             status = statuses.get(self._names[row])
             mask[row] = status is None or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        mask.flags.writeable = False
         return mask
 
     def _key_of(self, task: Task) -> Hashable:
@@ -151,23 +180,39 @@ class SnapshotPlacer:
                 feasible_nodes(self._profile, state, pod, nodes)
             except (FitError, PluginError):
                 return None
-        if self._profile.run_pre_score(state, pod, nodes) is not None:
-            return None
-        outcome = self._profile.run_score(state, pod, nodes)
-        return outcome.totals.astype(np.float64) if outcome.status is None else None
+        totals = score_totals(self._profile, state, pod, nodes)
+        return None if totals is None else totals.astype(np.float64)
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""
         self._changes += 1
         name = self._names[node]
         info = self._infos[task.uid]
+        is_pending = not info.pod.node_name
         if info.pod.node_name != name:
             info = info.with_pod(info.pod.with_node_name(name))
         self._placed[task.uid] = info
         self._statement.place(info, name)
+        if is_pending and (self._has_books or info.has_storage or info.pod.spec.resource_claims):
+            self._reserve(task.uid, info.pod, name)
+
+    def _reserve(self, uid: str, pod: Pod, node_name: str) -> None:
+        """Let plugins book what a placed task needs, so that the next task of the pass sees it.
+
+        A rejection is only noted: the task is refused when it is reserved for real.
+        """
+        state = self._states.setdefault(uid, CycleState(self._statement.trial))
+        status = self._profile.run_reserve(state, pod, node_name)
+        if status is None:
+            self._reserved[uid] = (state, pod, node_name)
+        else:
+            self._profile.run_unreserve(state, pod, node_name)
 
     def remove(self, task: Task, node: int) -> None:
         """Take the task off the node."""
         self._changes += 1
+        reserved = self._reserved.pop(task.uid, None)
+        if reserved is not None:
+            self._profile.run_unreserve(*reserved)
         info = self._placed.pop(task.uid, None) or self._infos[task.uid]
         self._statement.evict(info, self._names[node])

@@ -6,6 +6,7 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 
 from __future__ import annotations
 
+import logging
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.api import Node, Pod
     from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable
@@ -43,11 +44,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Pass", "Sessions"]
 
+_log = logging.getLogger(__name__)
+
 #: A pass begins so long after the first cause, and so long after the begin of the last pass, in seconds.
 DELAY_SECONDS: Final = 0.010
 PERIOD_SECONDS: Final = 0.050
 #: A pass that took so long is cut; what it decided is carried out, and another one is due at once.
 LONGEST_PASS_SECONDS: Final = 1.0
+#: A pass without a decision is cut so much later.
+LONGEST_IDLE_SECONDS: Final = 9.0
 #: A job that could not be reserved for real is tried again after so long, doubled up to the second number.
 RETRY_SECONDS: Final = (1.0, 10.0)
 
@@ -98,24 +103,35 @@ class Sessions:
 
     def register(self, pods: Lister[Pod], nodes: Lister[Node]) -> None:
         """Make passes due at changes of pods, nodes, and what the plugin reads."""
-        pods.add_event_handler(on_add=self._changed, on_update=self._updated, on_delete=self._changed)
-        nodes.add_event_handler(on_add=self._changed, on_update=self._changed_node, on_delete=self._changed)
+        pods.add_event_handler(on_add=self._pod_added, on_update=self._updated, on_delete=self._pod_deleted)
+        nodes.add_event_handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         self.plugin.subscribe(self._described)
 
     def _described(self, job_key: str | None) -> None:
         self.tables.changed(job_key)
+        if job_key is None:
+            self.guards.news()
         self.request()
 
-    def _changed(self, _: KubeObject) -> None:
+    def _node_changed(self, _: Node) -> None:
+        self.guards.news()
         self.request()
 
-    def _changed_node(self, old: Node, new: Node) -> None:
-        # Heartbeats change the status only.
-        if (old.spec, old.metadata.labels, old.status.allocatable) != (
-            new.spec,
-            new.metadata.labels,
-            new.status.allocatable,
-        ):
+    def _node_updated(self, old: Node, new: Node) -> None:
+        before, after = (old.spec, old.metadata.labels), (new.spec, new.metadata.labels)
+        # Heartbeats change the rest of the status.
+        if (before, old.status.allocatable) != (after, new.status.allocatable):
+            self._node_changed(new)
+
+    def _pod_added(self, pod: Pod) -> None:
+        if pod.node_name or pod.scheduler_name == self.profile.name:
+            self.request()
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        was_evicted = self.submission.evictions.was_evicted(pod.uid)
+        if pod.node_name or pod.scheduler_name == self.profile.name:
+            if not was_evicted:
+                self.guards.news()
             self.request()
 
     def _updated(self, old: Pod, new: Pod) -> None:
@@ -161,22 +177,45 @@ class Sessions:
         return Work(f"session={self.profile.name}", self._run)
 
     async def _run(self, _has_waited: bool) -> WorkResult:
-        clock = self.submission.scheduling.clock
-        self._last_began = began = clock.now()
+        self._last_began = began = self.submission.scheduling.clock.now()
         self.passes += 1
-        found = await self.decide(until=began + LONGEST_PASS_SECONDS)
+        try:
+            found = await self.decide(until=began + LONGEST_PASS_SECONDS)
+        except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
+            self._fail("Pass failed; it is tried again after a back-off", error)
+            return WorkResult()
         if found.is_cut:
             self.request()
-        tables, session = found.tables, found.session
-        attempts = await self.submission.submit(found.decisions, tables.names, tables.infos)
-        self.guards.note(found.decisions, session.jobs, began)
-        self._plan_retry()
-        self._plan_wake(session)
-        self.waiting = _waiting(session)
-        self.submission.report(session.jobs.values(), self.waiting)
-        self.plugin.pass_ended(session, self.waiting)
-        session.ledger.put_back()
+        session = found.session
+        if found.tables.take_new_jobs():
+            self.guards.news()
+        try:
+            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            self.guards.note(found.decisions, session.jobs, began)
+            self.waiting = _waiting(session)
+            self._plan_retry(self.submission.failures > 0)
+            self._plan_wake(session)
+            self._report(session)
+        finally:
+            session.ledger.put_back()
         return WorkResult(attempts)
+
+    def _report(self, session: Session) -> None:
+        """Tell users what the pass came to."""
+        try:
+            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
+            self.plugin.pass_ended(session, self.waiting)
+        except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
+            self._fail("Pass was not reported", error)
+
+    def _fail(self, message: str, error: Exception) -> None:
+        """Log and count an error, begin with fresh tables, and try again after a back-off."""
+        self.submission.scheduling.recorder.warning("session_failed")
+        _log.error(
+            '%s profile=%s err="%s: %s"', message, self.profile.name, type(error).__name__, error, exc_info=error
+        )
+        self.tables.changed(None)
+        self._plan_retry(True)
 
     async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
@@ -194,7 +233,8 @@ class Sessions:
 
         async def turn() -> None:
             await turns.yield_if_due()
-            if clock.now() > until and decisions.items:
+            late = clock.now() - until
+            if late > 0 and (decisions.items or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         is_cut, nodes = False, tables.node_table(scheduling.snapshot)
@@ -206,12 +246,18 @@ class Sessions:
                 await session.run(self.plugin.actions if actions is None else actions)
             except _PassIsOver:
                 is_cut = True
+            except BaseException:
+                session.ledger.put_back()
+                raise
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
+
+    def _elapsed(self, began: float) -> float:
+        return self.submission.scheduling.clock.now() - began
 
     def _protected(self, now: float, claimant: Job) -> Collection[str]:
         return self.guards.protected(claimant, now, self.tables.jobs)
@@ -228,10 +274,10 @@ class Sessions:
         if at < math.inf:
             self._wake_timer = clock.call_at(at, self.request)
 
-    def _plan_retry(self) -> None:
-        """Try again after a while if a job could not be reserved; the pods that it put back are no news."""
+    def _plan_retry(self, has_failed: bool) -> None:
+        """Try again after a while if something failed; the pods that were put back are no news."""
         self._entered = self._held_entries()
-        if not self.submission.failures:
+        if not has_failed:
             self._retry_seconds = RETRY_SECONDS[0]
             return
         self.submission.scheduling.clock.call_later(self._retry_seconds, self.request)
@@ -252,6 +298,7 @@ class Sessions:
             effects=decisions,
             now=clock.wall(),
             turn=turn,
+            elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
         )
 

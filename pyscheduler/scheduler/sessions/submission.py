@@ -18,10 +18,12 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.tasks import Job
@@ -77,6 +79,7 @@ class Submission:
 
     def _evict(self, decisions: Sequence[Decision]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
+        self.evictions.begin(decisions)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid
@@ -84,8 +87,11 @@ class Submission:
         for members in evicted.values():
             first = members[0]
             tasks = [each.task for each in members]
-            self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
-        self.evictions.begin(decisions)
+            try:
+                self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
+            except Exception:  # a bug in an event must not undo the decisions  # noqa: BLE001
+                self.scheduling.recorder.warning("plugin_error")
+                _log.exception("Eviction was not reported job=%s", first.task.job.key)
 
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
@@ -107,23 +113,38 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    def report(self, jobs: Iterable[Job], waiting: Mapping[str, str]) -> None:
-        """Write why pods wait into their conditions, with an event, where that changed. `waiting`: by job key."""
+    def report(
+        self, jobs: Iterable[Job], waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]] | None = None
+    ) -> None:
+        """Write why pods wait into their conditions, with an event, where that changed.
+
+        `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
+        """
         told, self.told = self.told, {}
         for job in jobs:
             text = waiting.get(job.key, "")
             if not text:
                 continue
+            is_marked = self.plugin.marks_unschedulable(job)
             for task in job.tasks.values():
                 pod = task.pod
-                if pod is None or pod.node_name or task.state not in _WAITING:
-                    continue
-                self.told[pod.uid] = text
-                if told.get(pod.uid) != text:
-                    self.profile.event_recorder.event(
-                        pod, type="Warning", reason="FailedScheduling", action="Scheduling", note=truncated(text)
-                    )
-                    self.statuses.write(pod, reason="Unschedulable", message=text)
+                if pod is not None and not pod.node_name and task.state in _WAITING:
+                    self._tell(pod, text, told, is_marked=is_marked)
+        for key, pods in (unknown or {}).items():
+            text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
+            for pod in pods:
+                if not pod.node_name:
+                    self._tell(pod, text, told, is_marked=True)
+
+    def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
+        self.told[pod.uid] = text
+        if told.get(pod.uid) == text:
+            return
+        self.profile.event_recorder.event(
+            pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
+        )
+        if is_marked:
+            self.statuses.write(pod, reason="Unschedulable", message=text)
 
     def _bind_job(self, members: Sequence[Decision], names: Sequence[str]) -> Sequence[Attempt]:
         """Reserve the tasks of a job that the pass placed; all of them or none."""

@@ -38,6 +38,8 @@ NO_QUEUE: Final = "QueueDoesNotExist"
 NOT_A_LEAF: Final = "QueueIsNotALeaf"
 #: Why a job whose group has no object is not considered.
 NO_GROUP: Final = "PodGroupDoesNotExist"
+#: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
+_MOST_KEYS: Final = 100_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -84,6 +86,9 @@ class ClusterTables:
         self._requests: dict[tuple[object, ...], Amounts] = {}
         self._dirty: set[str] = set()
         self._is_stale = True
+        #: The keys of all jobs so far, also of those whose pods are gone: a controller may create them again.
+        self._known_keys: set[str] = set()
+        self._has_new_jobs = False
 
     # What others report
 
@@ -93,6 +98,11 @@ class ClusterTables:
             self._is_stale = True
         else:
             self._dirty.add(job_key)
+
+    def take_new_jobs(self) -> bool:
+        """Return whether a job came that was never there before, since the last call."""
+        found, self._has_new_jobs = self._has_new_jobs, False
+        return found
 
     # Views for a session
 
@@ -245,9 +255,17 @@ class ClusterTables:
         if member is not None:
             self._remove(uid)
         key = self._plugin.job_key(info.pod)
+        if key not in self._known_keys:
+            self._note_new(key)
         self._key_of[uid], self.infos[uid] = key, info
         self._entries.setdefault(key, _Entry()).members[uid] = _Member(info, state, row)
         self._dirty.add(key)
+
+    def _note_new(self, key: str) -> None:
+        self._has_new_jobs = True
+        if len(self._known_keys) > _MOST_KEYS:
+            self._known_keys = {*self._entries}
+        self._known_keys.add(key)
 
     def _remove(self, uid: str) -> None:
         key = self._key_of.pop(uid)

@@ -55,6 +55,19 @@ def test_an_evicted_job_does_not_evict_its_evictor(jobs: dict[str, Job]) -> None
     assert "c" in guards.protected(jobs["a"], later, jobs)
     assert "c" in guards.protected(jobs["b"], later, jobs)
     assert "b" not in guards.protected(jobs["c"], later, jobs)
+    guards.news()
+    assert not guards.protected(jobs["b"], later, jobs)
+
+
+def test_a_job_is_evicted_once_for_another_until_something_changes(jobs: dict[str, Job]) -> None:
+    """The same eviction is not repeated after the back-off unless there is news, not even for the job's own tasks."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"]), evict(jobs["c"], jobs["c"])], jobs, 0.0)
+    later = 10 * LONGEST
+    assert "b" in guards.protected(jobs["a"], later, jobs)
+    assert "c" in guards.protected(jobs["c"], later, jobs)
+    guards.news()
+    assert not guards.protected(jobs["a"], later, jobs)
 
 
 def test_a_moved_job_rests_for_ten_minutes(jobs: dict[str, Job]) -> None:
@@ -72,13 +85,13 @@ def test_a_job_that_lets_its_promise_lapse_evicts_nobody_for_a_while(jobs: dict[
     lapse = LEASE_SECONDS + GRACE
     guards.note([], jobs, lapse)
     assert set(guards.protected(jobs["a"], lapse + 1, jobs)) == set(jobs)
-    assert set(guards.protected(jobs["a"], lapse + FIRST + 1, jobs)) == set()
+    assert set(guards.protected(jobs["a"], lapse + FIRST + 1, jobs)) == {"b"}
 
     kept = Guards()
     kept.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
     kept.note([Decision(DecisionKind.BIND, jobs["a"].tasks["a-0"], 0)], jobs, 1.0)
     kept.note([], jobs, lapse)
-    assert not kept.protected(jobs["a"], lapse + 1, jobs)
+    assert kept.protected(jobs["a"], lapse + 1, jobs) == {"b"}
 
 
 def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
@@ -87,4 +100,3 @@ def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
     guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
     guards.note([], {}, 10 * LONGEST)
     assert guards.next_end(10 * LONGEST) is None
-    assert not guards.protected(jobs["b"], 10 * LONGEST, jobs)

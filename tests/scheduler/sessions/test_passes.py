@@ -13,7 +13,7 @@ from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler.framework import ConfigError, PermitPlugin, PreEnqueuePlugin, Status
+from pyscheduler.framework import ConfigError, FilterPlugin, PermitPlugin, PreEnqueuePlugin, ReservePlugin, Status
 from pyscheduler.podgroup import created_at
 from tests.scheduler.measured import Measured
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.framework import NodeInfo
     from pyscheduler.testing import FakeCluster
 
 CONFIG = """
@@ -91,6 +92,8 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     name: ClassVar[str] = "Jobs"
     actions = (WholeJobs(), EvictLower())
     tiers: Sequence[Sequence[EnabledPolicy]] = ()
+    #: Key of the job, action, key of the job that gets the room, and number of tasks of each notice.
+    notices: ClassVar[list[tuple[str, str, str, int]]] = []
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
@@ -125,6 +128,9 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         pass
+
+    def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
+        self.notices.append((job.key, action, "" if by is None else by.key, len(tasks)))
 
 
 class RejectSecond(PermitPlugin):
@@ -230,8 +236,98 @@ async def test_an_eviction_makes_room_for_the_job_that_asked(pyscheduler_cluster
     await measured.stop()
 
 
+async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(pyscheduler_cluster: FakeCluster) -> None:
+    """Two victims of one job are one notice, with the action and the job that gets the room."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "3"})
+    Jobs.notices.clear()
+    measured = await begin(cluster)
+    add(cluster, "low", members=2)
+    add(cluster, "alone", members=1)
+    await cluster.clock.advance(1)
+    add(cluster, "high", members=1, cpu="3", priority=10)
+    await cluster.clock.advance(5)
+    assert sorted(Jobs.notices) == [
+        ("default/alone", "preempt", "default/high", 1),
+        ("default/low", "preempt", "default/high", 2),
+    ]
+    await measured.stop()
+
+
 async def test_a_batch_profile_may_not_preempt_by_itself(pyscheduler_cluster: FakeCluster) -> None:
     """A plugin that preempts beside the batch plugin is a mistake in the configuration, said in one line."""
     config = CONFIG.replace(", disabled: [{name: DefaultPreemption}]", "")
     with pytest.raises(ConfigError, match='disable "DefaultPreemption", which does, too'):
         Measured(pyscheduler_cluster, Jobs, config=config)
+
+
+class Raises(Action):
+    """Raise after a job was placed, as long as `is_on`."""
+
+    name: ClassVar[str] = "raise"
+    is_on: ClassVar[bool] = True
+
+    async def run(self, session: Session) -> None:
+        if self.is_on:
+            raise ValueError("this action has a bug")
+
+
+class BrokenJobs(Jobs):
+    """The same with an action that raises."""
+
+    name: ClassVar[str] = "Jobs"
+    actions = (WholeJobs(), Raises())
+
+
+async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: FakeCluster) -> None:
+    """Nothing of a broken pass is carried out; ordinary pods are scheduled, and later passes begin afresh."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    Raises.is_on = True
+    measured = Measured(cluster, BrokenJobs, config=CONFIG)
+    await measured.start()
+    names = add(cluster, "a", members=2)
+    cluster.add_pod("plain", requests={"cpu": "1"})
+    await cluster.clock.advance(3)
+    assert not any(nodes_of(cluster, names))
+    assert cluster.pod("plain").node_name == "n1"
+    assert measured.warnings()["session_failed"] > 1
+    Raises.is_on = False
+    await cluster.clock.advance(15)
+    assert nodes_of(cluster, names) == ["n1", "n1"]
+    await measured.stop()
+
+
+class Seats(ReservePlugin, FilterPlugin):
+    """Keeps books: each node has one seat. In a trial it books as well, and evicted pods give their seats back."""
+
+    name: ClassVar[str] = "Seats"
+    taken: ClassVar[dict[str, str]] = {}
+
+    def filter(self, state: object, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("the seat is taken") if node.name in self.taken else None
+
+    def reserve(self, state: object, pod: Pod, node_name: str) -> Status | None:
+        self.taken[node_name] = pod.uid
+        return None
+
+    def unreserve(self, state: object, pod: Pod, node_name: str) -> None:
+        if self.taken.get(node_name) == pod.uid:
+            del self.taken[node_name]
+
+
+async def test_tasks_of_a_pass_see_what_plugins_booked_for_each_other(pyscheduler_cluster: FakeCluster) -> None:
+    """Two pods of a job get seats of different nodes in one pass; a job that gets none leaves the books clean."""
+    cluster = pyscheduler_cluster
+    Seats.taken.clear()
+    for name in ("n1", "n2"):
+        cluster.add_node(name, allocatable={"cpu": "8"})
+    measured = await begin(cluster, Seats)
+    names = add(cluster, "a", members=2)
+    more = add(cluster, "b", members=1)
+    await cluster.clock.advance(3)
+    assert sorted(str(node) for node in nodes_of(cluster, names)) == ["n1", "n2"]
+    assert not any(nodes_of(cluster, more))
+    assert measured.scheduler.sessions[0].submission.failures == 0
+    assert Seats.taken == {cluster.pod(name).node_name: cluster.pod(name).uid for name in names}
+    await measured.stop()

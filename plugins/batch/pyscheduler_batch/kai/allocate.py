@@ -7,31 +7,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyscheduler.batch.session import Session
     from pyscheduler_batch.kai.gang import Gang
 
 __all__ = ["Allocate"]
 
 
-class Allocate:
-    """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time."""
+class Allocate(Action):
+    """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time.
+
+    Argument `queueDepth`: how many jobs of a queue are considered; -1 for all.
+    """
 
     name: ClassVar[str] = "allocate"
-
-    def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self.arguments = arguments or {}
 
     async def run(self, session: Session) -> None:
         """Run the action."""
         cycle = cycle_of(session)
         cycle.placement.forget_failures()
-        line = cycle.waiting()
+        line = cycle.waiting(depth=self.arguments.get("queueDepth"))
         while line:
             gang = line.pop()
             if _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.gang import Gang, Quantities
-from pyscheduler_batch.kai.job_index import JobIndex
+from pyscheduler_batch.kai.job_index import JobIndex, sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
 from pyscheduler_batch.kai.orders import Elastic
-from pyscheduler_batch.kai.placement import NodePlacement, Placement
+from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
+from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,18 +33,32 @@ _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
 
 
+class _Gangs(dict[str, Gang]):
+    """Gangs by job uid, made when they are first asked for."""
+
+    def __init__(self, jobs: Mapping[str, Job], make: Callable[[Job], Gang]) -> None:
+        super().__init__()
+        self._jobs = jobs
+        self._make = make
+
+    def __missing__(self, uid: str) -> Gang:
+        gang = self[uid] = self._make(self._jobs[uid])
+        return gang
+
+
 class Cycle:
     """One pass over the jobs."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         policies = [entry.policy for tier in session.tiers for entry in tier]
-        self.proportion = _first(policies, Proportion) or _opened(Proportion(), session)
-        self.min_runtime = _first(policies, MinRuntime) or _opened(MinRuntime(), session)
-        arguments = _first(policies, NodePlacement) or NodePlacement()
-        self.placement = Placement(
-            session, self.proportion, spread_gpu=arguments.spread_gpu, spread_cpu=arguments.spread_cpu
-        )
+        proportion = _first(policies, Proportion)
+        if proportion is None:
+            raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+        self.proportion = proportion
+        self.min_runtime = _first(policies, MinRuntime)
+        self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
+        self.placement = Placement(session, self.proportion, policies)
         #: UIDs of the tasks that were evicted in thought only.
         self.virtual: set[str] = set()
         #: UIDs of those that the open statement evicted.
@@ -51,29 +68,24 @@ class Cycle:
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
+        self._top = [path.tolist()[-1] for path in session.queues.paths]
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
             for policy in policies
             if isinstance(policy, Elastic | JobOrder)
         ]
         self._task_orders = [policy for policy in policies if isinstance(policy, TaskOrder)]
-        quantities = {
-            task.uid: self.proportion.quantities(task) for job in session.jobs.values() for task in job.tasks.values()
-        }
-        self.gangs: dict[str, Gang] = {
-            uid: Gang.of(job, self._task_key, quantities, self.virtual) for uid, job in session.jobs.items()
-        }
-
+        #: By job uid; made when it is first asked for.
+        self.gangs = _Gangs(session.jobs, self._gang_of)
         self._signatures: dict[str, object] = {}
-        self._in_leaf = {gang.job.uid for gang in self.schedulable()}
-        self._pending = JobIndex(self.schedulable(), Gang.has_pending, self.job_key)
-        self._running = JobIndex(self.schedulable(), is_candidate, self.job_key)
+        pending = self._jobs_by_queue(lambda job: bool(job.counts[TaskState.PENDING]))
+        self._pending = JobIndex(pending, self._gang, Gang.has_pending, self.job_key)
         self.proportion.touched.clear()
         self._touched_pending: set[str] = set()
         self._touched_running: set[str] = set()
-        self._largest_units: dict[int, float] | None = None
+        self._largest_units: dict[int, float] = {}
         #: A search among few jobs simulates all that the original does, since each attempt leaves its reason.
-        self.is_large = len(self.gangs) > _SMALL
+        self.is_large = len(session.jobs) > _SMALL
 
     def _task_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()
@@ -99,25 +111,50 @@ class Cycle:
             self._signatures[uid] = signature(gang)
         return self._signatures[uid]
 
-    def schedulable(self) -> Iterator[Gang]:
-        """Return the gangs in a leaf queue."""
-        is_leaf = self.session.queues.is_leaf
-        for gang in self.gangs.values():
-            if gang.job.queue_row >= 0 and is_leaf[gang.job.queue_row]:
-                yield gang
+    @cached_property
+    def _running(self) -> JobIndex:
+        """Return the candidates for eviction."""
+        return JobIndex(self._jobs_by_queue(lambda job: job.preemptible), self._gang, is_candidate, self.job_key)
 
-    def waiting(self, *, evicts: bool = False, preemptible: bool = False) -> JobQueue:
+    def _gang_of(self, job: Job) -> Gang:
+        return Gang.of(job, self._task_key, self.proportion.quantities, self.virtual)
+
+    def _gang(self, job: Job) -> Gang:
+        return self.gangs[job.uid]
+
+    def _jobs_by_queue(self, has: Callable[[Job], bool]) -> dict[int, list[Job]]:
+        """Return by row of a leaf queue its jobs of which `has` is true."""
+        is_leaf = self.session.queues.is_leaf.tolist()
+        result: dict[int, list[Job]] = {}
+        for job in self.session.jobs.values():
+            row = job.queue_row
+            if row >= 0 and has(job) and is_leaf[row]:
+                result.setdefault(row, []).append(job)
+        return result
+
+    def candidates(self) -> Iterator[Gang]:
+        """Return the preemptible jobs with placed tasks, in no order."""
+        for jobs in self._running.jobs.values():
+            for job in jobs:
+                if job.count(ACTIVE) and is_candidate(gang := self._gang(job)):
+                    yield gang
+
+    def waiting(self, *, evicts: bool = False, preemptible: bool = False, depth: str | None = None) -> JobQueue:
         """Return the jobs with pending tasks that are complete enough to be placed.
 
-        `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs.
+        `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs. `depth`: a number,
+        so many jobs of each queue at most; -1 or None for all.
         """
-        jobs = self._waiting(evicts=evicts, preemptible=preemptible)
         # The line outlives changes of the index: it has lists of its own.
-        return JobQueue(self, JobIndex(jobs, lambda _: True, self.job_key).by_queue)
+        jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
+        most = int(depth or -1)
+        if most >= 0:
+            jobs = {row: entries[:most] for row, entries in jobs.items()}
+        return JobQueue(self, jobs)
 
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
-        for gang in self.schedulable():
-            job = gang.job
+        for job in (job for jobs in self._pending.jobs.values() for job in jobs):
+            gang = self._gang(job)
             if not gang.has_pending() or not gang.is_ready():
                 continue
             if preemptible and not job.preemptible:
@@ -136,35 +173,47 @@ class Cycle:
             self._touched_running |= news
             news.clear()
         if touched:
-            index.settle([self.gangs[uid] for uid in touched if uid in self._in_leaf])
+            index.settle([self.gangs[uid] for uid in touched])
             touched.clear()
 
     def line_for(self, gang: Gang, victims: Iterable[Gang]) -> JobQueue:
         """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
         self._settle(self._pending, self._touched_pending)
         own = gang.job.uid
-        added = [gang, *(victim for victim in victims if not victim.has_pending())]
-        return JobQueue(self, self._pending.by_queue, added=added, accepts=lambda other: other.job.uid != own)
+        wanted = [gang, *victims]
+        added = [gang, *(victim for victim in wanted[1:] if not victim.has_pending())]
+        # Top queues without any of them do not change their order.
+        tops = {self._top[each.job.queue_row] for each in wanted}
+        jobs = self._pending.by_queue(row for row in self._pending.jobs if self._top[row] in tops)
+        return JobQueue(self, jobs, added=added, accepts=lambda other: other.job.uid != own)
 
-    def largest_units(self) -> Mapping[int, float]:
-        """Return by leaf queue with jobs the GPUs of its largest job: no unit of eviction is larger."""
-        if self._largest_units is None:
-            self._largest_units = {}
-            for gang in self.schedulable():
-                row = gang.job.queue_row
-                gpus = sum(self.placement.gpus(task) for task in gang.tasks)
-                self._largest_units[row] = max(self._largest_units.get(row, 0.0), gpus)
-        return self._largest_units
+    def largest_units(self, accepts_queue: Callable[[int], bool]) -> Mapping[int, float]:
+        """Return by leaf queue the GPUs of its largest preemptible job: no unit of eviction is larger."""
+        known, result = self._largest_units, {}
+        for row, jobs in self._running.jobs.items():
+            if accepts_queue(row):
+                if row not in known:
+                    known[row] = max(sum(map(self.placement.gpus, job.tasks.values())) for job in jobs)
+                result[row] = known[row]
+        return result
 
     def victims(self, accepts: Callable[[Gang], bool], accepts_queue: Callable[[int], bool]) -> JobQueue:
         """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
         self._settle(self._running, self._touched_running)
-        chosen = {row: jobs for row, jobs in self._running.by_queue.items() if accepts_queue(row)}
+        chosen = self._running.by_queue(filter(accepts_queue, self._running.jobs))
         return JobQueue(self, chosen, victims=True, accepts=accepts)
+
+    def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
+        """Return whether a job's run time allows to make it a victim."""
+        return self.min_runtime is None or self.min_runtime.allows_victim(action, claimant, victim)
+
+    def keeps_minimum(self, action: str, claimant: Job, victim: Gang, tasks: Sequence[Task]) -> bool:
+        """Return whether a protected victim keeps its minimum without these tasks."""
+        return self.min_runtime is None or self.min_runtime.keeps_minimum(action, claimant, victim, tasks)
 
     def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
         """Return the line of these victims, the last first."""
-        return JobQueue(self, JobIndex(gangs, lambda _: True, self.job_key).by_queue, victims=True)
+        return JobQueue(self, sorted_by_queue(gangs, self.job_key), victims=True)
 
     def next_victim(self, line: JobQueue) -> Gang:
         """Take the next victim out of a line; changes of a simulation must have been undone."""
@@ -175,7 +224,9 @@ class Cycle:
         if job.preemption_delay <= 0:
             return False
         since = job.created if job.last_eviction is None else max(job.created, job.last_eviction)
-        return self.session.now < since + job.preemption_delay
+        end = since + job.preemption_delay
+        self.session.wake(end)
+        return self.session.now < end
 
     def statement(self) -> Statement:
         """Return a new statement; nothing counts as evicted by it yet."""
@@ -222,11 +273,6 @@ class Cycle:
 
 def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
-
-
-def _opened(policy: _P, session: Session) -> _P:
-    policy.open_session(session)
-    return policy
 
 
 def is_candidate(gang: Gang) -> bool:

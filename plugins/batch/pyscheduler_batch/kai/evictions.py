@@ -14,11 +14,11 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of, is_candidate
-from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler_batch.kai.gang import USED, ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
-from pyscheduler_batch.kai.solver import Solver
+from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,34 +36,52 @@ _MAX_VICTIM_JOBS: Final = 16
 
 
 class _Evicting(Action, ABC):
-    """What the three solving actions have in common."""
+    """What the three solving actions have in common.
+
+    Arguments: `queueDepth`, how many jobs of a queue are considered (-1 for all); `schedulingSignatures`, whether a job
+    is skipped that looks like one that failed (default true); `maxActionSearchDuration` and `maxJobSearchDuration`.
+    """
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
         cycle = cycle_of(session)
-        line = cycle.waiting(evicts=True, preemptible=self.name == Consolidation.name)
+        line = cycle.waiting(
+            evicts=True, preemptible=self.name == Consolidation.name, depth=self.arguments.get("queueDepth")
+        )
         failed: dict[int, LookAlikes] = {}
+        skips = self.arguments.get("schedulingSignatures", "true") != "false"
+        budget = Budget(session.elapsed, self.arguments)
         while line:
             gang = line.pop()
             if not self.may_try(cycle, gang):
                 continue
             look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle))
-            if not look_alikes.is_easier(gang):
+            if skips and not look_alikes.is_easier(gang):
                 continue
-            too_large = next((task for task in gang.to_place() if cycle.placement.is_too_large(task)), None)
+            tasks = gang.to_place()
+            too_large = next((task for task in tasks if cycle.placement.is_too_large(task)), None)
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
                 continue
-            if not self.solve(cycle, gang):
+            # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
+            # with the first task alone.
+            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])):
+                look_alikes.note(gang)
+                continue
+            budget.begin_job()
+            if not await self.solve(cycle, gang, budget):
+                if budget.is_spent:
+                    return
                 look_alikes.note(gang)
             await session.turn()
 
-    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job and carry it out; return whether there was any."""
         if not self.is_worth_it(cycle, gang):
             return False
-        solver = Solver(cycle, self.name, self.victims(cycle, gang), lambda part, plan: self.accepts(cycle, part, plan))
-        statement = solver.solve(gang)
+        victims = self.victims(cycle, gang)
+        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self.accepts(cycle, part, plan))
+        statement = await solver.solve(gang)
         if statement is None:
             return False
         cycle.commit(statement)
@@ -167,8 +185,7 @@ class Consolidation(_Evicting):
         """Return the line of the first candidates."""
         if self._most < 0:
             return super().line_of_victims(cycle, gang, accepts)
-        candidates = (gang for gang in cycle.schedulable() if is_candidate(gang) and accepts(gang))
-        return cycle.line_of_victims(islice(candidates, self._most + 1))
+        return cycle.line_of_victims(islice(filter(accepts, cycle.candidates()), self._most + 1))
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether every victim found a place."""
@@ -191,7 +208,7 @@ class Reclaim(_Evicting):
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether the victim is not protected by its run time."""
-        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        return cycle.allows_victim(self.name, gang.job, victim)
 
     def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether it is another queue, above its share."""
@@ -203,13 +220,13 @@ class Reclaim(_Evicting):
         if not cycle.is_large:
             return True
         lacks = gang.requested()[2] - float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
-        units = {row: gpus for row, gpus in cycle.largest_units().items() if self.is_victim_queue(cycle, gang, row)}
+        units = cycle.largest_units(lambda queue: self.is_victim_queue(cycle, gang, queue))
         return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
 
-    def solve(self, cycle: Cycle, gang: Gang) -> bool:
+    async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job; the shares are judged as they are now."""
         cycle.proportion.start_solution()
-        return super().solve(cycle, gang)
+        return await super().solve(cycle, gang, budget)
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether the shares justify what is taken, and no protected job falls below its minimum."""
@@ -260,7 +277,7 @@ class Preempt(_Evicting):
         """Return whether the victim is of lower priority and not protected."""
         if victim.job.priority >= gang.job.priority:
             return False
-        return cycle.min_runtime.allows_victim(self.name, gang.job, victim)
+        return cycle.allows_victim(self.name, gang.job, victim)
 
     def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether it is the job's own queue."""
@@ -272,12 +289,10 @@ class Preempt(_Evicting):
 
 
 def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> bool:
-    return all(
-        cycle.min_runtime.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values()
-    )
+    return all(cycle.keeps_minimum(action, gang.job, victim, tasks) for victim, tasks in scenario.by_job().values())
 
 
-class StaleGangEviction:
+class StaleGangEviction(Action):
     """Evicts jobs that have run below their minimum for too long.
 
     Argument `defaultStalenessGracePeriod`: seconds, for jobs that do not set it; negative means never.
@@ -286,14 +301,14 @@ class StaleGangEviction:
     name: ClassVar[str] = "stalegangeviction"
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
-        self._grace = float((arguments or {}).get("defaultStalenessGracePeriod", _STALENESS_GRACE))
+        super().__init__(arguments)
+        self._grace = float(self.arguments.get("defaultStalenessGracePeriod", _STALENESS_GRACE))
 
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
         cycle = cycle_of(session)
-        for gang in cycle.gangs.values():
-            job = gang.job
-            if not _is_stale(gang):
+        for job in session.jobs.values():
+            if not _is_stale(cycle, job):
                 job.stale_since = None
                 continue
             if job.stale_since is None:
@@ -305,13 +320,17 @@ class StaleGangEviction:
                 session.wake(job.stale_since + grace)
                 continue
             statement = session.statement()
-            for task in gang.tasks:
+            for task in cycle.gangs[job.uid].tasks:
                 if task.state in ACTIVE:
                     statement.evict(task, action=self.name)
             session.commit(statement)
             await session.turn()
 
 
-def _is_stale(gang: Gang) -> bool:
+def _is_stale(cycle: Cycle, job: Job) -> bool:
     """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
-    return not gang.job.counts[TaskState.SUCCEEDED] and gang.used > 0 and not gang.is_satisfied()
+    used = job.count(USED)
+    if not used or job.counts[TaskState.SUCCEEDED] or (not job.sub_groups and used >= job.min_member):
+        return False
+    gang = cycle.gangs[job.uid]
+    return gang.used > 0 and not gang.is_satisfied()

@@ -57,6 +57,10 @@ class Leaf:
 
     def count(self) -> None:
         """Count the tasks anew."""
+        if len(self.tasks) == 1:
+            state = self.tasks[0].state
+            self.active, self.used = int(state in ACTIVE), int(state in USED)
+            return
         self.active = sum(task.state in ACTIVE for task in self.tasks)
         self.used = sum(task.state in USED for task in self.tasks)
 
@@ -143,7 +147,7 @@ class Gang:
         job: Job,
         root: Branch,
         leaves: list[Leaf],
-        quantities: Mapping[str, Quantities],
+        quantities: Callable[[Task], Quantities],
         virtual: Collection[str],
         *,
         is_part: bool = False,
@@ -151,7 +155,7 @@ class Gang:
         self.job = job
         self.root = root
         self.leaves = leaves
-        #: By task uid.
+        #: Returns what a task requests.
         self.quantities = quantities
         #: UIDs of the tasks that the open statement evicted: they are to be placed again.
         self._virtual = virtual
@@ -167,7 +171,7 @@ class Gang:
         cls,
         job: Job,
         task_key: Callable[[Task], tuple[float | str, ...]],
-        quantities: Mapping[str, Quantities],
+        quantities: Callable[[Task], Quantities],
         virtual: Collection[str],
     ) -> Gang:
         """Return the gang of a whole job; `task_key` orders its tasks."""
@@ -220,7 +224,7 @@ class Gang:
     def active(self) -> int:
         """Return how many tasks are placed."""
         self._refresh()
-        return sum(leaf.active for leaf in self.leaves)
+        return self.leaves[0].active if len(self.leaves) == 1 else sum(leaf.active for leaf in self.leaves)
 
     @property
     def used(self) -> int:
@@ -239,6 +243,8 @@ class Gang:
 
     def is_elastic(self) -> bool:
         """Return whether some leaf has more tasks than it needs."""
+        if len(self.leaves) == 1:
+            return self.leaves[0].minimum < len(self.leaves[0].tasks)
         return any(leaf.minimum < len(leaf.tasks) for leaf in self.leaves)
 
     def elastic_state(self) -> int:
@@ -259,7 +265,7 @@ class Gang:
             total = ZERO
             for task in self.tasks:
                 if task.state in ALLOCATED:
-                    total = add(total, self.quantities[task.uid])
+                    total = add(total, self.quantities(task))
             self._allocated = total
         return self._allocated
 
@@ -286,7 +292,7 @@ class Gang:
             total = ZERO
             for task in self.to_place():
                 if self.is_placeable(task, for_real=False):
-                    total = add(total, self.quantities[task.uid])
+                    total = add(total, self.quantities(task))
             self._requested = total
         return self._requested
 
@@ -329,6 +335,9 @@ class Gang:
     def to_evict(self) -> list[Task]:
         """Return the unit to evict next: a surplus task, a surplus sub-group, or all that is left."""
         self._refresh()
+        if len(self.leaves) == 1:
+            leaf = self.leaves[0]
+            return _surplus_task(leaf) or _active_tasks(leaf)
         return _surplus(self.root) or _active_tasks(self.root)
 
 

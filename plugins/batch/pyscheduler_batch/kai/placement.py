@@ -14,8 +14,11 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
+from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pyscheduler.batch.session import Session
@@ -29,12 +32,13 @@ POD_SCHEDULING_ERRORS: Final = "PodSchedulingErrors"
 _DENSITY: Final = 9.0
 _RESOURCE_TYPE: Final = 10.0
 _AVAILABILITY: Final = 1_000.0
+_NOMINATED: Final = 10_000_000.0
 
 _SPREAD: Final = "spread"
 
 
 class NodePlacement(Policy):
-    """Whether GPU tasks (argument `gpu`) and others (`cpu`) fill nodes (`binpack`) or avoid full ones (`spread`)."""
+    """Fill nodes (`binpack`) or prefer empty ones (`spread`), for GPU tasks (argument `gpu`) and others (`cpu`)."""
 
     name: ClassVar[str] = "nodeplacement"
 
@@ -52,7 +56,7 @@ class NodePlacement(Policy):
 class Placement:
     """Places the tasks of gangs; the nodes of a set come in the order of their names, which decides between equals."""
 
-    def __init__(self, session: Session, proportion: Proportion, *, spread_gpu: bool, spread_cpu: bool) -> None:
+    def __init__(self, session: Session, proportion: Proportion, policies: Sequence[Policy]) -> None:
         self._session = session
         self._proportion = proportion
         self._table = session.nodes
@@ -64,7 +68,12 @@ class Placement:
         self.name_rank[self.all_rows] = np.arange(len(names))
         self._gpu = session.axis.index.get(GPU, -1)
         self._cpu = session.axis.index[CPU]
-        self._spread = {self._gpu: spread_gpu, self._cpu: spread_cpu}
+        by_name = {policy.name: policy for policy in policies}
+        place = by_name.get(NodePlacement.name)
+        self._place = place if isinstance(place, NodePlacement) else None
+        self._availability = _AVAILABILITY if NodeAvailability.name in by_name else 0.0
+        self._resource_type = _RESOURCE_TYPE if ResourceType.name in by_name else 0.0
+        self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
         #: Where the statement stood before the present gang.
         self._mark = 0
@@ -191,7 +200,7 @@ class Placement:
                 self._no_room[key] = mask
             return False
         node, is_idle = found
-        if is_idle and not promise:
+        if is_idle and not promise and self._accepts_now(task, node):
             statement.allocate(task, node)
         elif task.state == TaskState.RELEASING and promise and (node == task.node or node in task.leaving):
             # The victim finds its own node again: it is not evicted.
@@ -199,6 +208,10 @@ class Placement:
         else:
             statement.pipeline(task, node)
         return True
+
+    def _accepts_now(self, task: Task, node: int) -> bool:
+        """Return whether the filters accept the node although tasks are still leaving it."""
+        return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
 
     def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
         """Return the best node, and whether the task fits its idle resources; None if no node fits."""
@@ -216,19 +229,24 @@ class Placement:
     def _scores(
         self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_], free: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        score = np.where(fits_idle, _AVAILABILITY, 0.0)
-        column = self._gpu
-        if self.gpus(task) == 0:
-            column = self._cpu
-            if self._gpu >= 0:
-                score += np.where(self._table.allocatable[rows, self._gpu] <= 0, _RESOURCE_TYPE, 0.0)
-            else:
-                score += _RESOURCE_TYPE
+        table = self._table
+        score = np.where(fits_idle, self._availability, 0.0)
+        needs_gpu = self.gpus(task) > 0
+        if not needs_gpu and self._resource_type:
+            has_gpu = table.allocatable[rows, self._gpu] > 0 if self._gpu >= 0 else np.zeros(len(rows), dtype=np.bool_)
+            score += np.where(has_gpu, 0.0, self._resource_type)
+        if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
+            score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
         for extra in (order.score_nodes(task, rows) for order in self._orders):
             if extra is not None:
                 score += extra
-        place = _spread if self._spread[column] else _pack
-        result: NDArray[np.float64] = score + place(free[:, column], self._table.allocatable[rows, column])
+        if self._place is None:
+            return score
+        column = self._gpu if needs_gpu else self._cpu
+        spreads = self._place.spread_gpu if needs_gpu else self._place.spread_cpu
+        result: NDArray[np.float64] = score + (_spread if spreads else _pack)(
+            free[:, column], table.allocatable[rows, column]
+        )
         return result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
-from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
@@ -32,6 +32,8 @@ NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
+#: Keys are forgotten when there are more.
+_MOST_KEYS: Final = 20_000
 _NAMES: Final = (CPU, MEMORY, GPU)
 
 
@@ -59,7 +61,7 @@ QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float
 
 
 class Proportion(Policy):
-    """Fair shares and everything that is decided by them."""
+    """Divide the pool into fair shares; order queues by them; keep limits and quotas; say who may reclaim from whom."""
 
     name: ClassVar[str] = "proportion"
 
@@ -98,6 +100,9 @@ class Proportion(Policy):
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
         self._quantities: dict[str, Quantities] = {}
         self.changes = 0
+        #: By queue, how often its sums changed; and the keys that were computed, with that number.
+        self._versions = [0] * len(queues)
+        self._keys: dict[tuple[int, Quantities, Quantities], tuple[int, QueueKey]] = {}
         #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
         self.touched: set[str] = set()
         self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
@@ -117,12 +122,14 @@ class Proportion(Policy):
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
         own = np.zeros((len(session.queues), len(self._columns)))
         for job in session.jobs.values():
-            if job.queue_row < 0:
-                continue
-            for task in job.tasks.values():
-                if task.state in ALLOCATED or task.state == TaskState.PENDING:
-                    own[job.queue_row] += task.request[self._columns]
-        return roll_up(session.queues.parent, own)
+            if job.queue_row >= 0 and (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
+                for task in job.tasks.values():
+                    if task.state == TaskState.PENDING:
+                        own[job.queue_row] += task.request[self._columns]
+                    elif task.state == TaskState.PIPELINED:
+                        own[job.queue_row] -= task.request[self._columns]
+        # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
+        return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
 
     def _inputs(self, session: Session) -> ShareInputs:
         queues = session.queues
@@ -167,6 +174,7 @@ class Proportion(Policy):
             change = subtract(ZERO, change)
         self.changes += 1
         for row in self._paths[job.queue_row]:
+            self._versions[row] += 1
             self.allocated[row] = add(self.allocated[row], change)
             if not job.preemptible:
                 self.non_preemptible[row] = add(self.non_preemptible[row], change)
@@ -183,6 +191,17 @@ class Proportion(Policy):
 
         `adds`: what its next job asks for. `removes`: what its first victims hold (only in the order of victims).
         """
+        version, place = self._versions[queue], (queue, adds, removes)
+        known = self._keys.get(place)
+        if known is not None and known[0] == version:
+            return known[1]
+        if len(self._keys) > _MOST_KEYS:
+            self._keys.clear()
+        key = self._make_key(queue, adds, removes)
+        self._keys[place] = (version, key)
+        return key
+
+    def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)
         allocatable = self._allocatable[queue]

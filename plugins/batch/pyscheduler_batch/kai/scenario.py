@@ -97,6 +97,8 @@ class VictimTape:
         self.pop = pop
         self._line: JobQueue | None = None
         self._is_closed = False
+        #: Whether the tape holds all victims.
+        self.is_complete = False
         self.read: list[tuple[Gang, list[Task]]] = []
 
     def entry(self, at: int) -> tuple[Gang, list[Task]] | None:
@@ -105,7 +107,7 @@ class VictimTape:
             if self._line is None:
                 self._line = self.make()
             if not self._line:
-                self._is_closed = True
+                self._is_closed = self.is_complete = True
                 break
             gang = self.pop(self._line)
             tasks = gang.to_evict()
@@ -132,6 +134,8 @@ class VictimReader:
             if found is not None:
                 self._at += 1
                 return found
+            if self._tape.is_complete:
+                return None
             self._line = self._tape.make()
             for _ in range(self._at):
                 self._tape.pop(self._line)
@@ -212,6 +216,9 @@ class _Accumulator:
         self._base = _Room(required, free)
         masks = {id(mask): mask for mask in map(placement.curable, probe.pending)}
         self._masks = [mask for mask in masks.values() if not mask.all()]
+        #: By node, the GPUs of the units; and the nodes with units of jobs with several tasks.
+        self._freed: dict[int, float] = {}
+        self._shared: set[int] = set()
         self._reachable = np.zeros(len(free), dtype=np.bool_)
         self._reachable[probe.rows] = True
         for unit in probe.recorded:
@@ -224,11 +231,17 @@ class _Accumulator:
         uid = unit.gang.job.uid
         self.units.append(unit)
         self.of_job.setdefault(uid, []).append(unit)
+        is_shared = len(unit.gang.tasks) > 1
         for task in unit.tasks:
-            if task.node != NO_NODE:
-                self._room.add(task.node, self._probe.placement.gpus(task))
-                self._reachable[task.node] = True
-                self.on_node.setdefault(task.node, {})[uid] = unit.gang
+            node = task.node
+            if node != NO_NODE:
+                gpus = self._probe.placement.gpus(task)
+                self._room.add(node, gpus)
+                self._freed[node] = self._freed.get(node, 0.0) + gpus
+                self._reachable[node] = True
+                self.on_node.setdefault(node, {})[uid] = unit.gang
+                if is_shared:
+                    self._shared.add(node)
 
     def _advance(self) -> bool | None:
         """Take the next unit; return whether the filter is to be asked, or None if there are no more victims."""
@@ -262,6 +275,12 @@ class _Accumulator:
         while (is_new := self._advance()) is not None:
             if is_new and self._may_suffice():
                 yield
+
+    def is_hopeless_node(self, node: int) -> bool:
+        """Return whether the jobs of a node, all of one task, certainly make too little room."""
+        if not self._probe.drops_hopeless or node in self._shared:
+            return False
+        return not self._base.may_hold({node: self._freed.get(node, 0.0)})
 
     def is_hopeless(self, units: Sequence[Unit]) -> bool:
         """Return whether these units and the recorded ones certainly make too little room."""
@@ -303,6 +322,8 @@ def node_local(probe: Probe) -> Iterator[Scenario]:
         nodes = {task.node for task in latest.tasks if task.node != NO_NODE}
         seen: set[tuple[str, ...]] = set()
         for node in sorted(nodes, key=lambda row: int(names[row])) if len(nodes) > 1 else nodes:
+            if accumulated.is_hopeless_node(node):
+                continue
             # All units of the jobs that lose a task of the node, job by job.
             units = [
                 Unit(gang, [task for unit in accumulated.of_job[uid] for task in unit.tasks])

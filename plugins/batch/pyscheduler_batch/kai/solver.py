@@ -10,16 +10,17 @@ Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
-from pyscheduler_batch.kai.scenario import Probe, Scenario, Unit, VictimReader, VictimTape, multi_node, node_local
+from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,11 +29,38 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobQueue
+    from pyscheduler_batch.kai.scenario import Scenario
+    from pyscheduler_batch.kai.switches import ScenarioGenerator
 
-__all__ = ["Solver"]
+__all__ = ["Budget", "Solver"]
 
 _LOST = frozenset({TaskState.RELEASING, TaskState.PIPELINED})
-_GENERATORS = (node_local, multi_node)
+_ACTION_SECONDS: Final = 300.0
+_JOB_SECONDS: Final = 240.0
+
+
+class Budget:
+    """How long the searches of an action may take in all, and each of them.
+
+    Arguments of the action: `maxActionSearchDuration` and `maxJobSearchDuration`, in seconds; 0 is unlimited.
+    Source: KAI-Scheduler, `actions/common/solvers/search_budget.go`.
+    """
+
+    def __init__(self, elapsed: Callable[[], float], arguments: Mapping[str, str]) -> None:
+        self.elapsed = elapsed
+        action = float(arguments.get("maxActionSearchDuration", _ACTION_SECONDS))
+        self._action_end = elapsed() + (action or inf)
+        self._job_seconds = float(arguments.get("maxJobSearchDuration", _JOB_SECONDS)) or inf
+        self._job_end = inf
+
+    def begin_job(self) -> None:
+        """Begin the search for one job."""
+        self._job_end = min(self._action_end, self.elapsed() + self._job_seconds)
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether the search for the present job, and with it the action, must end."""
+        return self.elapsed() >= self._job_end
 
 
 @attrs.frozen(eq=False)
@@ -56,30 +84,37 @@ class Solver:
         self,
         cycle: Cycle,
         action: str,
+        budget: Budget,
         victims: Callable[[], JobQueue],
         is_valid: Callable[[Gang, Scenario], bool],
     ) -> None:
-        self._cycle = cycle
-        self._action = action
-        self._victims = victims
-        self._is_valid = is_valid
+        self.cycle = cycle
+        self.action = action
+        self.budget = budget
+        self.is_valid = is_valid
+        self.tape = VictimTape(victims, cycle.next_victim)
+        #: Scenarios that failed, so that another generator does not try them again.
+        self.failed: set[object] = set()
 
-    def solve(self, gang: Gang) -> Statement | None:
-        """Return the open statement that evicts the victims and promises nodes to the job, or None."""
-        placement = self._cycle.placement
+    async def solve(self, gang: Gang) -> Statement | None:
+        """Return the open statement that evicts the victims and promises nodes to the job, or None.
+
+        Other tasks of the scheduler may run between two simulations.
+        """
         tasks = gang.to_place()
         if not tasks:
             return None
         used = gang.used
-        rows = placement.feasible_rows(gang)
-        failed: set[object] = set()
-        tape = VictimTape(self._victims, self._cycle.next_victim)
-        for generator in _GENERATORS:
-            search = _Search(self._cycle, self._action, tape, self._is_valid, gang, tasks, rows, failed)
-            solution = search.run(generator)
+        rows = self.cycle.placement.feasible_rows(gang)
+        for generator in self.cycle.generators:
+            solution = await _Search(self, generator, gang, tasks, rows).run()
             if solution is not None:
+                # A solution that leaves a leaf below its minimum is not carried out, nor undone within this pass: the
+                # original does neither, and decides with it.
                 is_solved = gang.is_satisfied() and gang.used > used
                 return solution.statement if is_solved else None
+            if self.budget.is_spent:
+                return None
         return None
 
 
@@ -87,51 +122,42 @@ class _Search:
     """The probes of one generator."""
 
     def __init__(
-        self,
-        cycle: Cycle,
-        action: str,
-        tape: VictimTape,
-        is_valid: Callable[[Gang, Scenario], bool],
-        gang: Gang,
-        tasks: Sequence[Task],
-        rows: NDArray[np.int64],
-        failed: set[object],
+        self, solver: Solver, generator: ScenarioGenerator, gang: Gang, tasks: Sequence[Task], rows: NDArray[np.int64]
     ) -> None:
-        self._cycle = cycle
-        self._action = action
-        self._tape = tape
-        self._is_valid = is_valid
+        self._solver = solver
+        self._cycle = solver.cycle
+        self._generator = generator
         self._gang = gang
         self._tasks = tasks
         self._rows = rows
-        self._failed = failed
+        self._end = solver.budget.elapsed() + (generator.seconds or inf)
         self._recorded: Sequence[Unit] = ()
         self._recorded_tasks: Sequence[Task] = ()
         self._last: _Solution | None = None
 
-    def run(self, generator: Callable[[Probe], Iterator[Scenario]]) -> _Solution | None:
+    async def run(self) -> _Solution | None:
         """Return the solution for all tasks, or None."""
         count = len(self._tasks)
         low, high, size = 0, 0, 1
         while low < count:
-            if not self._try(generator, size):
+            if not await self._try(size):
                 high = size
                 break
             low = size
             size = min(size * 2, count)
         while high - low > 1:
             middle = (low + high) // 2
-            if self._try(generator, middle):
+            if await self._try(middle):
                 low = middle
             else:
                 high = middle
         if low == count and self._last is not None:
             return self._last
-        return self._probe(generator, count) if low else None
+        return await self._probe(count) if low else None
 
-    def _try(self, generator: Callable[[Probe], Iterator[Scenario]], size: int) -> bool:
+    async def _try(self, size: int) -> bool:
         """Return whether there is room for the first tasks; record the victims."""
-        solution = self._probe(generator, size)
+        solution = await self._probe(size)
         if solution is None:
             return False
         # The last step would evict the same tasks again: then its result is known.
@@ -144,7 +170,8 @@ class _Search:
         self._recorded_tasks = solution.tasks
         return True
 
-    def _probe(self, generator: Callable[[Probe], Iterator[Scenario]], size: int) -> _Solution | None:
+    async def _probe(self, size: int) -> _Solution | None:
+        """Return a solution for the first tasks, or None."""
         from_job = self._gang
         chosen = self._tasks[:size]
         placed = [task for task in from_job.tasks if task.state in ACTIVE]
@@ -162,17 +189,22 @@ class _Search:
             rows=rows,
             recorded=self._recorded,
             whole=self._cycle.gangs,
-            victims=VictimReader(self._tape),
+            victims=VictimReader(self._solver.tape),
             drops_hopeless=self._cycle.is_large,
         )
-        for scenario in generator(probe):
-            key = (tuple(sorted(task.uid for task in pending)), scenario.fingerprint())
-            if key in self._failed:
+        uids = tuple(sorted(task.uid for task in pending))
+        budget, failed = self._solver.budget, self._solver.failed
+        for scenario in self._generator.scenarios(probe):
+            if budget.is_spent or budget.elapsed() >= self._end:
+                return None
+            key = (uids, scenario.fingerprint())
+            if key in failed:
                 continue
             solution = self._simulate(gang, scenario, rows)
             if solution is not None:
                 return solution
-            self._failed.add(key)
+            failed.add(key)
+            await self._cycle.session.turn()
         return None
 
     def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
@@ -183,10 +215,10 @@ class _Search:
         cycle = self._cycle
         statement = cycle.statement()
         cycle.placement.forget_failures()
-        cycle.evict(statement, tasks, action=self._action, by=gang.job)
+        cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
         left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
         rows = cycle.placement.by_name(np.concatenate([rows, left]))
-        if not self._place_all(statement, gang, {task.job.uid for task in tasks}, rows) or not self._is_valid(
+        if not self._place_all(statement, gang, {task.job.uid for task in tasks}, rows) or not self._solver.is_valid(
             gang, scenario
         ):
             cycle.discard(statement)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Allocate"]
 
 
-class Allocate:
+class Allocate(Action):
     """Serve the best job of the best queue that is not overused, until none is left.
 
     A turn of a job ends when it is ready, or at the first task without a node. What a job got stays with it until the

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Backfill"]
 
 
-class Backfill:
+class Backfill(Action):
     """Place tasks that request nothing on the first node that accepts them, without any order of jobs."""
 
     name: ClassVar[str] = "backfill"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Preempt"]
 
 
-class Preempt:
+class Preempt(Action):
     """Evict tasks of other jobs of the queue for jobs with pending tasks, then tasks of the own job.
 
     Victims alone must hold what a task requests. Evictions for a job are kept if it is pipelined by them.
@@ -85,14 +85,19 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
     if protected := session.protected(task.job):
         candidates &= residents.exposed(protected)
+    refused = session.refused.of(task, "preempt", within_job=within_job)
+    hopeful = rich_nodes(session, task, candidates) & ~refused
+    if not hopeful.any():
+        return False
     rows = np.flatnonzero(session.accepted(task))
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
     claim = Claim(task.job, task)
-    for node in rows[rich_nodes(session, task, candidates)[rows]].tolist():
+    for node in rows[hopeful[rows]].tolist():
         victims = enough_victims(session, claim, node, candidates, session.preemptable)
         if not victims:
+            refused[node] = True
             continue
         order = session.victim_queue(victims, claim)
         freed = np.zeros_like(task.request)

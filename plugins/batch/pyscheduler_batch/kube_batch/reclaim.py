@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Claim
+from pyscheduler.batch.contract import Action, Claim
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Reclaim"]
 
 
-class Reclaim:
+class Reclaim(Action):
     """Take from other queues for one task of one job per turn of the best queue that is not overused.
 
     A queue whose turn placed nothing is out. Each eviction counts at once; the original wrote it at once, too.
@@ -55,11 +55,16 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     candidates = residents.running & (residents.queue != task.job.queue_row)
     if protected := session.protected(task.job):
         candidates &= residents.exposed(protected)
-    rows = np.flatnonzero(session.accepted(task) & rich_nodes(session, task, candidates))
+    refused = session.refused.of(task, "reclaim")
+    hopeful = rich_nodes(session, task, candidates) & ~refused
+    if not hopeful.any():
+        return False
+    rows = np.flatnonzero(session.accepted(task) & hopeful)
     claim = Claim(task.job, task)
     for node in rows.tolist():
         victims = enough_victims(session, claim, node, candidates, session.reclaimable)
         if not victims:
+            refused[node] = True
             continue
         statement = session.statement()
         freed = np.zeros_like(task.request)

@@ -182,8 +182,7 @@ def _message(reasons: Mapping[str, str]) -> str:
 
 
 def _stale(gang: Gang) -> str:
-    gang.used  # noqa: B018 - counts the tasks of each leaf
-    active, minimum = sum(leaf.used for leaf in gang.leaves), sum(leaf.minimum for leaf in gang.leaves)
+    active, minimum = gang.used, sum(leaf.minimum for leaf in gang.leaves)
     text = f"Job is stale. {active} pods are active, minMember is {minimum}"
     for leaf in gang.leaves:
         if leaf.used < leaf.minimum and leaf.name != _DEFAULT_LEAF:

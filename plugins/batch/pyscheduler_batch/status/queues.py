@@ -112,10 +112,12 @@ class QueueBook:
 
 
 def queue_statuses(
-    preset: str, specs: Mapping[str, QueueSpec], book: QueueBook, phases: Mapping[str, Mapping[str, int]]
+    preset: str,
+    specs: Mapping[str, QueueSpec],
+    totals: Mapping[str, QueueSums],
+    phases: Mapping[str, Mapping[str, int]],
 ) -> dict[str, dict[str, object]]:
-    """Return the status of each queue by name, without Volcano's state; `phases`: by queue, the groups by phase."""
-    totals = book.totals(specs.values())
+    """Return the status of each queue by name, without Volcano's state. `phases`: groups by queue and phase."""
     if preset == "kai":
         children: dict[str, list[str]] = {}
         for spec in specs.values():

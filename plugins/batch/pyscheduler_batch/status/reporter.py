@@ -6,18 +6,25 @@ import random
 import uuid
 from typing import TYPE_CHECKING
 
+import attrs
+
 from pyscheduler.api import Pod
+from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.status.evict_texts import evict_note, pod_note
 from pyscheduler_batch.status.kai_groups import kai_report
 from pyscheduler_batch.status.queues import sums_of
 from pyscheduler_batch.status.volcano_groups import volcano_report
+from pyscheduler_batch.volcano.queue_policy import QueuePolicy
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle
@@ -25,6 +32,16 @@ if TYPE_CHECKING:
     from pyscheduler_batch.status.statuses import Statuses
 
 __all__ = ["StatusReporter"]
+
+
+@attrs.frozen
+class _Mark:
+    """What decided the last report of a job."""
+
+    job: Job
+    changes: int
+    phase: str
+    reasons: Mapping[str, str] | None
 
 
 class StatusReporter:
@@ -37,41 +54,58 @@ class StatusReporter:
         self._node_pool = node_pool or "default"
         self._pods = handle.lister(Pod)
         #: By uid of a job: what it was when it was reported last.
-        self._marks: dict[str, tuple[object, ...]] = {}
-        self._keys: dict[str, str] = {}
+        self._marks: dict[str, _Mark] = {}
+        #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
+        self._pipelined: dict[str, dict[str, str]] = {}
 
     def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report the jobs that changed; the session still has the state that the pass came to."""
         session_id = ""
-        marks: dict[str, tuple[object, ...]] = {}
         is_changed = False
+        marks, reasons = self._marks, session.reasons
         for uid, job in session.jobs.items():
-            mark = _mark(job, session)
-            if self._marks.get(uid) == mark:
-                marks[uid] = mark
+            mark = marks.get(uid)
+            # A job is built anew if its description, its pods or its queue changed. A pass that did not try the job
+            # has no reasons; the last ones hold. No function call: most jobs did not change.
+            if (
+                mark is not None
+                and mark.job is job
+                and mark.changes == job.changes
+                and mark.phase == job.phase
+                and ((why := reasons.get(uid)) is None or why == mark.reasons)
+            ):
                 continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
             sums = sums_of(job, session.axis, self._is_bound)
             is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed
             self._report(job, session, sums, session_id, waiting.get(job.key, ""))
-            self._keys[uid] = job.key
-            # A report may move the job to another phase.
-            marks[uid] = _mark(job, session)
-        for uid in self._marks.keys() - marks.keys():
-            is_changed = self._statuses.book.put(self._book_key(uid), None) or is_changed
-            namespace, _, name = self._keys.pop(uid).partition("/")
-            self._statuses.loosen(namespace, name)
-        self._marks = marks
+            # The report may have moved the job to another phase.
+            marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+        if len(marks) != len(session.jobs):
+            for uid in marks.keys() - session.jobs.keys():
+                self._forget(uid)
+                is_changed = True
         self._statuses.settle(session.jobs.keys())
+        self._statuses.metrics.shares = _shares(session)
         if is_changed:
             self._statuses.queues_changed()
 
+    def _forget(self, uid: str) -> None:
+        """Take a job out that has no pods any more."""
+        self._statuses.book.put(self._book_key(uid), None)
+        self._pipelined.pop(uid, None)
+        namespace, _, name = self._marks.pop(uid).job.key.partition("/")
+        self._statuses.loosen(namespace, name)
+
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""
+        self._statuses.metrics.evicted[action] += len(tasks)
         events = self._handle.event_recorder
         pods = [task.pod for task in tasks if task.pod is not None]
         group = self._group_object(job)
         regarding = group if group is not None else next(iter(pods), None)
+        if regarding is None:
+            return
         note = evict_note(self._preset, job, tasks, action=action, by=by)
         events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
         if self._preset != "kai":
@@ -91,6 +125,24 @@ class StatusReporter:
             )
         else:
             self._statuses.report(group, kai_report(job, session, problem, sums.sums, self._node_pool))
+            self._tell_pipelined(job, session)
+
+    def _tell_pipelined(self, job: Job, session: Session) -> None:
+        """Record on each pod that it waits for resources of a node, once for each node."""
+        before = self._pipelined.pop(job.uid, {})
+        promised = {
+            task.uid: (task, session.nodes.names[task.node])
+            for task in job.tasks.values()
+            if task.state == TaskState.PIPELINED
+        }
+        for uid, (task, node) in promised.items():
+            if before.get(uid) != node and task.pod is not None:
+                note = f"Pod {task.key} was pipelined to node {node}"
+                self._handle.event_recorder.event(
+                    task.pod, type="Normal", reason="Pipelined", action="Scheduling", note=note
+                )
+        if promised:
+            self._pipelined[job.uid] = {uid: node for uid, (_, node) in promised.items()}
 
     def _group_object(self, job: Job) -> KubeObject | None:
         """Return the object of the job's group; None for a job that is a pod without a group."""
@@ -108,12 +160,14 @@ class StatusReporter:
         return f"{self._handle.profile_name}/{uid}"
 
 
-def _mark(job: Job, session: Session) -> tuple[object, ...]:
-    """Return what decides a job's report; jobs are built anew when anything about them changes."""
-    reasons = session.reasons.get(job.uid)
-    problem = job.queue_error or session.queues.problems.get(job.queue, "")
-    told = () if reasons is None else tuple(reasons.items())
-    return (job, job.changes, job.phase, job.stale_since, job.last_start, problem, told)
+def _shares(session: Session) -> tuple[Mapping[str, int], Amounts, Sequence[str]] | None:
+    """Return the row of each queue, the shares of the pass, and the resource of each column."""
+    if not isinstance(session, VolcanoSession):
+        columns = [name for name in (CPU, MEMORY, GPU) if name in session.axis.index]
+        return session.queues.index, cycle_of(session).proportion.fair_shares, columns
+    policy = next(iter(policy for tier in session.policies(QueuePolicy) for policy in tier), None)
+    deserved = getattr(policy, "deserved", None)
+    return None if deserved is None else (session.queues.index, deserved, session.axis.names)
 
 
 def _session_id(profile: str, now: float) -> str:

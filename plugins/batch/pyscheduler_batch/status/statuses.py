@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
-from pyscheduler.batch.queue_spec import QueueState
 from pyscheduler.podgroup import GroupId
 from pyscheduler_batch.status.kai_groups import KaiReport
+from pyscheduler_batch.status.metrics import QueueMetrics
+from pyscheduler_batch.status.queue_states import CLOSED_BY_PARENT, QueueMove, move_of
 from pyscheduler_batch.status.queues import QueueBook, queue_statuses
 from pyscheduler_batch.status.volcano_groups import VolcanoReport, ended_report
 from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
@@ -55,9 +56,11 @@ class Statuses:
         self._phase_counts: dict[str, Counter[str]] = {}
         #: Groups that changed and may have no living members.
         self._loose: set[GroupId] = set()
-        #: By uid of a queue: the object and the status of the last wish.
-        self._wished: dict[str, tuple[KubeObject, Mapping[str, object]]] = {}
+        #: By uid of a queue: the object, the status and the move of the last wish.
+        self._wished: dict[str, tuple[KubeObject, Mapping[str, object], QueueMove | None]] = {}
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
+        self.metrics = QueueMetrics(self.preset, phases=self._phase_counts)
+        self.metrics.register(handle.recorder)
         self._is_running = False
         self._timer: Timer | None = None
         self._last_roll = float("-inf")
@@ -221,12 +224,24 @@ class Statuses:
         self._last_roll = self._clock.now()
         items = [item for lister in self._listers for item in lister]
         specs = {item.name: self._spec(item) for item in items}
-        statuses = queue_statuses(self.preset, specs, self.book, self._phase_counts)
+        totals = self.book.totals(specs.values())
+        self.metrics.specs, self.metrics.totals = specs, totals
+        statuses = queue_statuses(self.preset, specs, totals, self._phase_counts)
         for item in items:
-            status = statuses[item.name]
-            if self._wished.get(item.uid) != (item, status):
-                self._wished[item.uid] = (item, status)
-                self._writer.put(item, self._queue_wish(status, item.name))
+            status, move = statuses[item.name], self._move(item, specs) if self.preset == "volcano" else None
+            if self._wished.get(item.uid) != (item, status, move):
+                self._wished[item.uid] = (item, status, move)
+                self._writer.put(item, _queue_wish(status, move))
+
+    def _move(self, item: KubeObject, specs: Mapping[str, QueueSpec]) -> QueueMove:
+        """Return how the state of a queue of Volcano changes."""
+        above = specs.get(specs[item.name].parent)
+        return move_of(
+            _state_of(item),
+            has_groups=any(self._phase_counts.get(item.name, {}).values()),
+            parent="" if above is None else str(above.state),
+            closed_by_parent=item.annotations.get(CLOSED_BY_PARENT) == "true",
+        )
 
     def _spec(self, item: KubeObject) -> QueueSpec:
         known = self._specs.get(item.uid)
@@ -234,22 +249,29 @@ class Statuses:
             known = self._specs[item.uid] = (item, self._queue_row.read(item))
         return known[1]
 
-    def _queue_wish(self, status: Mapping[str, object], name: str) -> Wish:
-        def wish(item: KubeObject) -> Sequence[Patch]:
-            stored = getattr(item, "status", None)
-            before = stored if isinstance(stored, Mapping) else {}
-            wanted = {**status}
-            if self.preset == "volcano":
-                has_groups = any(self._phase_counts.get(name, {}).values())
-                wanted["state"] = _next_state(before.get("state"), has_groups=has_groups)
-            changed = changed_fields(before, wanted)
-            return (Patch({"status": changed}),) if changed else ()
 
-        return wish
+def _status_of(item: KubeObject) -> Mapping[str, object]:
+    stored = getattr(item, "status", None)
+    return stored if isinstance(stored, Mapping) else {}
 
 
-def _next_state(state: object, *, has_groups: bool) -> object:
-    """Return the state of a queue as Volcano's controller moves it: a closing queue is closed once it is empty."""
-    if not state:
-        return str(QueueState.OPEN)
-    return str(QueueState.CLOSED) if state == QueueState.CLOSING and not has_groups else state
+def _state_of(item: KubeObject) -> str:
+    state = _status_of(item).get("state")
+    return state if isinstance(state, str) else ""
+
+
+def _queue_wish(status: Mapping[str, object], move: QueueMove | None) -> Wish:
+    def wish(item: KubeObject) -> Sequence[Patch]:
+        patches, wanted = [], {**status}
+        # If somebody else changed the state meanwhile, the next computation of all queues decides about it.
+        if move is not None and move.seen == _state_of(item):
+            wanted["state"] = move.state
+            if move.by_parent is not None:
+                annotations = {CLOSED_BY_PARENT: str(move.by_parent).lower()}
+                patches.append(Patch({"metadata": {"annotations": annotations}}, is_status=False))
+        changed = changed_fields(_status_of(item), wanted)
+        if changed:
+            patches.append(Patch({"status": changed}))
+        return patches
+
+    return wish

@@ -59,7 +59,11 @@ class Capacity(QueuePolicy):
         self.shares = queue_shares(self.allocated, self.deserved, session.scale)
         if not self.is_sound:
             self.shares[:] = 0.0
-        self._deserves = np.any(session.scale.significant(self.deserved) & session.scale.counted, axis=1)
+        self._deserves = np.any(session.scale.significant(self.deserved) & session.scale.counted, axis=1).tolist()
+        self._priority: list[float] = queues.priority.tolist()
+        self._is_leaf: list[bool] = queues.is_leaf.tolist()
+        #: By row: the rows from the top down to the queue.
+        self._lines: list[list[int]] = [path[::-1].tolist() for path in queues.paths]
 
     def _add_up(self) -> None:
         """Add the sums of the leaves to the queues above."""
@@ -80,40 +84,33 @@ class Capacity(QueuePolicy):
 
     def compare_queues(self, left: int, right: int) -> float:
         """Compare by priority, then by the shares of the queues below the lowest common ancestor."""
-        queues = self.session.queues
-        if queues.priority[left] != queues.priority[right]:
-            return float(queues.priority[right] - queues.priority[left])
-        if not self.is_tree:
-            return self._compare_shares(left, right)
-        if not self.is_sound:
-            return 0.0
-        if queues.is_leaf[left] != queues.is_leaf[right]:
-            return -1.0 if queues.is_leaf[left] else 1.0
-        if queues.is_leaf[left]:
-            level = self._common_level(left, right)
-            left, right = self._below(left, level), self._below(right, level)
-        return self._compare_shares(left, right)
-
-    def _compare_shares(self, left: int, right: int) -> float:
+        priority = self._priority
+        if priority[left] != priority[right]:
+            return priority[right] - priority[left]
+        if self.is_tree:
+            if not self.is_sound:
+                return 0.0
+            if self._is_leaf[left] != self._is_leaf[right]:
+                return -1.0 if self._is_leaf[left] else 1.0
+            if self._is_leaf[left]:
+                left, right = self._apart(left, right)
         first, second = self.share(left), self.share(right)
         if first != second:
             return first - second
         return float(self._deserves[right]) - float(self._deserves[left])
 
-    def _ancestors(self, queue: int) -> list[int]:
-        """Return the rows above the queue, the top first."""
-        path: list[int] = self.session.queues.paths[queue][:0:-1].tolist()
-        return path
-
-    def _below(self, queue: int, level: int) -> int:
-        """Return the queue's ancestor one level below the common one, or the queue itself."""
-        above = self._ancestors(queue)
-        return above[level + 1] if level + 1 < len(above) else queue
+    def _apart(self, left: int, right: int) -> tuple[int, int]:
+        """Return where the lines of two queues part: the rows below their lowest common ancestor, or the queues."""
+        first, second = self._lines[left], self._lines[right]
+        below = self._common_level(left, right) + 1
+        return first[min(below, len(first) - 1)], second[min(below, len(second) - 1)]
 
     def _common_level(self, left: int, right: int) -> int:
+        """Return the depth of the lowest common ancestor, 0 at the top."""
+        first, second = self._lines[left], self._lines[right]
         level = 0
-        for depth, (first, second) in enumerate(zip(self._ancestors(left), self._ancestors(right), strict=False)):
-            if first != second:
+        for depth in range(min(len(first), len(second)) - 1):
+            if first[depth] != second[depth]:
                 break
             level = depth
         return level

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from pyscheduler.batch.contract import Tasks
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["eligible_jobs", "evict_until", "pending_tasks", "reachable"]
+__all__ = ["Search", "eligible_jobs", "evict_until", "pending_tasks", "reachable"]
 
 
 def eligible_jobs(session: VolcanoSession) -> list[Job]:
@@ -41,36 +42,44 @@ def reachable(session: VolcanoSession, task: Task, candidates: NDArray[np.bool_]
     return session.scale.fits(task.request, room)
 
 
+@attrs.frozen
+class Search:
+    """A search for room."""
+
+    action: str
+    claim: Claim
+    #: The task of the claim.
+    task: Task
+    #: bool[n] of the residents: who may be evicted at all.
+    candidates: NDArray[np.bool_]
+    #: Returns whom of some candidates the policies let go.
+    victims: Callable[[Claim, Tasks], NDArray[np.bool_]]
+    #: bool[N]: the nodes whose victims do not hold what the task requests; the search adds to them.
+    refused: NDArray[np.bool_]
+
+
 def evict_until(
-    session: VolcanoSession,
-    statement: Statement,
-    claim: Claim,
-    node: int,
-    candidates: NDArray[np.bool_],
-    victims: Callable[[Claim, Tasks], NDArray[np.bool_]],
-    fits: Callable[[], bool],
-    action: str,
+    session: VolcanoSession, statement: Statement, search: Search, node: int, fits: Callable[[], bool]
 ) -> bool:
     """Evict candidates of a node until the task fits, and pipeline it there; undo all and return False otherwise."""
-    task = claim.task
-    if task is None:
-        return False
+    claim, task = search.claim, search.task
     residents = session.books.residents
-    found = residents.on(node, candidates)
+    found = residents.on(node, search.candidates)
     chosen: Iterable[Task] = ()
     room = session.nodes.future[node].copy()
     if found:
-        mask = victims(claim, Tasks.of(found))
+        mask = search.victims(claim, Tasks.of(found))
         chosen = [victim for victim, is_victim in zip(found, mask.tolist(), strict=True) if is_victim]
         for victim in chosen:
             room += victim.request
     if not session.scale.fits(task.request, room):
+        search.refused[node] = True
         return False
     start = statement.checkpoint()
     order = session.victim_queue(chosen, claim)
     enough = fits()
     while not enough and len(order):
-        statement.evict(order.pop(), action=action, by=claim.job)
+        statement.evict(order.pop(), action=search.action, by=claim.job)
         enough = fits()
     if not enough:
         statement.rollback(start)

@@ -1,4 +1,4 @@
-"""nodeorder: kube-scheduler's score plugins with weights of their own. Source: Volcano `plugins/nodeorder`."""
+"""nodeorder: kube-scheduler's score plugins. Source: Volcano `plugins/nodeorder`, which gives them own weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def score_weights(arguments: Mapping[str, object]) -> dict[str, int]:
 
 
 class NodeOrder(VolcanoPolicy):
-    """Add the scores of the profile's plugins; the profile weighs them with `score_weights`."""
+    """Add the scores of the profile's score plugins, with the weights that they have in the profile."""
 
     name: ClassVar[str] = "nodeorder"
 

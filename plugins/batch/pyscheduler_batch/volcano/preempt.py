@@ -8,7 +8,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import eligible_jobs, evict_until, pending_tasks, reachable
+from pyscheduler_batch.volcano.evictions import Search, eligible_jobs, evict_until, pending_tasks, reachable
 
 if TYPE_CHECKING:
     from collections import deque
@@ -80,12 +80,16 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
         candidates &= residents.best_effort
     if protected := session.protected(job):
         candidates &= residents.exposed(protected)
+    refused = session.refused.of(task, "preempt", within_job=within_job)
+    hopeful = reachable(session, task, candidates) & ~refused
+    if not hopeful.any():
+        return False
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
-    rows = rows[reachable(session, task, candidates)[rows]]
-    claim = Claim(job, task)
+    rows = rows[hopeful[rows]]
+    search = Search("preempt", Claim(job, task), task, candidates, session.preemptable, refused)
     for node in rows.tolist():
 
         def fits(node: int = node) -> bool:
@@ -95,6 +99,6 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
                 and bool(session.feasible(task)[node])
             )
 
-        if evict_until(session, statement, claim, node, candidates, session.preemptable, fits, "preempt"):
+        if evict_until(session, statement, search, node, fits):
             return True
     return False

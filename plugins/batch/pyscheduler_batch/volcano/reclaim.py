@@ -8,7 +8,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import eligible_jobs, evict_until, pending_tasks, reachable
+from pyscheduler_batch.volcano.evictions import Search, eligible_jobs, evict_until, pending_tasks, reachable
 
 if TYPE_CHECKING:
     from collections import deque
@@ -68,13 +68,17 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
         candidates &= residents.exposed(protected)
     has_candidate = np.zeros(len(session.nodes), dtype=np.bool_)
     has_candidate[residents.node[candidates]] = True
-    rows = np.flatnonzero(has_candidate & session.placer.curable(task) & reachable(session, task, candidates))
-    claim = Claim(task.job, task)
+    refused = session.refused.of(task, "reclaim")
+    hopeful = has_candidate & reachable(session, task, candidates) & ~refused
+    if not hopeful.any():
+        return False
+    rows = np.flatnonzero(hopeful & session.placer.curable(task))
+    search = Search("reclaim", Claim(task.job, task), task, candidates, session.reclaimable, refused)
     for node in rows.tolist():
 
         def fits(node: int = node) -> bool:
             return bool(session.scale.fits(task.request, session.nodes.future[node]))
 
-        if evict_until(session, statement, claim, node, candidates, session.reclaimable, fits, "reclaim"):
+        if evict_until(session, statement, search, node, fits):
             return True
     return False

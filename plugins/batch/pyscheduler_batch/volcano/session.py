@@ -18,6 +18,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
 from pyscheduler_batch.volcano.row_cache import RowCache
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class VolcanoSession(Session):
         return RowCache(len(self.nodes))
 
     @cached_property
+    def refused(self) -> RefusedNodes:
+        """Return the nodes where evictions did not help."""
+        return RefusedNodes(self)
+
+    @cached_property
     def total(self) -> NDArray[np.float64]:
         """Return float64[R]: what all nodes offer."""
         total: NDArray[np.float64] = self.nodes.allocatable.sum(axis=0)
@@ -66,7 +72,7 @@ class VolcanoSession(Session):
 
     def listeners(self) -> list[contract.Listener]:
         """Return who follows the changes of statements; the sums by job come first, policies may use them."""
-        return [self.books, self.rows, *super().listeners()]
+        return [self.books, self.rows, self.refused, *super().listeners()]
 
     def open(self) -> None:
         """Prepare the sums, then the policies."""

@@ -57,7 +57,8 @@ def gang_condition(job: Job, session: VolcanoSession) -> GroupCondition | None:
     if not job.tasks:
         return None
     pending = job.counts[TaskState.PENDING] + job.counts[TaskState.GATED]
-    best_effort = session.books.pending_best_effort[session.books.rows[job.uid]]
+    row = session.books.rows.get(job.uid)
+    best_effort = 0 if row is None else session.books.pending_best_effort[row]
     if job.count(_READY) + best_effort >= job.min_member:
         return GroupCondition("Scheduled", "tasks in gang are ready to be scheduled")
     releasing = _releasing(job)

@@ -118,6 +118,10 @@ class Resource:
     read_fields: Callable[[Object], dict[str, str]] | None = _derived(  # noqa: RUF009 - it returns an attrs field
         lambda self: field_reader(self.field_paths)
     )
+    #: The subresources by name: every request looks for one.
+    _subresources: dict[str, Subresource] = _derived(  # noqa: RUF009 - it returns an attrs field
+        lambda self: {one.name: one for one in self.subresources}
+    )
     #: There is a status subresource, so a write of the main resource leaves the status alone.
     has_status: bool = _derived(lambda self: self.subresource("status") is not None)
     #: Every object's bytes continue after these.
@@ -140,7 +144,7 @@ class Resource:
 
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource of that name, or None."""
-        return next((one for one in self.subresources if one.name == name), None)
+        return self._subresources.get(name)
 
     def view(self, stored: Object) -> Object:
         """Return a stored object in this version, with its kind and apiVersion."""

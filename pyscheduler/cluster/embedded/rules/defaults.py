@@ -78,7 +78,9 @@ def apply_defaults(collection: str, obj: Object) -> None:
 
 def prepare_creation(collection: str, obj: Object, now: str) -> None:
     """Give a new object its first status and whatever else is decided at birth; `now` is a wire timestamp."""
-    obj.update(deepcopy(_FIRST.get(collection, {})))
+    first = _FIRST.get(collection)
+    if first is not None:
+        obj.update(deepcopy(first))
     rule = _CREATION.get(collection)
     if rule is not None:
         rule(obj, now)

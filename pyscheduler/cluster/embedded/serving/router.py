@@ -146,9 +146,11 @@ class Router:
     def _locate(self, path: str) -> Target | None:
         """Return what a path is about, or None outside the served resources; refuse (404) what no resource has."""
         where, table = split_path(path), self.registry.table
-        if where is None or not table.has_version(where.group, where.version):
+        if where is None:
             return None
         resource = table.find(where.group, where.version, where.plural)
+        if resource is None and not table.has_version(where.group, where.version):
+            return None
         if resource is None or where.rest or not _fits(resource, where):
             raise errors.path_not_found()
         return Target(resource, where.namespace, where.name, where.subresource)

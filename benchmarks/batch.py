@@ -1,0 +1,253 @@
+"""Passes of a batch profile: shapes that KAI-Scheduler measures itself with, and a large tree of queues.
+
+A pass is run on a cluster in memory and not carried out, so a figure is the CPU time of the decisions: policies, search
+and placements. What a shape must come to is checked. KAI's own figures stand in `KAI`, by shape and size; they
+were measured on a machine of two shared cores, as CPU time of the original program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.queue_wire import KAI_QUEUES
+from pyscheduler.config.load import loads
+from pyscheduler.podgroup.wire import KAI_PODGROUPS
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.testing import FakeCluster
+from pyscheduler_batch.kai.fair_share import ShareInputs, divide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.scheduler.sessions.source import Pass, Sessions
+
+__all__ = ["KAI", "fair_shares", "four_queues", "many_queues", "reclaim"]
+
+#: Seconds of CPU of KAI-Scheduler (mid-2026), by shape and number of nodes.
+KAI: Final = {
+    ("reclaim-many", 100): 3.9,
+    ("reclaim-many", 500): 165.0,
+    ("reclaim-large", 500): 7.6,
+    ("reclaim-impossible", 100): 19.7,
+}
+_CONFIG: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+profiles:
+- schedulerName: batch
+  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
+  pluginConfig: [{name: Batch, args: {preset: kai}}]
+"""
+_GPUS: Final = 8
+_UNLIMITED: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+
+
+@attrs.define
+class _Shape:
+    """A cluster in memory; CPU and memory never bind. `gpus`: of each node."""
+
+    nodes: int
+    gpus: int = _GPUS
+    cluster: FakeCluster = attrs.Factory(FakeCluster)
+
+    def __attrs_post_init__(self) -> None:
+        for kind in (KAI_QUEUES, KAI_PODGROUPS):
+            self.cluster.serve(kind)
+        for number in range(self.nodes):
+            allocatable = {"cpu": "1000", "memory": "1Ti", "pods": "1000", "nvidia.com/gpu": str(self.gpus)}
+            self.cluster.add_node(f"node-{number}", allocatable=allocatable)
+
+    def queue(self, name: str, quota: float, *, weight: float = 0, parent: str = "") -> None:
+        """Add a queue with a quota of GPUs."""
+        gpu = {"quota": quota, "limit": -1, "overQuotaWeight": weight}
+        spec: dict[str, Any] = {"resources": {"gpu": gpu, "cpu": _UNLIMITED, "memory": _UNLIMITED}}
+        if parent:
+            spec["parentQueue"] = parent
+        manifest = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": name}}
+        self.cluster.add({**manifest, "spec": spec}, KAI_QUEUES.type)
+
+    def job(self, name: str, queue: str, *, pods: int = 1, gpus: int = 1, node: int | None = None) -> None:
+        """Add a gang, pending or all on one node."""
+        manifest = {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup"}
+        metadata, spec = {"name": name, "namespace": "default"}, {"minMember": pods, "queue": queue}
+        self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, KAI_PODGROUPS.type)
+        placed = {} if node is None else {"node_name": f"node-{node % self.nodes}"}
+        for number in range(pods):
+            requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+            annotations = {"pod-group-name": name}
+            self.cluster.add_pod(
+                f"{name}-{number}", requests=requests, annotations=annotations, scheduler_name="batch", **placed
+            )
+
+    async def sessions(self) -> Sessions:
+        """Return the sessions of a scheduler that has listed the cluster."""
+        config = loads(_CONFIG, source="benchmark")
+        transport, clock = self.cluster.server.transport(), self.cluster.clock
+        scheduler = build(config, transport, clock, random.Random(1), registry=discover())
+        starting = asyncio.create_task(scheduler.start())
+        await clock.advance(0)
+        await starting
+        gc.collect()
+        gc.freeze()
+        return scheduler.sessions[0]
+
+
+async def _passes(sessions: Sessions, count: int = 1) -> tuple[Pass, float]:
+    """Return the last of some passes, and the CPU seconds of the fastest."""
+    best = float("inf")
+    for _ in range(count):
+        began = time.process_time()
+        found = await sessions.decide()
+        best = min(best, time.process_time() - began)
+        found.session.ledger.put_back()
+    return found, best
+
+
+def reclaim(shape: str, nodes: int) -> dict[str, Any]:
+    """Return the CPU seconds of one full pass of a shape; raise `RuntimeError` if it decides something else."""
+    made, expected = _Shape(nodes), _SHAPES[shape](nodes)
+    quota, pending = expected["quota"], expected["pending"]
+    made.queue("queue-0", quota[0])
+    made.queue("queue-1", quota[1])
+    for number in range(_GPUS * nodes):
+        made.job(f"running-{number}", "queue-0", node=number)
+    jobs, pods, gpus = pending
+    for number in range(jobs):
+        made.job(f"pending-{number}", "queue-1", pods=pods, gpus=gpus)
+
+    async def run() -> dict[str, Any]:
+        sessions = await made.sessions()
+        await _passes_without_actions(sessions)
+        found, seconds = await _passes(sessions)
+        counts = Counter(each.kind.name for each in found.decisions)
+        if (counts["EVICT"], counts["NOMINATE"]) != expected["decisions"]:
+            raise RuntimeError(f"{shape}({nodes}) decided {dict(counts)}, not {expected['decisions']}")
+        known = KAI.get((shape, nodes))
+        return {"cpu_seconds": seconds} | ({} if known is None else {"kai_cpu_seconds": known})
+
+    return asyncio.run(run())
+
+
+async def _passes_without_actions(sessions: Sessions) -> None:
+    """Read the cluster into the tables."""
+    (await sessions.decide(actions=())).session.ledger.put_back()
+
+
+def _many(nodes: int) -> dict[str, Any]:
+    gpus = _GPUS * nodes
+    return {"quota": (0, gpus), "pending": (gpus, 1, 1), "decisions": (gpus, gpus)}
+
+
+def _large(nodes: int) -> dict[str, Any]:
+    gpus = _GPUS * nodes
+    return {"quota": (0, gpus), "pending": (1, nodes // 2, _GPUS), "decisions": (gpus // 2, nodes // 2)}
+
+
+def _impossible(nodes: int) -> dict[str, Any]:
+    return {"quota": (_GPUS * nodes - 79, 80), "pending": (1, 10, _GPUS), "decisions": (0, 0)}
+
+
+_SHAPES: Final[dict[str, Callable[[int], dict[str, Any]]]] = {
+    "reclaim-many": _many,
+    "reclaim-large": _large,
+    "reclaim-impossible": _impossible,
+}
+
+
+def four_queues(nodes: int, jobs: int) -> dict[str, Any]:
+    """Return the CPU seconds of a full pass: four queues in two departments, every other job of one GPU runs."""
+    made = _Shape(nodes)
+    for department in ("a", "b"):
+        made.queue(department, nodes * _GPUS / 2, weight=1)
+        for number in range(2):
+            made.queue(f"{department}{number}", nodes * _GPUS / 4, weight=1, parent=department)
+    leaves = ("a0", "a1", "b0", "b1")
+    for number in range(jobs):
+        made.job(f"job-{number}", leaves[number % 4], node=None if number % 2 else number)
+
+    async def run() -> dict[str, Any]:
+        sessions = await made.sessions()
+        await _passes_without_actions(sessions)
+        return {"cpu_seconds": (await _passes(sessions, 3))[1]}
+
+    return asyncio.run(run())
+
+
+def many_queues(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
+    """Return the rate of placements in a large tree.
+
+    Four levels of queues, jobs of eight pods of one GPU, room for all. `pods_per_second`: decisions of the first pass,
+    which reads the cluster into the tables, too.
+    """
+    made = _Shape(nodes, gpus=16)
+    leaves = _tree(made, queues, nodes * made.gpus)
+    for number in range(jobs):
+        made.job(f"job-{number}", leaves[number % len(leaves)], pods=8)
+
+    async def run() -> dict[str, Any]:
+        sessions = await made.sessions()
+        began = time.process_time()
+        found, _ = await _passes(sessions)
+        seconds = time.process_time() - began
+        placed = len(found.decisions)
+        if placed != jobs * 8:
+            raise RuntimeError(f"{placed} pods were placed of {jobs * 8}")
+        return {"pods_per_second": placed / seconds}
+
+    return asyncio.run(run())
+
+
+def _tree(made: _Shape, queues: int, gpus: int) -> list[str]:
+    """Add queues in four levels; return the leaves."""
+    width = max(round(queues ** (1 / 4)), 2)
+    level = [""]
+    for depth in range(4):
+        below = []
+        for parent in level:
+            for number in range(width):
+                name = f"{parent or 'queue'}-{number}"
+                made.queue(name, gpus / width ** (depth + 1), weight=1, parent=parent)
+                below.append(name)
+        level = below
+    return level
+
+
+def fair_shares(queues: int) -> dict[str, Any]:
+    """Return the milliseconds in which shares are divided: four levels, three resources, random quotas and requests."""
+    rng = np.random.default_rng(1)
+    parent = np.full(queues, -1, dtype=np.int64)
+    firsts = [0, max(queues // 100, 1), max(queues // 10, 2), max(queues // 3, 3), queues]
+    for above, own, end in zip(firsts, firsts[1:], firsts[2:], strict=False):
+        parent[own:end] = rng.integers(above, own, end - own)
+    size = (queues, 3)
+    requested = rng.integers(0, 100, size).astype(float)
+    for row in range(queues - 1, -1, -1):
+        if parent[row] >= 0:
+            requested[parent[row]] += requested[row]
+    inputs = ShareInputs(
+        parent=parent,
+        quota=rng.integers(0, 50, size).astype(float),
+        limit=np.full(size, np.inf),
+        weight=rng.integers(0, 5, size).astype(float),
+        requested=requested,
+        priority=rng.choice([50.0, 100.0], queues),
+        rank=np.arange(queues, dtype=np.int64),
+        usage=None,
+        k_value=1.0,
+    )
+    best = float("inf")
+    for _ in range(20):
+        began = time.process_time()
+        divide(inputs, np.array([1e5, 1e5, 1e4]))
+        best = min(best, time.process_time() - began)
+    return {"shares_ms": best * 1000}

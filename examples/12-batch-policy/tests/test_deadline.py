@@ -1,0 +1,98 @@
+"""The policy `deadline` in a batch profile on a fake cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from deadline_policy.policy import Deadline
+from pyscheduler.batch.queue_wire import KAI_QUEUES
+from pyscheduler.config.load import loads
+from pyscheduler.podgroup.wire import KAI_PODGROUPS
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.assembly import build
+
+if TYPE_CHECKING:
+    from pyscheduler.testing import FakeCluster
+
+CONFIG = (Path(__file__).parents[1] / "profile.yaml").read_text(encoding="utf-8")
+HOUR = 3600.0
+
+
+def add_queue(cluster: FakeCluster, name: str, quota: int) -> None:
+    """Create a queue with a quota of GPUs."""
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    resources = {"gpu": {**free, "quota": quota}, "cpu": free, "memory": free}
+    manifest = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": name}}
+    cluster.add({**manifest, "spec": {"resources": resources}}, KAI_QUEUES.type)
+
+
+def add_job(cluster: FakeCluster, name: str, queue: str, deadline: float | None = None) -> None:
+    """Create a job of one pod with one GPU."""
+    manifest = {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup"}
+    metadata = {"name": name, "namespace": "default"}
+    cluster.add({**manifest, "metadata": metadata, "spec": {"minMember": 1, "queue": queue}}, KAI_PODGROUPS.type)
+    annotations = {"pod-group-name": name}
+    if deadline is not None:
+        annotations["acme.example/deadline"] = str(int(deadline))
+    requests: dict[str, Any] = {"cpu": "1", "nvidia.com/gpu": "1"}
+    cluster.add_pod(name, requests=requests, annotations=annotations, scheduler_name="batch")
+
+
+@pytest.fixture
+def cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+    """Give a cluster with one GPU and two queues, where queue `a` has the quota."""
+    for kind in (KAI_QUEUES, KAI_PODGROUPS):
+        pyscheduler_cluster.serve(kind)
+    pyscheduler_cluster.add_node("n1", allocatable={"cpu": "8", "nvidia.com/gpu": "1"})
+    add_queue(pyscheduler_cluster, "a", 1)
+    add_queue(pyscheduler_cluster, "b", 0)
+    return pyscheduler_cluster
+
+
+async def start(cluster: FakeCluster) -> None:
+    """Start a scheduler with the profile of the example."""
+    registry = discover()
+    registry.add_batch("deadline", "deadline_policy.policy:Deadline")
+    config = loads(CONFIG, source="profile.yaml")
+    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(1), registry=registry)
+    starting = asyncio.create_task(scheduler.start())
+    await cluster.clock.advance(0)
+    await starting
+    cluster.running = asyncio.create_task(scheduler.run())  # type: ignore[attr-defined]  # kept alive with it
+    await cluster.clock.advance(0)
+
+
+async def test_the_nearest_deadline_is_served_first(cluster: FakeCluster) -> None:
+    """A younger job with a near deadline gets the GPU before an older one without."""
+    now = cluster.clock.wall()
+    add_job(cluster, "old", "a")
+    await cluster.clock.advance(5)
+    add_job(cluster, "late", "a", now + 9 * HOUR)
+    add_job(cluster, "soon", "a", now + HOUR)
+    await start(cluster)
+    await cluster.clock.advance(2)
+    assert [pod.name for pod in cluster.pods() if pod.node_name] == ["soon"]
+
+
+@pytest.mark.parametrize(("seconds_left", "is_evicted"), [(300, False), (HOUR, True)])
+async def test_a_job_near_its_deadline_is_not_evicted(
+    cluster: FakeCluster, seconds_left: float, is_evicted: bool
+) -> None:
+    """Reclaim takes the borrowed GPU of a job, but not in the last ten minutes before its deadline."""
+    await start(cluster)
+    add_job(cluster, "borrower", "b", cluster.clock.wall() + seconds_left)
+    await cluster.clock.advance(2)
+    assert cluster.pod("borrower").node_name == "n1"
+    add_job(cluster, "owner", "a")
+    await cluster.clock.advance(2)
+    assert cluster.pod("borrower").is_terminating == is_evicted
+
+
+def test_arguments_have_defaults() -> None:
+    """Without arguments the policy spares jobs for an hour."""
+    assert Deadline()._spare == HOUR

@@ -1,0 +1,152 @@
+"""Policies of the preset `kai` that switch a built-in rule on, and those that are accepted for files of KAI-Scheduler.
+
+Source: KAI-Scheduler, the plugins of the same names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from pyscheduler.batch.contract import Policy
+from pyscheduler_batch.kai.scenario import multi_node, node_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyscheduler_batch.kai.scenario import Probe, Scenario
+
+__all__ = [
+    "DynamicResources",
+    "GpuPack",
+    "GpuSharingOrder",
+    "GpuSpread",
+    "MultiNodeGang",
+    "NodeAvailability",
+    "NodeLocalGreedy",
+    "NominatedNode",
+    "PodAffinity",
+    "Predicates",
+    "ReflectJobOrder",
+    "ResourceType",
+    "ScenarioGenerator",
+    "Snapshot",
+    "SubGroupOrder",
+    "Topology",
+]
+
+
+class ScenarioGenerator(Policy, ABC):
+    """Proposes victims to the evicting actions; generators are asked in the order of the file, each from the start."""
+
+    #: Seconds that a search may spend with it; 0 is unlimited. The argument `maxSearchDuration` overrides it.
+    default_seconds: ClassVar[float]
+
+    @property
+    def seconds(self) -> float:
+        """Return how many seconds a search may spend with this generator; 0 is unlimited."""
+        return float(self.arguments.get("maxSearchDuration", self.default_seconds))
+
+    @abstractmethod
+    def scenarios(self, probe: Probe) -> Iterator[Scenario]:
+        """Yield scenarios for a probe, the best first."""
+
+
+class NodeLocalGreedy(ScenarioGenerator):
+    """Proposes the victims on one node."""
+
+    name: ClassVar[str] = "sg-nodelocalgreedy"
+    default_seconds: ClassVar[float] = 30.0
+
+    def scenarios(self, probe: Probe) -> Iterator[Scenario]:
+        """Yield scenarios for a probe."""
+        return node_local(probe)
+
+
+class MultiNodeGang(ScenarioGenerator):
+    """Proposes the victims on the fewest nodes that could hold the pending tasks, then on more."""
+
+    name: ClassVar[str] = "sg-multinodegang"
+    default_seconds: ClassVar[float] = 120.0
+
+    def scenarios(self, probe: Probe) -> Iterator[Scenario]:
+        """Yield scenarios for a probe."""
+        return multi_node(probe)
+
+
+class NodeAvailability(Policy):
+    """Prefers nodes on which a task fits right now."""
+
+    name: ClassVar[str] = "nodeavailability"
+
+
+class ResourceType(Policy):
+    """Prefers nodes without GPUs for tasks without GPUs."""
+
+    name: ClassVar[str] = "resourcetype"
+
+
+class NominatedNode(Policy):
+    """Prefers the node that a pod is nominated to."""
+
+    name: ClassVar[str] = "nominatednode"
+
+
+class SubGroupOrder(Policy):
+    """Orders sub-groups by how much of their minimum they have; always on."""
+
+    name: ClassVar[str] = "subgrouporder"
+
+
+class Predicates(Policy):
+    """Filters nodes; always on, with the filters of the profile."""
+
+    name: ClassVar[str] = "predicates"
+
+
+class GpuSharingOrder(Policy):
+    """Accepted without effect: GPUs are not shared."""
+
+    name: ClassVar[str] = "gpusharingorder"
+
+
+class GpuPack(Policy):
+    """Accepted without effect: GPUs are not shared."""
+
+    name: ClassVar[str] = "gpupack"
+
+
+class GpuSpread(Policy):
+    """Accepted without effect: GPUs are not shared."""
+
+    name: ClassVar[str] = "gpuspread"
+
+
+class PodAffinity(Policy):
+    """Accepted without effect: preferred pod affinity does not order nodes."""
+
+    name: ClassVar[str] = "podaffinity"
+
+
+class ReflectJobOrder(Policy):
+    """Accepted without effect: the order of jobs is shown by `kubectl queue`."""
+
+    name: ClassVar[str] = "reflectjoborder"
+
+
+class DynamicResources(Policy):
+    """Accepted without effect: the profile's plugin DynamicResources allocates claims."""
+
+    name: ClassVar[str] = "dynamicresources"
+
+
+class Topology(Policy):
+    """Accepted without effect: jobs are not placed by topology."""
+
+    name: ClassVar[str] = "topology"
+
+
+class Snapshot(Policy):
+    """Accepted without effect: the original's snapshots of the cluster are for its own tools."""
+
+    name: ClassVar[str] = "snapshot"

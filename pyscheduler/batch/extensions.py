@@ -1,0 +1,64 @@
+"""What distributions add to batch profiles: policies, actions and dialects of queues.
+
+A distribution offers them in its hook (`registry.add_batch`, `add_action`, `add_queue_dialect`) as `module:Name`. They
+are imported when a profile names them. The scheduler hands the offers to the batch plugin under a shared key.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pyscheduler.batch.dialects import QueueDialect
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.framework.handle import Handle
+
+__all__ = ["BATCH_EXTENSIONS", "BatchExtensions", "Offer"]
+
+#: The key under which all plugins of a scheduler share the offers.
+BATCH_EXTENSIONS: Final = "pyscheduler/batch-extensions"
+
+
+@attrs.frozen
+class Offer:
+    """A policy, an action or a dialect of queues that a distribution offers, as `module:Name`."""
+
+    distribution: str
+    target: str
+
+    def load(self, whose: str, wanted: type) -> Any:
+        """Import it; raise `ConfigError` with one line if that fails, or if it is no `wanted`."""
+        module, _, name = self.target.partition(":")
+        where = f"{whose} of {self.distribution} ({self.target})"
+        try:
+            found = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"{where} cannot be imported: {error}") from error
+        fits = issubclass(found, wanted) if isinstance(found, type) else isinstance(found, wanted)
+        if not fits:
+            raise ConfigError(f"{where} is not a {wanted.__module__}.{wanted.__qualname__}")
+        return found
+
+
+@attrs.frozen
+class BatchExtensions:
+    """The offers of all distributions, by name."""
+
+    policies: Mapping[str, Offer] = attrs.field(factory=dict)
+    actions: Mapping[str, Offer] = attrs.field(factory=dict)
+    queue_dialects: Mapping[str, Offer] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, handle: Handle) -> BatchExtensions:
+        """Return the offers of the scheduler that `handle` belongs to."""
+        return handle.shared(BATCH_EXTENSIONS, cls)
+
+    def queue_rows(self) -> Sequence[QueueDialect]:
+        """Return the dialects of queues, imported now; raise `ConfigError` for one that is none."""
+        return [offer.load(f'queue dialect "{name}"', QueueDialect) for name, offer in self.queue_dialects.items()]

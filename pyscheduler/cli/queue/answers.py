@@ -1,0 +1,277 @@
+"""The answers of the subcommands of `queue`: read the cluster once, compute, and print."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import click
+
+from pyscheduler.batch.dialects import QUEUE_DIALECTS
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler.cli.podgroup.command import print_data
+from pyscheduler.cli.podgroup.view import list_of, padded
+from pyscheduler.cli.queue import explain_view, view
+from pyscheduler.cli.queue.amount_text import amount_text
+from pyscheduler.cli.queue.describe_view import described
+from pyscheduler.cli.queue.explanation import Explanation, explain as explain_job, placements
+from pyscheduler.cli.queue.model import build_models, schedulers_of
+from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
+from pyscheduler.cli.queue.reader import read_inventory
+from pyscheduler.cli.queue.source import manifests_of, open_source, overlay
+from pyscheduler.framework.clock import LoopClock
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.telemetry.logs import configure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from typing import Any
+
+    from pyscheduler.cli.queue.command import Options
+    from pyscheduler.cli.queue.model import DialectModel, JobEntry
+    from pyscheduler.cli.queue.offline_pass import Profiles
+    from pyscheduler.cli.queue.source import Source
+    from pyscheduler.cli.queue.view import FairShares
+
+__all__ = ["describe", "explain", "get", "simulate", "whatif"]
+
+
+@attrs.frozen(kw_only=True)
+class _Cluster:
+    """The cluster as it was read, and the batch profiles for it."""
+
+    source: Source
+    models: Sequence[DialectModel]
+    profiles: Profiles
+
+
+async def _read(options: Options, source: Source) -> _Cluster:
+    """Read the cluster; print a warning for each kind that may not be listed."""
+    inventory = await read_inventory(source.read)
+    for plural in dict.fromkeys(source.unread):
+        click.echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
+    schedulers = schedulers_of(inventory)
+    profiles = profiles_for(
+        schedulers, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
+    )
+    served = {name: [own] for name, own in profiles.names.items()}
+    models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees)
+    shown = [model for model in models if options.dialect in {None, model.name}]
+    return _Cluster(source=source, models=shown, profiles=profiles)
+
+
+async def _fair_shares(cluster: _Cluster, *, is_required: bool = False) -> FairShares:
+    """Return the fair shares. If they cannot be computed, print a warning, or raise with `is_required`."""
+    found: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    if not cluster.models:
+        return found
+    try:
+        async with open_offline(cluster.source.read, cluster.profiles) as offline:
+            for model in cluster.models:
+                result = await offline.run(model.name, only_shares=True)
+                if result is not None:
+                    found[model.name] = result.shares()
+    except ConfigError as error:
+        if is_required:
+            raise
+        for problem in error.problems:
+            click.echo(f"Warning: fair shares are unknown: {problem}", err=True)
+    return found
+
+
+def _open(options: Options) -> AbstractAsyncContextManager[Source]:
+
+    configure(verbosity=0, json=False)
+    return open_source(kubeconfig=options.kubeconfig, context=options.context, objects=options.objects)
+
+
+def _report_missing(names: Iterable[str], models: Sequence[DialectModel]) -> int:
+    """Report the names that no dialect has, as kubectl does; return the exit code."""
+    missing = [name for name in dict.fromkeys(names) if not any(name in model.specs for model in models)]
+    for name in missing:
+        click.echo(f'Error from server (NotFound): queues "{name}" not found', err=True)
+    return int(bool(missing))
+
+
+async def get(options: Options, names: Sequence[str], output: str, resource: str, *, headers: bool) -> int:
+    """Print queues as a table, JSON or YAML; return the exit code."""
+    async with _open(options) as source:
+        cluster = await _read(options, source)
+        shares = await _fair_shares(cluster)
+    models = cluster.models
+    if output in {"json", "yaml"}:
+        items = [view.data_of(model, shares, queue) for model in models for queue, _ in view.tree_of(model, names)]
+        print_data(items[0] if len(names) == 1 and len(items) == 1 else list_of(items), output)
+        return _report_missing(names, models)
+    lines = view.table_lines(models, shares, names=names, resource=resource, wide=output == "wide", headers=headers)
+    if any(view.tree_of(model, names) for model in models):
+        for line in lines:
+            click.echo(line)
+    elif not names:
+        click.echo("No resources found", err=True)
+    if not names:
+        for line in view.footer(models):
+            click.echo(line)
+    return _report_missing(names, models)
+
+
+async def describe(options: Options, names: Sequence[str]) -> int:
+    """Print descriptions of queues; return the exit code."""
+    async with _open(options) as source:
+        cluster = await _read(options, source)
+        shares = await _fair_shares(cluster)
+    models = cluster.models
+    found = [(model, name) for name in dict.fromkeys(names) for model in models if name in model.specs]
+    for number, (model, name) in enumerate(found):
+        if number:
+            click.echo("\n")
+        for line in described(model, shares, name, reasons={}, now=time.time()):
+            click.echo(line)
+    return _report_missing(names, models)
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+async def explain(options: Options, job: str, namespace: str | None, output: str) -> int:
+    """Print why a job waits; return the exit code."""
+    async with _open(options) as source:
+        cluster = await _read(options, source)
+        model, entry = _job(cluster.models, job, namespace or source.namespace)
+        async with open_offline(source.read, cluster.profiles) as offline:
+            found = await _explained(offline, model, entry)
+    if output:
+        print_data(explain_view.data_of(found[0]), output)
+    else:
+        _print(explain_view.explained(found[0]))
+    return 0
+
+
+async def whatif(options: Options, job: str, filename: str, namespace: str | None, output: str) -> int:
+    """Print whether jobs would start now and what that would evict; return the exit code: 1 if one would not start."""
+    async with _open(options) as source:
+        if filename:
+            manifests = manifests_of(filename)
+            name = "standard input" if filename == "-" else filename
+            source = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
+        cluster = await _read(options, source)
+        chosen = (
+            _jobs_in(cluster.models, manifests, filename)
+            if filename
+            else [_job(cluster.models, job, namespace or source.namespace)]
+        )
+        async with open_offline(source.read, cluster.profiles) as offline:
+            results = [await _explained(offline, model, entry) for model, entry in chosen]
+    plans = [(found, _plan(result, found)) for found, result in results]
+    if output:
+        items = [explain_view.data_of(found, plan) for found, plan in plans]
+        print_data(items[0] if len(items) == 1 else list_of(items), output)
+    else:
+        for number, (found, plan) in enumerate(plans):
+            if number:
+                click.echo()
+            _print(explain_view.planned(found, plan))
+    return int(any(found.verdict == "waits" for found, _ in plans))
+
+
+def _plan(result: PassResult | None, found: Explanation) -> list[tuple[str, str, str]]:
+    job = result.job(found.job) if result is not None else None
+    return placements(result, result.decisions_for(job)) if result is not None and job is not None else []
+
+
+async def _explained(offline: Offline, model: DialectModel, entry: JobEntry) -> tuple[Explanation, PassResult | None]:
+    """Run a pass for the job's dialect and explain the job."""
+    result = await offline.run(model.name)
+    text = ""
+    pending = [task.pod for task in entry.job.tasks.values() if task.state == TaskState.PENDING]
+    if result is not None and pending and pending[0] is not None:
+        text = await offline.node_text(result, pending[0])
+    return explain_job(model, entry, result, text), result
+
+
+def _job(models: Sequence[DialectModel], job: str, namespace: str) -> tuple[DialectModel, JobEntry]:
+    """Return the job of a name, or of `namespace/name`; raise `ConfigError` if there is none."""
+    key = job if "/" in job else f"{namespace}/{job}"
+    for model in models:
+        if key in model.jobs:
+            return model, model.jobs[key]
+    raise ConfigError(f"job {key} does not exist: no PodGroup and no pod of a batch profile has this name")
+
+
+def _jobs_in(
+    models: Sequence[DialectModel], manifests: Sequence[Mapping[str, Any]], source: str
+) -> list[tuple[DialectModel, JobEntry]]:
+    """Return the jobs of manifests; raise `ConfigError` if they describe none."""
+    named = {(one["kind"], one["metadata"].get("namespace") or "default", one["metadata"]["name"]) for one in manifests}
+    found = []
+    for model in models:
+        for entry in model.jobs.values():
+            spec = entry.spec
+            pods = (task.pod for task in entry.job.tasks.values() if task.pod is not None)
+            if ("PodGroup", spec.namespace, spec.name) in named or any(
+                ("Pod", pod.namespace, pod.name) in named for pod in pods
+            ):
+                found.append((model, entry))
+    if not found:
+        text = "no job in it; give a PodGroup with its pods, or pods with the schedulerName of a batch profile"
+        raise ConfigError(text, source=source)
+    return found
+
+
+# --- simulate -----------------------------------------------------------------------------------
+
+
+async def simulate(options: Options, filename: str, output: str) -> int:
+    """Print the fair shares before and after a change of queues; return the exit code."""
+    name = "standard input" if filename == "-" else filename
+    manifests = manifests_of(filename)
+    kinds = {(kind.api_version, kind.kind) for row in QUEUE_DIALECTS for kind in row.kinds}
+    for one in manifests:
+        if (one.get("apiVersion"), one["kind"]) not in kinds:
+            text = f"{one['kind']} {one['metadata']['name']} of {one.get('apiVersion')} is no batch queue"
+            raise ConfigError(
+                f"{text}; give queues of {', '.join(sorted(version for version, _ in kinds))}", source=name
+            )
+    async with _open(options) as source:
+        edited = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
+        before, after = await _read(options, source), await _read(options, edited)
+        shares = [await _fair_shares(before, is_required=True), await _fair_shares(after, is_required=True)]
+    rows = _changes(after.models, *shares)
+    if output:
+        items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in rows]
+        print_data({"apiVersion": "pyscheduler.io/v1", "kind": "FairShareComparison", "items": items}, output)
+        return 0
+    cells = [_CHANGE_HEADER, *rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_CHANGE_HEADER))]
+    _print([padded(row, widths) for row in cells])
+    _print(view.footer(after.models))
+    return 0
+
+
+_CHANGE_HEADER: Final = ("QUEUE", "DIALECT", "RESOURCE", "BEFORE", "AFTER", "CHANGE")
+_CHANGE_KEYS: Final = ("queue", "dialect", "resource", "before", "after", "change")
+
+
+def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShares) -> list[tuple[str, ...]]:
+    """Return a row for each queue and resource with a share before or after; queues in the order of the tree."""
+    rows = []
+    for model in models:
+        old, new = before.get(model.name, {}), after.get(model.name, {})
+        for queue, depth in view.tree_of(model):
+            for resource in new.get(queue, {}):
+                first, second = old.get(queue, {}).get(resource, 0.0), new[queue][resource]
+                if not first and not second:
+                    continue
+                sign = "+" if second > first else ""
+                change = "0" if first == second else sign + amount_text(resource, second - first)
+                name = "  " * depth + queue
+                amounts = (amount_text(resource, first), amount_text(resource, second))
+                rows.append((name, model.name, resource, *amounts, change))
+    return rows
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,340 @@
+"""Why a job waits: one step for each thing that can hold it, with a stable reason code.
+
+The reason codes are those of the job's system where it has one; `docs/reference/cli.md` lists them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.axis import PODS
+from pyscheduler.batch.contract import JobOrder
+from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
+from pyscheduler.cli.queue.model import WAITING, missing_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler.cli.queue.model import DialectModel, JobEntry
+    from pyscheduler.cli.queue.offline_pass import PassResult
+
+__all__ = ["HOLDS", "Explanation", "Step", "explain", "placements"]
+
+#: The results of a step: nothing to object, the step holds the job, or a fact that decides nothing by itself.
+OK: Final = "ok"
+HOLDS: Final = "holds"
+INFO: Final = "info"
+
+#: The step to which a reason code of a pass belongs.
+_STEP_OF: Final = {
+    "NotReady": "pods",
+    "NotEnoughTasks": "pods",
+    "NotEnoughPodsOfTask": "pods",
+    "QueueClosed": "queue",
+    "QueueTreeBroken": "queue",
+    "OverLimit": "gates",
+    "NonPreemptibleOverQuota": "gates",
+    "QueueLimit": "gates",
+    "QueueQuota": "gates",
+    "ClusterOverused": "gates",
+    "PodSchedulingErrors": "nodes",
+    "PreemptionDelayNotElapsed": "evictions",
+}
+#: The actions that evict pods of other jobs.
+_EVICTING: Final = ("consolidation", "reclaim", "preempt", "gangpreempt", "gangreclaim")
+#: How many names a sentence lists.
+_NAMED: Final = 5
+
+
+@attrs.frozen
+class Step:
+    """One step on the way of a job to its nodes. `reason` is "" unless the step holds the job."""
+
+    name: str
+    result: str
+    reason: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """The steps of one job, in the order in which they are checked."""
+
+    job: str
+    dialect: str
+    queue: str
+    #: `waits`, `starts` (in the next pass), `promised` (once evicted or ending pods are gone), or `placed`.
+    verdict: str
+    #: The first reason that holds the job; "" if none does.
+    reason: str
+    steps: Sequence[Step]
+
+
+def explain(model: DialectModel, entry: JobEntry, result: PassResult | None, node_text: str = "") -> Explanation:
+    """Return the explanation of a job.
+
+    `result`: an offline pass of the job's profile; None if no profile serves the dialect. `node_text`: what the filters
+    say about a pending pod, for a job that the pass did not try on nodes.
+    """
+    job = result.job(entry.job.key) if result is not None else None
+    decisions = result.decisions_for(job) if result is not None and job is not None else []
+    reasons = dict(result.found.session.reasons.get(job.uid, {})) if result is not None and job is not None else {}
+    steps = [_declared(model, entry), _pods(entry, reasons), _queue(model, entry, reasons)]
+    if result is None:
+        steps.append(Step("session", INFO, "", f"no batch profile serves the dialect {model.name}"))
+    elif job is not None:
+        steps.append(_gates(entry, result, job, reasons))
+        steps += _share(entry, result, job)
+        steps += _line(entry, result, job)
+        steps.append(_nodes(entry, result, job, decisions, reasons, node_text))
+        steps.append(_evictions(entry, result, job, decisions, reasons))
+    verdict = _verdict(entry, decisions)
+    held = [step for step in steps if step.result == HOLDS]
+    if verdict == "waits":
+        steps.append(_next(held))
+    reason = held[0].reason if held and verdict == "waits" else ""
+    return Explanation(
+        job=entry.job.key, dialect=model.name, queue=entry.spec.queue, verdict=verdict, reason=reason, steps=steps
+    )
+
+
+def placements(result: PassResult, decisions: Iterable[Decision]) -> list[tuple[str, str, str]]:
+    """Return what the decisions do: (`bind`, `promise` or `evict`; pod; node)."""
+    words = {DecisionKind.BIND: "bind", DecisionKind.NOMINATE: "promise", DecisionKind.EVICT: "evict"}
+    return [(words[each.kind], each.task.key, result.node(each)) for each in decisions]
+
+
+def _verdict(entry: JobEntry, decisions: Sequence[Decision]) -> str:
+    kinds = {each.kind for each in decisions}
+    if DecisionKind.NOMINATE in kinds:
+        return "promised"
+    if DecisionKind.BIND in kinds:
+        return "starts"
+    return "waits" if entry.is_waiting or not entry.job.tasks else "placed"
+
+
+def _declared(model: DialectModel, entry: JobEntry) -> Step:
+    spec = entry.spec
+    if spec.error:
+        (problem, *_) = model.problems_of(entry.job.key, "job")
+        return Step("declared", HOLDS, problem.reason, problem.message)
+    kind = "PodGroup" if entry.state is not None else "pod without a group"
+    phase = f", phase {spec.phase}" if spec.phase else ""
+    warnings = f"; {'; '.join(spec.warnings)}" if spec.warnings else ""
+    return Step("declared", OK, "", f"{kind} of {model.name}, minimum {spec.min_member}{phase}{warnings}")
+
+
+def _pods(entry: JobEntry, reasons: Mapping[str, str]) -> Step:
+    job, missing = entry.job, missing_pods(entry)
+    if missing:
+        default = "NotReady" if entry.spec.dialect == "kai" else "NotEnoughTasks"
+        reason = next((each for each in reasons if _STEP_OF.get(each) == "pods"), default)
+        return Step("pods", HOLDS, reason, f"{'; '.join(missing)}; the job waits for its controller to create pods")
+    present = job.count((*ACTIVE, *WAITING))
+    parts = [f"{job.count(ACTIVE)} with a node", f"{job.counts[TaskState.PENDING]} pending"]
+    if job.counts[TaskState.GATED]:
+        parts.append(f"{job.counts[TaskState.GATED]} with scheduling gates")
+    return Step("pods", OK, "", f"{present} of minimum {entry.spec.min_member} present: {', '.join(parts)}")
+
+
+def _queue(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
+    job, queues = entry.job, model.queues
+    problems = [each for each in model.problems_of(job.key, "job") if each.reason == job.queue_error]
+    if problems:
+        return Step("queue", HOLDS, problems[0].reason, problems[0].message)
+    for reason, message in _of_step("queue", reasons):
+        return Step("queue", HOLDS, reason, message)
+    if job.queue_row < 0:
+        return Step("queue", INFO, "", "not known, because the group does not exist")
+    path = "/".join(queues.names[row] for row in reversed(queues.paths[job.queue_row].tolist()))
+    state = model.specs[job.queue].state
+    if state != "Open":
+        return Step("queue", HOLDS, "QueueClosed", f"queue {path} is {state}; it accepts no new job")
+    return Step("queue", OK, "", f"queue {path} is Open")
+
+
+def _of_step(step: str, reasons: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(reason, message) for reason, message in reasons.items() if _STEP_OF.get(reason) == step]
+
+
+def _gates(entry: JobEntry, result: PassResult, job: Job, reasons: Mapping[str, str]) -> Step:
+    """Return what the limits of queues say, with the amounts after the pass: jobs that it placed have their room."""
+    over = _over_limits(entry, result, job)
+    found = _of_step("gates", reasons)
+    if found:
+        texts = [f"{reason}: {message}" if len(found) > 1 else message for reason, message in found]
+        return Step("gates", HOLDS, found[0][0], "; ".join([*texts, *over]))
+    demand = amounts_text(_named(result, _demand(entry, job)), empty="nothing")
+    if over:
+        return Step("gates", INFO, "", "; ".join(over))
+    return Step("gates", OK, "", f"the next pods request {demand}, within the limits of all queues of the path")
+
+
+def _over_limits(entry: JobEntry, result: PassResult, job: Job) -> list[str]:
+    """Return by how much the next pods of a job exceed limits on its path."""
+    session, demand = result.found.session, _demand(entry, job)
+    if job.queue_row < 0:
+        return []
+    texts = []
+    for row in session.queues.paths[job.queue_row].tolist():
+        over = session.queues.allocated[row] + demand - session.queues.limit[row]
+        for column in np.flatnonzero((over > 0) & (demand > 0)).tolist():
+            name = session.axis.names[column]
+            held, limit = session.queues.allocated[row, column], session.queues.limit[row, column]
+            texts.append(
+                f"queue {session.queues.names[row]} has {name} {amount_text(name, held)} allocated and a limit of "
+                f"{amount_text(name, limit)}, the job needs {amount_text(name, demand[column])}: "
+                f"{amount_text(name, over[column])} too much"
+            )
+    return texts
+
+
+def _demand(entry: JobEntry, job: Job) -> Amounts:
+    """Return float64[R]: what the pods request that the job needs next: up to its minimum, then one."""
+    pending = [task for task in job.tasks.values() if task.state == TaskState.PENDING]
+    count = max(entry.spec.min_member - job.count(ACTIVE), 1)
+    first = next(iter(job.tasks.values()), None)
+    zeros: Amounts = np.zeros_like(first.request) if first is not None else np.zeros(0)
+    return sum((task.request for task in pending[:count]), zeros)
+
+
+def _named(result: PassResult, amounts: Amounts) -> dict[str, float]:
+    names = result.found.session.axis.names
+    return {name: value for name, value in zip(names, amounts.tolist(), strict=True) if value > 0 and name != PODS}
+
+
+def _share(entry: JobEntry, result: PassResult, job: Job) -> list[Step]:
+    session = result.found.session
+    share = result.shares().get(job.queue)
+    if share is None or job.queue_row < 0:
+        return []
+    demand, texts = _demand(entry, job), []
+    for name, value in share.items():
+        column = session.axis.index[name]
+        if demand[column] <= 0 or name == PODS:
+            continue
+        held = session.queues.allocated[job.queue_row, column]
+        over = held + demand[column] - value
+        more = f", {amount_text(name, over)} above its share with this job" if over > 0 else ""
+        texts.append(f"{name} {amount_text(name, held)} of {amount_text(name, value)}{more}")
+    return [Step("share", INFO, "", f"queue {job.queue} holds {'; '.join(texts)}")] if texts else []
+
+
+def _line(entry: JobEntry, result: PassResult, job: Job) -> list[Step]:
+    """Return the place of the job among the waiting jobs of its queue, by the job orders of the profile."""
+    session = result.found.session
+    if not entry.is_waiting or job.queue_row < 0:
+        return []
+    orders = [policy for tier in session.policies(JobOrder, "enableJobOrder") for policy in tier]
+    waiting = [
+        each
+        for each in session.jobs.values()
+        if each.queue_row == job.queue_row and each.count((*WAITING, TaskState.PIPELINED))
+    ]
+    keys = {
+        each.uid: (*(part for order in orders for part in order.job_key(each)), each.created, each.uid)
+        for each in waiting
+    }
+    if job.uid not in keys:
+        return []
+    waiting.sort(key=lambda each: keys[each.uid])
+    place = waiting.index(job)
+    ahead = ", ".join(each.key for each in waiting[max(place - _NAMED, 0) : place])
+    text = f"place {place + 1} of {len(waiting)} waiting jobs of queue {job.queue}"
+    return [Step("line", INFO, "", f"{text}, after {ahead}" if ahead else text)]
+
+
+def _nodes(
+    entry: JobEntry,
+    result: PassResult,
+    job: Job,
+    decisions: Sequence[Decision],
+    reasons: Mapping[str, str],
+    node_text: str,
+) -> Step:
+    placed = [each for each in decisions if each.kind is not DecisionKind.EVICT]
+    if placed:
+        counts = Counter(result.node(each) for each in placed)
+        listed = ", ".join(f"{name} ({count})" for name, count in counts.most_common(_NAMED))
+        more = ", ..." if len(counts) > _NAMED else ""
+        is_promise = any(each.kind is DecisionKind.NOMINATE for each in placed)
+        verb = "are promised room" if is_promise else "get nodes in the next pass"
+        return Step("nodes", OK, "", f"{len(placed)} pods {verb}: {listed}{more}")
+    if not entry.is_waiting:
+        return Step("nodes", OK, "", "all pods have a node")
+    messages = [str(result.found.rejections[uid]) for uid in job.tasks if uid in result.found.rejections]
+    found = _of_step("nodes", reasons)
+    text = "; ".join([*(message for _, message in found), *dict.fromkeys(messages[:1])]) or node_text
+    if found or messages:
+        return Step("nodes", HOLDS, found[0][0] if found else "NotEnoughResources", text)
+    return Step("nodes", INFO, "", text or "not tried, because an earlier step holds the job")
+
+
+def _evictions(
+    entry: JobEntry, result: PassResult, job: Job, decisions: Sequence[Decision], reasons: Mapping[str, str]
+) -> Step:
+    victims = [each for each in decisions if each.kind is DecisionKind.EVICT]
+    if victims:
+        by_action: dict[str, list[str]] = {}
+        for each in victims:
+            by_action.setdefault(each.action, []).append(each.task.key)
+        texts = [f"{action} evicts {_listed(names)}" for action, names in by_action.items()]
+        return Step("evictions", OK, "", "; ".join(texts))
+    for reason, message in _of_step("evictions", reasons):
+        return Step("evictions", HOLDS, reason, message)
+    if not entry.is_waiting or any(each.kind is DecisionKind.BIND for each in decisions):
+        return Step("evictions", OK, "", "none needed")
+    actions = [action.name for action in result.sessions.plugin.actions if action.name in _EVICTING]
+    if not actions:
+        return Step("evictions", INFO, "", "the actions of the profile evict nothing")
+    return Step("evictions", INFO, "", _candidates(result, job, actions))
+
+
+def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
+    """Return why no action evicts, as far as it follows from priorities, preemptibility and queues."""
+    holders = [each for each in result.found.session.jobs.values() if each.uid != job.uid and each.count(ACTIVE) > 0]
+    texts = []
+    for action in actions:
+        if action.endswith("preempt"):
+            count = sum(
+                each.preemptible and each.queue == job.queue and each.priority < job.priority for each in holders
+            )
+            which = f"preemptible jobs of lower priority in queue {job.queue}"
+        elif action.endswith("reclaim"):
+            count = sum(each.preemptible and each.queue != job.queue for each in holders)
+            which = "preemptible jobs in other queues"
+        else:
+            count = sum(each.preemptible for each in holders)
+            which = "preemptible jobs that could move"
+        texts.append(f"{action}: {count} {which}" + ("" if not count else ", no allowed plan makes enough room"))
+    return "; ".join(texts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+_NEXT: Final = {
+    "declared": "when the PodGroup changes",
+    "pods": "when pods of the job are created, or lose their scheduling gates",
+    "queue": "when a queue or the PodGroup changes",
+    "gates": "when a pod of these queues ends, or a queue changes",
+    "nodes": "when a pod ends, or a node or a queue changes",
+    "evictions": "when that time is over, or the cluster changes",
+}
+
+
+def _next(held: Sequence[Step]) -> Step:
+    """Return when the job is tried again."""
+    when = _NEXT[held[0].name] if held else "when a pod, a node, a queue or the PodGroup changes"
+    return Step("next", INFO, "", f"the next attempt follows {when}")

@@ -1,0 +1,214 @@
+"""Run a pass of each batch profile on a cluster that was read once, and change nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.configuration import BatchArgs, batch_args
+from pyscheduler.batch.contract import Shares
+from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler.cli.queue.reader import Read
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.scheduler.sessions.source import Pass, Sessions
+
+__all__ = ["Offline", "PassResult", "Profiles", "open_offline", "profiles_for"]
+
+BATCH: Final = "Batch"
+#: The distribution that offers it.
+DISTRIBUTION: Final = "kube-pyscheduler-batch"
+
+
+@attrs.frozen(kw_only=True)
+class Profiles:
+    """A configuration with batch profiles, and how to build it."""
+
+    config: Configuration
+    #: By dialect, the schedulerName of its batch profile.
+    names: Mapping[str, str]
+    #: The dialects in which parents of queues count.
+    trees: frozenset[str] = frozenset({"kai"})
+    source: str | None = None
+    blocked: Sequence[str] = ()
+    gates: Mapping[str, bool]
+
+
+@attrs.frozen(eq=False)
+class PassResult:
+    """A pass of one profile, and the sessions that ran it."""
+
+    sessions: Sessions
+    found: Pass
+
+    def job(self, key: str) -> Job | None:
+        """Return the job of a key `namespace/name`; None if the pass did not consider it."""
+        return next((job for job in self.found.session.jobs.values() if job.key == key), None)
+
+    def decisions_for(self, job: Job) -> list[Decision]:
+        """Return the decisions to bind or promise tasks of a job, and the evictions for it."""
+        return [each for each in self.found.decisions if _claimant(each) is job]
+
+    def node(self, decision: Decision) -> str:
+        """Return the name of the node of a decision."""
+        return self.found.tables.names[decision.node]
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """Return the fair shares of queues by name and resource, without resources that are not divided."""
+        return shares_of(self.found.session)
+
+
+def _claimant(decision: Decision) -> Job | None:
+    return decision.by if decision.kind is DecisionKind.EVICT else decision.task.job
+
+
+def shares_of(session: Session) -> dict[str, dict[str, float]]:
+    """Return the shares that the first policy computed that computes shares, by queue and resource."""
+    policy = next((policy for tier in session.policies(Shares) for policy in tier), None)
+    if policy is None:
+        return {}
+    shares = policy.queue_shares()
+    return {
+        name: {
+            resource: float(shares[row, column])
+            for column, resource in enumerate(session.axis.names)
+            if not np.isnan(shares[row, column])
+        }
+        for row, name in enumerate(session.queues.names)
+    }
+
+
+@attrs.frozen(eq=False)
+class Offline:
+    """A scheduler on a cluster that was read once."""
+
+    scheduler: Scheduler
+    profiles: Profiles
+
+    async def run(self, dialect: str, *, only_shares: bool = False) -> PassResult | None:
+        """Run a pass for a dialect; None if no batch profile serves it. With `only_shares`, decide nothing."""
+        name = self.profiles.names.get(dialect)
+        sessions = next((each for each in self.scheduler.sessions if each.profile.name == name), None)
+        if sessions is None:
+            return None
+        async with self.scheduler.snapshot_access:
+            return PassResult(sessions, await sessions.decide(actions=() if only_shares else None))
+
+    async def node_text(self, result: PassResult, pod: Pod) -> str:
+        """Return what the filters say about a pod on the cluster as it is now, without evictions."""
+        from pyscheduler.scheduler.evaluation import evaluate
+
+        found = await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False)
+        if found.message:
+            return f"{pod.key}: {found.message}"
+        return f"{pod.key} alone would fit on {len(found.feasible) if found.feasible is not None else 0} nodes"
+
+
+def profiles_for(
+    schedulers: Mapping[str, Iterable[str]],
+    *,
+    config_file: str | None = None,
+    blocked: Sequence[str] = (),
+    feature_gates: str = "",
+) -> Profiles:
+    """Return the batch profiles of a file; without a file, one with the preset of each dialect in `schedulers`.
+
+    `schedulers`: by dialect its schedulerNames, the best first. Raises `ConfigError` for a file that has none.
+    """
+    from pyscheduler.config.feature_gates import parse
+    from pyscheduler.config.load import load, loads
+
+    gates = parse(feature_gates)
+    if config_file is not None:
+        config = load(config_file, gates=gates)
+        found = _args_in(config)
+        if not found:
+            text = 'no profile enables the plugin "Batch", so no queue is served; give a file with a batch profile'
+            raise ConfigError(text, source=config_file)
+        return Profiles(
+            config=config,
+            names={dialect: name for dialect, (name, _) in found.items()},
+            trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if _counts_parents(args))}),
+            source=config_file,
+            blocked=blocked,
+            gates=gates,
+        )
+    names: dict[str, str] = {}
+    for dialect, known in schedulers.items():
+        free = [name for name in known if name not in names.values()]
+        if free:
+            names[dialect] = free[0]
+    return Profiles(config=loads(_text(names), gates=gates), names=names, blocked=blocked, gates=gates)
+
+
+def _args_in(config: Configuration) -> dict[str, tuple[str, BatchArgs]]:
+    """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
+    found: dict[str, tuple[str, BatchArgs]] = {}
+    for profile in config.profiles:
+        for entry in profile.plugin_config:
+            if entry.name == BATCH:
+                args = batch_args(entry.args if isinstance(entry.args, Mapping) else {}, "$.pluginConfig")
+                found.setdefault(args.preset, (profile.scheduler_name, args))
+    return found
+
+
+def _counts_parents(args: BatchArgs) -> bool:
+    return any(entry.enabled.get("enableHierarchy", False) for tier in args.tiers for entry in tier)
+
+
+def _text(names: Mapping[str, str]) -> str:
+    profiles = [
+        {
+            "schedulerName": name,
+            "plugins": {"multiPoint": {"enabled": [{"name": BATCH}], "disabled": [{"name": "DefaultPreemption"}]}},
+            "pluginConfig": [{"name": BATCH, "args": {"preset": dialect}}],
+        }
+        for dialect, name in names.items()
+    ]
+    return json.dumps(
+        {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
+    )
+
+
+@asynccontextmanager
+async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]:
+    """Yield a scheduler with these profiles that has read the cluster. Extenders are not called.
+
+    Raises `ConfigError` for a configuration that cannot be built, such as one whose plugin is not installed.
+    """
+    from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
+    from pyscheduler.config.problems import found_in
+    from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.runtime.assembly.discovery import discover
+    from pyscheduler.scheduler.assembly import Settings, build
+
+    registry = discover(blocked=profiles.blocked)
+    if BATCH not in registry:
+        raise ConfigError(f'the plugin "{BATCH}" is not installed; run "pip install {DISTRIBUTION}"')
+    config = attrs.evolve(profiles.config, extenders=())
+    with found_in(profiles.source):
+        scheduler = build(
+            config,
+            ReadOnlyCluster(read),
+            LoopClock(),
+            random.Random(0),
+            registry=registry,
+            settings=Settings(feature_gates=profiles.gates),
+        )
+    await scheduler.start()
+    yield Offline(scheduler, profiles)

@@ -1,0 +1,253 @@
+"""`python -m tests.batch.reference_tables`: write the tables about batch profiles that follow from code and recordings.
+
+A table stands between the comments `<!-- NAME -->` and `<!-- end -->`. What the code does not say, the default and the
+meaning of each argument, is written here; a test fails if an argument lacks its row.
+"""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from pyscheduler.batch.presets import PRESETS, Preset
+from pyscheduler_batch.presets import preset as tables_of
+
+PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
+PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
+_SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
+_END: Final = "<!-- end -->"
+_UNUSED: Final = "read, but without effect yet"
+_PROFILE_FILTERS: Final = "the filters of the profile decide"
+
+#: By preset and action or policy, its arguments: name, default, meaning.
+ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
+    ("kai", "proportion"): [
+        (
+            "relcaimerSaturationMultiplier",
+            "1",
+            (
+                "beyond its fair share, a queue may reclaim only while its saturation (what it would hold, divided by "
+                "its fair share), times this number, stays below that of the other queue; at least 1. Other spellings: "
+                "`reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
+            ),
+        ),
+        ("kValue", "1", "how much past use lowers a share; without effect, because past use is not recorded yet"),
+    ],
+    ("kai", "minruntime"): [
+        ("defaultPreemptMinRuntime", "0s", "protection from `preempt` after the start, where no queue sets it"),
+        ("defaultReclaimMinRuntime", "0s", "protection from `reclaim` after the start, where no queue sets it"),
+        (
+            "reclaimResolveMethod",
+            "lca",
+            (
+                "where to look first for the protection from `reclaim`, before the queues above: `lca`, at the queue "
+                "of the victim below the common ancestor of both queues; `queue`, at the victim's own queue"
+            ),
+        ),
+    ],
+    ("kai", "nodeplacement"): [
+        ("cpu", "binpack", "for tasks without GPUs: `binpack` fills nodes, `spread` prefers empty ones"),
+        ("gpu", "binpack", "the same for tasks with GPUs"),
+    ],
+    ("volcano", "allocate"): [("predicateErrorCacheEnable", "", _UNUSED)],
+    ("volcano", "backfill"): [("predicateErrorCacheEnable", "", _UNUSED)],
+    ("volcano", "reclaim"): [("predicateErrorCacheEnable", "", _UNUSED)],
+    ("volcano", "preempt"): [
+        ("predicateErrorCacheEnable", "", _UNUSED),
+        ("enableTopologyAwarePreemption", "", _UNUSED),
+        ("topologyAwarePreemptWorkerNum", "", _UNUSED),
+        ("minCandidateNodesPercentage", "", _UNUSED),
+        ("minCandidateNodesAbsolute", "", _UNUSED),
+        ("maxCandidateNodesAbsolute", "", _UNUSED),
+    ],
+    ("volcano", "overcommit"): [
+        ("overcommit-factor", "1.2", "the size that the cluster is assumed to have, as a multiple; below 1 it is 1.2")
+    ],
+    ("volcano", "predicates"): [
+        (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}")
+        for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
+    ],
+    ("volcano", "nodeorder"): [
+        (f"{name}.weight", "", f"{_UNUSED}: set the weight of the score plugin in the profile")
+        for name in (
+            "nodeaffinity",
+            "podaffinity",
+            "leastrequested",
+            "balancedresource",
+            "mostrequested",
+            "tainttoleration",
+            "imagelocality",
+            "podtopologyspread",
+        )
+    ],
+    ("volcano", "binpack"): [
+        ("binpack.weight", "1", "the weight of the score; 0 switches the policy off"),
+        ("binpack.cpu", "1", "the weight of CPU in the score; a negative weight counts as 1"),
+        ("binpack.memory", "1", "the weight of memory"),
+        ("binpack.resources", "", "further resources that count, with commas between them"),
+        ("binpack.resources.*", "1", "the weight of one of these, as in `binpack.resources.nvidia.com/gpu`"),
+    ],
+    ("volcano", "capacity"): [
+        (
+            "ancestorReclaimLevel",
+            "0",
+            "up to how many levels above a queue its ancestors, too, permit it to reclaim and limit whom it may evict",
+        ),
+        ("capacity.*", "", _UNUSED),
+    ],
+    ("volcano", "sla"): [
+        ("sla-waiting-time", "none", "how long a job waits at most to be enqueued, where its group does not say")
+    ],
+    ("kube-batch", "predicates"): [("predicate.*", "", f"{_UNUSED}: {_PROFILE_FILTERS}")],
+    ("kube-batch", "nodeorder"): [
+        (f"{name}.weight", "", f"{_UNUSED}: set the weight of the score plugin in the profile")
+        for name in ("nodeaffinity", "podaffinity", "leastrequested", "balancedresource")
+    ],
+}
+
+#: The policies that a configuration may name and that have no class, with what stands for them.
+BUILT_IN: Final = {
+    "gpuspread": "nothing: GPUs are not shared",
+    "podaffinity": "nothing: only required pod affinity counts, by the filter InterPodAffinity",
+    "reflectjoborder": "nothing: it serves KAI's own tools",
+}
+
+
+def action_table() -> str:
+    """Return the actions of each preset: whether they run by default, what they do, and where the rule is from."""
+    rows = []
+    for preset in PRESETS.values():
+        for name, target in tables_of(preset.name).ACTIONS.items():
+            default = "yes" if name in preset.actions else ""
+            rows.append((_SYSTEMS[preset.name], f"`{name}`", default, *_said(name, target)))
+    return table(("preset", "action", "default", "what it does", "source"), rows)
+
+
+def policy_table() -> str:
+    """Return the policies of each preset: the tier in which they are by default, what they do, and their source."""
+    rows = []
+    for preset in PRESETS.values():
+        tiers = {text.split()[0]: str(number) for number, tier in enumerate(preset.tiers, 1) for text in tier}
+        for name, target in sorted(tables_of(preset.name).POLICIES.items()):
+            rows.append((_SYSTEMS[preset.name], f"`{name}`", tiers.get(name, ""), *_said(name, target)))
+    return table(("preset", "policy", "tier", "what it does", "source"), rows)
+
+
+def argument_table() -> str:
+    """Return the arguments of the actions and policies that exist."""
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
+    for (preset, owner), arguments in ARGUMENTS.items():
+        for name, default, meaning in arguments:
+            rows.setdefault((_SYSTEMS[preset], f"`{owner}`", default, meaning), []).append(name)
+    lines = [(preset, owner, _names(names), default, text) for (preset, owner, default, text), names in rows.items()]
+    return table(("preset", "of", "argument", "default", "meaning"), lines)
+
+
+def built_in_table() -> str:
+    """Return the policies of KAI without a class of their own."""
+    tables = tables_of("kai")
+    rows = [(f"`{name}`", text) for name, text in BUILT_IN.items() if name not in tables.POLICIES]
+    return table(("policy of KAI", "what stands for it"), rows)
+
+
+def missing_table() -> str:
+    """Return the names that each preset knows, and that a configuration cannot use yet."""
+    rows = []
+    for preset in PRESETS.values():
+        actions, policies = missing_names(preset)
+        if actions or policies:
+            rows.append((_SYSTEMS[preset.name], _names(actions), _names(policies)))
+    return table(("preset", "actions", "policies"), rows)
+
+
+def missing_names(preset: Preset) -> tuple[list[str], list[str]]:
+    """Return the actions and the policies that a configuration may name, and that do not exist."""
+    tables = tables_of(preset.name)
+    policies = [name for name in preset.known_policies if name not in tables.POLICIES and name not in BUILT_IN]
+    return [name for name in preset.known_actions if name not in tables.ACTIONS], policies
+
+
+def known_arguments() -> Iterator[tuple[str, str, str]]:
+    """Yield preset, owner and name of each argument of the actions and policies that exist."""
+    for preset in PRESETS.values():
+        tables = tables_of(preset.name)
+        for owners, known in ((tables.ACTIONS, preset.known_actions), (tables.POLICIES, preset.known_policies)):
+            for owner in owners:
+                yield from ((preset.name, owner, name) for name in known.get(owner, ()))
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table of Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows)])
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _said(owner: str, target: str) -> tuple[str, str]:
+    """Return the first paragraph of a class's docstring, and the source that its module names for it."""
+    module, _, name = target.partition(":")
+    imported = import_module(module)
+    text, about = inspect.getdoc(getattr(imported, name)) or "", inspect.getdoc(imported) or ""
+    first = " ".join(text.partition("\n\n")[0].split()).rstrip(".")
+    found = re.search(r"Source: (.+?)\.(?:\s|$)", about, re.DOTALL)
+    return first, _source(" ".join(found[1].split()) if found else "", owner)
+
+
+def _source(text: str, owner: str) -> str:
+    """Return the source of one action or policy; a module with several of them names the sources of all."""
+    system, _, rest = text.replace("KAI-Scheduler", "KAI").replace(",", "", 1).partition(" ")
+    if "of the same names" in rest:
+        return f"{system} `plugins/{owner}`"
+    own = [path for path in re.findall(r"`[^`]+`", rest) if path.strip("`").rpartition("/")[2] == owner]
+    return f"{system} {own[0]}" if own else f"{system} {rest}"
+
+
+def recorded_table() -> str:
+    """Return how many cycles were recorded by system and family; tests prove that each of them is decided alike."""
+    rows, total = [], 0
+    for folder, system in (("vectors_kai", "KAI"), ("vectors_volcano", "Volcano")):
+        for path in sorted((Path(__file__).parent / folder).glob("*.jsonl.gz")):
+            count = len(gzip.decompress(path.read_bytes()).splitlines())
+            family = path.name.removesuffix(".jsonl.gz").partition("-")[2]
+            rows.append((system, f"`{family}`", str(count), str(count)))
+            total += count
+    rows.append(("all", "", f"{total:,}", f"{total:,}"))
+    return table(("system", "family", "cases", "equal in every stable field"), rows)
+
+
+#: By page, what makes each of its tables.
+TABLES: Final = {
+    PAGE: {
+        "actions": action_table,
+        "policies": policy_table,
+        "arguments": argument_table,
+        "built-in policies": built_in_table,
+        "missing names": missing_table,
+    },
+    PARITY: {"recorded batch cycles": recorded_table},
+}
+
+
+def written(page: Path) -> str:
+    """Return the text of a page with its tables as they follow from the code."""
+    content = page.read_text(encoding="utf-8")
+    for name, make in TABLES[page].items():
+        head, text = f"<!-- {name} -->\n", make()
+        pattern = re.compile(f"{re.escape(head)}.*?{_END}", re.DOTALL)
+        content, count = pattern.subn(lambda _, text=text, head=head: f"{head}\n{text}\n\n{_END}", content)
+        if count != 1:
+            raise ValueError(f"the page has {count} places for the table {name}")
+    return content
+
+
+if __name__ == "__main__":
+    for each in TABLES:
+        each.write_text(written(each), encoding="utf-8")

@@ -1,0 +1,70 @@
+"""What distributions add to batch profiles: policies, actions and dialects of queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.batch.contract import Action, Policy
+from pyscheduler.batch.dialects import QUEUE_DIALECTS, QueueDialect
+from pyscheduler.framework import ConfigError, PluginError
+from pyscheduler.runtime.assembly.registry import Registry
+
+HERE = "pyscheduler.batch"
+
+
+def test_offers_are_loaded_when_they_are_named() -> None:
+    """Each kind of offer is imported as what it is offered as."""
+    registry = Registry()
+    registry.add_batch("mine", f"{HERE}.contract:Policy")
+    registry.add_action("act", f"{HERE}.contract:Action")
+    offers = registry.batch_extensions()
+    assert offers.policies["mine"].load("policy", Policy) is Policy
+    assert offers.actions["act"].load("action", Action) is Action
+    assert offers.queue_rows() == []
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_such_module:Name", "cannot be imported"),
+        (f"{HERE}.contract:NoSuchName", "cannot be imported"),
+        (f"{HERE}.contract:Action", "is not a pyscheduler.batch.contract.Policy"),
+        (f"{HERE}.dialects:QUEUE_DIALECTS", "is not a pyscheduler.batch.contract.Policy"),
+    ],
+)
+def test_an_offer_that_is_none_is_refused_in_one_line(target: str, message: str) -> None:
+    """The message names the offer, its distribution and its place."""
+    registry = Registry()
+    registry.add_batch("mine", target)
+    with pytest.raises(ConfigError, match=message) as caught:
+        registry.batch_extensions().policies["mine"].load('policy "mine"', Policy)
+    assert target in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(("name", "target"), [("", "a:B"), (1, "a:B"), ("x", "a"), ("x", ":B"), ("x", None)])
+def test_a_malformed_offer_is_refused_at_once(name: object, target: object) -> None:
+    """A hook that offers nonsense is told so."""
+    with pytest.raises(PluginError, match="batch action"):
+        Registry().add_action(name, target)
+
+
+def test_one_name_belongs_to_one_offer() -> None:
+    """The same offer twice is no conflict, another one of that name is."""
+    registry = Registry()
+    registry.add_queue_dialect("acme", "acme.rows:ROW")
+    registry.add_queue_dialect("acme", "acme.rows:ROW")
+    with pytest.raises(PluginError, match="is offered by"):
+        registry.add_queue_dialect("acme", "other.rows:ROW")
+
+
+ROW = QUEUE_DIALECTS[0]
+
+
+def test_a_dialect_of_queues_is_a_row() -> None:
+    """A row that imports is read by batch profiles."""
+    registry = Registry()
+    registry.add_queue_dialect("acme", f"{__name__}:ROW")
+    rows = registry.batch_extensions().queue_rows()
+    assert rows == [ROW]
+    assert isinstance(rows[0], QueueDialect)

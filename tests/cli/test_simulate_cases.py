@@ -1,0 +1,106 @@
+"""`pyscheduler simulate --batch-cases` and `--queue-cases`, as typed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyscheduler.cli.main import main
+
+FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+CASE = {
+    "id": "one",
+    "actions": ["allocate"],
+    "nodes": [{"name": "n1", "gpu": 2, "cpuMillis": 1000, "memoryBytes": 1000, "maxPods": 10}],
+    "queues": [{"name": "q", "createdSecondsAgo": 10, "gpu": FREE, "cpuMillis": FREE, "memoryBytes": FREE}],
+    "jobs": [{"name": "j", "queue": "q", "createdSecondsAgo": 5, "tasks": [{"name": "t", "gpu": 1}]}],
+}
+QUEUES = """\
+cases:
+- id: thirds
+  algorithm: kai-proportion
+  total: 3
+  queues:
+  - {name: a, quota: 0, limit: -1, overQuotaWeight: 1}
+  - {name: b, quota: 0, limit: -1, overQuotaWeight: 2}
+  requested: {a: 9, b: 9}
+- id: strange
+  algorithm: fifo
+"""
+
+
+def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, list[Any], str]:
+    """Run the command and return its exit code, the JSON lines on standard output, and standard error."""
+    with pytest.raises(SystemExit) as exit_info:
+        main(["simulate", *arguments])
+    out, err = capsysbinary.readouterr()
+    return int(exit_info.value.code or 0), [json.loads(line) for line in out.splitlines()], err.decode()
+
+
+@pytest.mark.parametrize("name", ["cases.jsonl", "cases.jsonl.gz"])
+def test_each_line_gets_an_answer(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str) -> None:
+    """The answer has the case's id; the expected answer of a case changes nothing."""
+    text = "".join(
+        json.dumps(each) + "\n" for each in (CASE, {**CASE, "id": "two", "expected": {"tasks": {}}})
+    ).encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    code, answers, err = simulate(capsysbinary, "--batch-cases", str(path), "-o", "jsonl")
+    assert (code, err) == (0, "")
+    assert [answer["id"] for answer in answers] == ["one", "two"]
+    assert all(answer["actual"]["tasks"] == {"t": {"state": "allocated", "node": "n1"}} for answer in answers)
+
+
+def test_a_case_that_cannot_be_decided_is_an_error_among_answers(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The other cases are decided, and the exit code is 1."""
+    path = tmp_path / "cases.jsonl"
+    lines = ["[", "3", json.dumps({"id": "x"}), json.dumps({**CASE, "actions": ["dance"]}), json.dumps(CASE)]
+    path.write_text("\n".join(lines))
+    code, answers, err = simulate(capsysbinary, "--batch-cases", str(path))
+    assert (code, err) == (1, "")
+    assert ["error" in answer for answer in answers] == [True, True, True, True, False]
+    assert answers[2]["error"] == 'the case has neither "actions" (KAI) nor "configuration" (Volcano)'
+    assert answers[3]["error"] == "a field or a name is missing: 'dance'"
+
+
+def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """An unknown algorithm is an error among the answers."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(QUEUES)
+    code, answers, _ = simulate(capsysbinary, "--queue-cases", str(path))
+    assert code == 1
+    assert answers[0] == {"id": "thirds", "actual": {"fairShare": {"a": 1.0, "b": 2.0}}}
+    assert answers[1] == {"id": "strange", "error": 'no algorithm named "fifo"'}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--batch-cases", "none.jsonl"], "none.jsonl: the file with cases cannot be read: No such file or directory"),
+        (["--batch-cases", "a", "--queue-cases", "b"], "give either --batch-cases or --queue-cases"),
+        (["--batch-cases", "a", "-o", "json"], "cases support only -o jsonl"),
+        (["--batch-cases", "a", "file.yaml"], "FILE has no effect on cases"),
+        (["--batch-cases", "a", "--nodes", "3"], "--nodes has no effect on cases"),
+        (["file.yaml", "-o", "jsonl"], "-o jsonl has no effect without --batch-cases or --queue-cases"),
+        (["--queue-cases", "BROKEN"], "the file with cases is not YAML"),
+        (["--queue-cases", "EMPTY"], 'the file with cases has no list "cases"'),
+    ],
+)
+def test_mistakes_are_one_line_and_code_2(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], arguments: list[str], complaint: str
+) -> None:
+    """Nothing is printed on standard output."""
+    (tmp_path / "broken").write_text("{")
+    (tmp_path / "empty").write_text("{}")
+    files = {"BROKEN": str(tmp_path / "broken"), "EMPTY": str(tmp_path / "empty")}
+    code, out, err = simulate(capsysbinary, *(files.get(each, each) for each in arguments))
+    assert (code, out) == (2, [])
+    assert len(err.splitlines()) == 1
+    assert err.startswith("error: ")
+    assert complaint in err

@@ -1,0 +1,52 @@
+"""examples/12-batch-policy: installed with pip, found, named by its profile, and tested by its own tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import processes
+from tests.examples.conftest import ROOT
+
+if TYPE_CHECKING:
+    import subprocess
+
+EXAMPLE = ROOT / "examples/12-batch-policy"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Give the environment variables of a program that has the example's distribution installed."""
+    folder = tmp_path_factory.mktemp("example")
+    shutil.copytree(EXAMPLE, folder / "source")
+    command = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
+    processes.run(sys.executable, *command.split(), folder / "site", folder / "source", check=True)
+    return {"PYTHONPATH": str(folder / "site")}
+
+
+def run(*arguments: object, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run Python with the example installed and return what it printed."""
+    return processes.run(sys.executable, *map(str, arguments), cwd=ROOT, env=os.environ | env)
+
+
+def test_its_own_tests_pass(installed: dict[str, str]) -> None:
+    """The tests of the package run outside of this repository's pytest settings."""
+    done = run("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", EXAMPLE / "tests", env=installed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout
+
+
+def test_its_profile_is_accepted_only_with_the_package(installed: dict[str, str]) -> None:
+    """Installed, the policy is found by its entry point; without the package the name is an error in one line."""
+    rbac = ("-m", "pyscheduler", "config", "--config", EXAMPLE / "profile.yaml", "--rbac")
+    assert run(*rbac, env=installed).returncode == 0
+    refused = run(*rbac, env={})
+    assert refused.returncode != 0
+    assert "deadline" in refused.stderr
+    assert "Traceback" not in refused.stderr
