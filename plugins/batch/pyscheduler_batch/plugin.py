@@ -249,15 +249,25 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         )
 
     def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
-        """Return the value of the group's priority class; without one, that of its first pod."""
-        if spec.priority_class_name:
-            found = self._classes.get(spec.priority_class_name)
-            if found is not None:
-                return found.value
-        if self._row.name == "kai":
-            default = next((each for each in self._classes if each.global_default), None)
-            return default.value if default is not None else _KAI_DEFAULT_PRIORITY
-        return max((pod.priority for pod in pods), default=0)
+        """Return the value of the group's priority class, or of the default class; a pod without a group has its own.
+
+        Priorities of pods do not count for a group. Source: `cache.Snapshot` of Volcano and kube-batch; KAI
+        `pkg/scheduler/cache/cluster_info`.
+        """
+        is_kai = self._row.name == "kai"
+        if not is_kai and self._is_single(spec, pods):
+            return pods[0].priority
+        found = self._classes.get(spec.priority_class_name) if spec.priority_class_name else None
+        if found is None:
+            found = next((each for each in self._classes if each.global_default), None)
+        if found is not None:
+            return found.value
+        return _KAI_DEFAULT_PRIORITY if is_kai else 0
+
+    @staticmethod
+    def _is_single(spec: JobSpec, pods: Sequence[Pod]) -> bool:
+        """Return whether the job is a pod without a group."""
+        return len(pods) == 1 and pods[0].uid == spec.uid
 
     def is_preemptible(self, spec: JobSpec, priority: float) -> bool:
         """Return what the group says; KAI protects jobs of a high priority."""

@@ -350,7 +350,10 @@ def _actual(session: Session, effects: Log, before: Mapping[str, TaskState], *, 
         counts: dict[str, int] = defaultdict(int)
         for task in job.tasks.values():
             state = _STATE_NAMES[task.state]
-            tasks[task.uid] = {"state": state} if task.node < 0 else {"state": state, "node": names[task.node]}
+            # The tables do not hold the nodes of pods that have ended.
+            ended_on = task.pod.node_name if task.pod is not None else ""
+            node = names[task.node] if task.node >= 0 else ended_on
+            tasks[task.uid] = {"state": state, "node": node} if node else {"state": state}
             counts[state] += 1
             if before[task.uid] in _RUNS:
                 counts["evicted"] += task.state == TaskState.RELEASING
