@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Status
-    from pyscheduler.podgroup import GroupChange, GroupState
+    from pyscheduler.podgroup import GroupChange, GroupObject, GroupState
 
 __all__ = ["Batch"]
 
@@ -45,6 +45,8 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
+#: The phase of a group whose members have ended.
+COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
@@ -118,6 +120,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         #: UIDs of the groups whose pods get no condition.
         self._unmarked: set[str] = set()
+        # In Volcano such a job stops its tree of queues, as a broken tree does.
+        self.inner_queues = self._args.preset != "kai"
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
@@ -175,9 +179,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
-        def group_updated(old: KubeObject, new: KubeObject) -> None:
+        def group_updated(old: GroupObject, new: GroupObject) -> None:
             # The directory reports what all group plugins read; queue and priority class are not among it.
-            if self._described(old) != self._described(new):
+            has_completed = new.status.phase == COMPLETED != old.status.phase
+            if has_completed or self._described(old) != self._described(new):
                 on_change(f"group/{new.namespace}/{new.name}")
 
         for kind in self._row.groups.kinds:
@@ -220,6 +225,24 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return None
         namespace, _, name = rest.partition("/")
         return self._groups.directory.get(GroupId(namespace, name, self._row.groups.family))
+
+    def jobs_without_pods(self) -> Iterable[str]:
+        """Return the keys of Volcano's groups without living members."""
+        if self._row.name != "volcano":
+            return
+        for state in self._groups.directory:
+            if state.child_count == 0:
+                yield f"group/{state.id.key}"
+
+    def counts_without_pods(self, key: str) -> bool:
+        """Return whether this is a group of Volcano that has not completed.
+
+        Volcano's controllers create the pods of a job once its group has the phase Inqueue.
+        """
+        if self._row.name != "volcano":
+            return False
+        spec = self.job_spec(key, ())
+        return spec is not None and spec.phase != COMPLETED
 
     def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
         """Return what the group's object says; for a pod without a group, a job of this pod."""

@@ -56,6 +56,8 @@ class SnapshotPlacer:
         #: By uid of a task, its pod without a node: the filters ask about other nodes, too.
         self._free: dict[str, Pod] = {}
         self._statement = Statement(snapshot, TrialKind.ATTEMPT)
+        #: By name of a node, the pods that were releasing when the pass began.
+        self._leaving: dict[str, list[PodInfo]] = {}
         self._placed: dict[str, PodInfo] = {}
         #: How often a task was placed or removed.
         self._changes = 0
@@ -77,6 +79,7 @@ class SnapshotPlacer:
         """Remove the pods that are releasing when the pass begins: `(pod, node name)`."""
         for info, node_name in pods:
             self._statement.evict(info, node_name)
+            self._leaving.setdefault(node_name, []).append(info)
 
     def forget_nominations(self, infos: Iterable[PodInfo]) -> None:
         """Ignore the nominations of tasks: the pass decides anew about all of them."""
@@ -165,8 +168,19 @@ class SnapshotPlacer:
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return float64[n]: the totals of the profile's Score plugins; None if one of them failed.
 
-        Call `feasible` for the task before.
+        Pods that were releasing when the pass began count on their nodes, because they still use them. Source: Volcano
+        `plugins/nodeorder`. Call `feasible` for the task before.
         """
+        names = [self._names[row] for row in rows.tolist()] if self._leaving else []
+        leaving = [(info, name) for name in names for info in self._leaving.get(name, ())]
+        if not leaving:
+            return self._scores(task, rows)
+        with self._statement.undo_at_end():
+            for info, name in leaving:
+                self._statement.place(info, name)
+            return self._scores(task, rows)
+
+    def _scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
         state = self._states.get(task.uid)
         if state is None:

@@ -62,7 +62,7 @@ def run_pass(
     at_close: Callable[[Session], object],
     prepare: Callable[[Sessions], object] | None = None,
 ) -> None:
-    """Run one pass over the objects, with these args of the plugin `Batch`, at `now` (seconds since 1970).
+    """Run one pass over the objects, with the configuration file `args`, at `now` (seconds since 1970).
 
     `at_opening` is called when the policies have opened the session, `at_close` when the actions have run. `prepare`
     may change the tables before. Raises `ConfigError` for objects or args that cannot be used.
@@ -80,7 +80,8 @@ async def _run(
 ) -> None:
     cluster = ReadOnlyCluster(manifest_objects(objects, source=_SOURCE))
     clock = VirtualClock(epoch=now)
-    scheduler = build(_configuration(msgspec.json.encode(args)), cluster, clock, random.Random(0), registry=_registry())
+    config = _configuration(msgspec.json.encode({**args, "schedulerName": _PROFILE}))
+    scheduler = build(config, cluster, clock, random.Random(0), registry=_registry())
     await scheduler.start()
     sessions = scheduler.sessions[0]
     async with scheduler.snapshot_access:
@@ -114,14 +115,8 @@ def _registry() -> Registry:
 
 
 @cache
-def _configuration(args: bytes) -> Configuration:
-    profile = {
-        "schedulerName": _PROFILE,
-        "plugins": {"multiPoint": {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]}},
-        "pluginConfig": [{"name": "Batch", "args": msgspec.json.decode(args)}],
-    }
-    content = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return loads(msgspec.json.encode({**content, "profiles": [profile]}).decode(), source=_SOURCE)
+def _configuration(text: bytes) -> Configuration:
+    return loads(text.decode(), source=_SOURCE)
 
 
 # Manifests
