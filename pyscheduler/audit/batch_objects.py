@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.audit.amounts import GPU, Amounts, read_amounts, seconds, timestamp
+from pyscheduler.audit.amounts import GPU, Amounts, quantity, read_amounts, seconds, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,18 +124,18 @@ def read_group(obj: Mapping[str, Any], dialect: str) -> Group:
         dialect=dialect,
         key=f"{metadata.get('namespace', 'default')}/{metadata['name']}",
         queue=spec.get("queue") or ("" if dialect == KAI else "default"),
-        min_member=int(spec.get("minMember", 1 if dialect == KAI else 0)),
+        min_member=_count(spec.get("minMember"), 1 if dialect == KAI else 0),
         min_sub_group=spec.get("minSubGroup"),
         sub_groups=tuple(
             SubGroup(
                 name=one["name"],
                 parent=one.get("parent") or "",
-                min_member=int(one.get("minMember", 0)),
+                min_member=_count(one.get("minMember")),
                 min_sub_group=one.get("minSubGroup"),
             )
             for one in sub_groups
         ),
-        roles={name: int(count) for name, count in (spec.get("minTaskMember") or {}).items()},
+        roles={name: _count(count) for name, count in (spec.get("minTaskMember") or {}).items()},
         label_groups=tuple(_label_groups(one) for one in spec.get("subGroupPolicy") or ()),
         priority_class=spec.get("priorityClassName", ""),
         preemptibility=spec.get("preemptibility", ""),
@@ -152,8 +152,8 @@ def _label_groups(entry: Mapping[str, Any]) -> LabelGroups:
         name=entry.get("name", ""),
         labels=(entry.get("labelSelector") or {}).get("matchLabels") or {},
         keys=tuple(entry.get("matchLabelKeys") or ()),
-        size=int(entry.get("subGroupSize", 1)),
-        minimum=int(entry.get("minSubGroups", 0)),
+        size=_count(entry.get("subGroupSize"), 1),
+        minimum=_count(entry.get("minSubGroups")),
     )
 
 
@@ -179,12 +179,12 @@ def read_queue(obj: Mapping[str, Any], dialect: str) -> Queue:
             dialect=dialect,
             name=name,
             parent=spec.get("parentQueue") or "",
-            priority=int(spec.get("priority", _KAI_PRIORITY)),
+            priority=_count(spec.get("priority"), _KAI_PRIORITY),
             created=created,
             quota=_kai_amounts(resources, "quota"),
             limit=_kai_amounts(resources, "limit"),
             weight={
-                resource: float((resources.get(key) or {}).get("overQuotaWeight", 0.0))
+                resource: max(quantity((resources.get(key) or {}).get("overQuotaWeight", 0)), 0.0)
                 for key, resource, _ in _KAI_RESOURCES
             },
             preempt_min_seconds=seconds(spec.get("preemptMinRuntime")),
@@ -195,21 +195,26 @@ def read_queue(obj: Mapping[str, Any], dialect: str) -> Queue:
         dialect=dialect,
         name=name,
         parent=(spec.get("parent") or "root") if dialect == "volcano" and name != "root" else "",
-        priority=int(spec.get("priority") or 0),
+        priority=_count(spec.get("priority")),
         created=created,
         quota=read_amounts(spec.get("deserved")),
         limit=read_amounts(spec.get("capability")),
         guarantee=read_amounts((spec.get("guarantee") or {}).get("resource")),
-        weight={"": float(spec.get("weight") or 1)},
+        weight={"": float(max(_count(spec.get("weight"), 1), 1))},
         reclaimable=spec.get("reclaimable") is not False,
         status=written,
     )
+
+
+def _count(value: object, default: int = 0) -> int:
+    """Return a whole number; `default` for every other value, so that bad objects do not end a check."""
+    return value if isinstance(value, int) else default
 
 
 def _kai_amounts(resources: Mapping[str, Any], field: str) -> Amounts:
     """Return the amounts of one field; unlimited ones (-1, and every other negative number) are infinite."""
     found = {}
     for key, resource, unit in _KAI_RESOURCES:
-        amount = float((resources.get(key) or {}).get(field, 0.0))
+        amount = quantity((resources.get(key) or {}).get(field, 0))
         found[resource] = amount * unit if amount >= 0 else math.inf
     return found

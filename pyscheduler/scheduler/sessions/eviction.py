@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import Pod, format_time
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework.errors import APIError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Evictions:
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
                 self._leaving.add(pod.uid)
-                self.handle.spawn(self._evict(pod, each.action, each.by), name=f"evict {pod.key}")
+                is_moved = each.task.state is TaskState.PIPELINED
+                self.handle.spawn(self._evict(pod, each.action, each.by, is_moved=is_moved), name=f"evict {pod.key}")
 
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""
@@ -62,10 +64,12 @@ class Evictions:
             if newest is None or newest.uid != uid or newest.is_terminating:
                 del self.under_way[uid]
 
-    async def _evict(self, pod: Pod, action: str, by: Job | None) -> None:
+    async def _evict(self, pod: Pod, action: str, by: Job | None, *, is_moved: bool) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
         client = self.handle.client
         message = f"action={action}" + (f" by={by.key}" if by is not None else "")
+        if is_moved:
+            message += " moved=true"  # the same pass promised another node to the pod's successor
         held = self.handle.get_waiting_pod(pod.uid)
         if held is not None:
             self.handle.reject_waiting_pod(pod.uid, reason=message)
@@ -90,4 +94,4 @@ class Evictions:
             _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
             self.on_failure()
             return
-        _log.info("Evicted pod=%s %s", pod.key, message)
+        _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.audit import Options, check
 from tests.batch.checker.broken_logs import BROKEN
 from tests.batch.checker.clean_logs import CLEAN
-from tests.batch.checker.log import GPU, VOLCANO, Log, situation
+from tests.batch.checker.log import GPU, KAI_QUEUES, VOLCANO, Log, situation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,3 +98,20 @@ def test_a_missing_status_is_reported() -> None:
     log.bind("j-0")
     log.wait(60.0)
     assert verdict_of(log, status_seconds=10.0).rules == {9: 1}
+
+
+# --- bad objects ----------------------------------------------------------------------------------
+
+
+def test_absurd_objects_do_not_end_a_check() -> None:
+    """Fields of a wrong type count as unset; the rest of the log is still judged."""
+    log = situation()
+    absurd = {"quota": "much", "limit": -7, "overQuotaWeight": "1e400x"}
+    log.create(
+        KAI_QUEUES, "Queue", "bad", spec={"resources": {"gpu": absurd}, "priority": "high", "parentQueue": "bad"}
+    )
+    log.create(VOLCANO, "PodGroup", "odd", spec={"minMember": None, "minTaskMember": {"x": "y"}, "queue": 3})
+    log.job("j", "a", 3)
+    log.bind("j-0")
+    verdict = verdict_of(log)
+    assert {one.rule for one in verdict.violations} == {1}

@@ -13,7 +13,7 @@ from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler.framework import ConfigError, PermitPlugin, PreEnqueuePlugin, Status
+from pyscheduler.framework import ConfigError, FilterPlugin, PermitPlugin, PreEnqueuePlugin, ReservePlugin, Status
 from pyscheduler.podgroup import created_at
 from tests.scheduler.measured import Measured
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.framework import NodeInfo
     from pyscheduler.testing import FakeCluster
 
 CONFIG = """
@@ -294,4 +295,39 @@ async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: Fa
     Raises.is_on = False
     await cluster.clock.advance(15)
     assert nodes_of(cluster, names) == ["n1", "n1"]
+    await measured.stop()
+
+
+class Seats(ReservePlugin, FilterPlugin):
+    """Keeps books: each node has one seat. In a trial it books as well, and evicted pods give their seats back."""
+
+    name: ClassVar[str] = "Seats"
+    taken: ClassVar[dict[str, str]] = {}
+
+    def filter(self, state: object, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("the seat is taken") if node.name in self.taken else None
+
+    def reserve(self, state: object, pod: Pod, node_name: str) -> Status | None:
+        self.taken[node_name] = pod.uid
+        return None
+
+    def unreserve(self, state: object, pod: Pod, node_name: str) -> None:
+        if self.taken.get(node_name) == pod.uid:
+            del self.taken[node_name]
+
+
+async def test_tasks_of_a_pass_see_what_plugins_booked_for_each_other(pyscheduler_cluster: FakeCluster) -> None:
+    """Two pods of a job get seats of different nodes in one pass; a job that gets none leaves the books clean."""
+    cluster = pyscheduler_cluster
+    Seats.taken.clear()
+    for name in ("n1", "n2"):
+        cluster.add_node(name, allocatable={"cpu": "8"})
+    measured = await begin(cluster, Seats)
+    names = add(cluster, "a", members=2)
+    more = add(cluster, "b", members=1)
+    await cluster.clock.advance(3)
+    assert sorted(str(node) for node in nodes_of(cluster, names)) == ["n1", "n2"]
+    assert not any(nodes_of(cluster, more))
+    assert measured.scheduler.sessions[0].submission.failures == 0
+    assert Seats.taken == {cluster.pod(name).node_name: cluster.pod(name).uid for name in names}
     await measured.stop()
