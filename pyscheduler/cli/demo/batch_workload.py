@@ -75,7 +75,9 @@ def arrivals(per_team: int) -> list[Arrival]:
     """
     found: list[Arrival] = []
     for team, (cluster, begin) in _BURSTS.items():
-        jobs = [job for job in read_jobs("philly", vc=cluster, shape="worker")[_FIRST_JOB:] if job.gpu_count <= _LARGEST][:per_team]
+        jobs = [
+            job for job in read_jobs("philly", vc=cluster, shape="worker")[_FIRST_JOB:] if job.gpu_count <= _LARGEST
+        ][:per_team]
         first = jobs[0].arrival
         span = max(jobs[-1].arrival - first, 1.0)
         found += [
