@@ -2,8 +2,8 @@
 
 Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
 first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
-allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later. So each of
-these states is tried, and one that justifies the decision is enough.
+allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later. So each
+of these states is tried, and one that justifies the decision is enough.
 """
 
 from __future__ import annotations
