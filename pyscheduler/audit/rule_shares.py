@@ -2,7 +2,8 @@
 
 Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
 first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
-allocated. So each of these states is tried, and one that justifies the decision is enough.
+allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later. So each
+of these states is tried, and one that justifies the decision is enough.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.audit.amounts import Amounts, plus
+from pyscheduler.audit.amounts import Amounts, add, plus
 from pyscheduler.audit.evictions import RECLAIMING
 from pyscheduler.audit.facts import Bound, Evicted, Fact
 from pyscheduler.audit.gangs import leaf_minima, leaf_of, next_tasks
@@ -72,16 +73,24 @@ class _Moment:
             claims={by: claim for by in makers if (claim := _claim(world, by)) is not None},
         )
 
-    def states(self, options: Options) -> Iterator[ShareState]:
-        """Yield the state with the pods that hold a node, and then the state with promised pods as well."""
+    def states(self, options: Options, placed: Mapping[str, Amounts]) -> Iterator[ShareState]:
+        """Yield the state with the pods that hold a node, and then the states with promised and placed pods as well.
+
+        `placed`: by queue, the pods that were bound just after the decision.
+        """
         fair = _fair_shares(self, options)
         state = ShareState(
             queues=self.queues, allocated=self.allocated, non_preemptible=self.non_preemptible, fair=fair
         )
         yield state
-        if any(self.promised.values()):
-            held = {name: plus(amounts, self.promised[name]) for name, amounts in self.allocated.items()}
-            yield attrs.evolve(state, allocated=held)
+        more: tuple[Mapping[str, Amounts], ...] = (self.promised, placed)
+        for extra in (more[:1], more[1:], more):
+            if all(any(amounts.values()) for amounts in extra):
+                held = {
+                    name: plus(amounts, *(each.get(name, {}) for each in extra))
+                    for name, amounts in self.allocated.items()
+                }
+                yield attrs.evolve(state, allocated=held)
 
 
 @attrs.define
@@ -93,6 +102,8 @@ class _Decision:
     last: float
     evicted: list[Evicted] = attrs.Factory(list)
     queues: dict[str, str] = attrs.Factory(dict)
+    #: By queue, what other jobs bound just after the first eviction.
+    placed: dict[str, Amounts] = attrs.Factory(dict)
 
 
 def _fair_shares(moment: _Moment, options: Options) -> dict[str, Amounts]:
@@ -162,8 +173,10 @@ class ShareRule(Rule):
 
     def take(self, fact: Fact) -> None:
         """Collect the evictions of each decision."""
-        if isinstance(fact, Bound) and fact.pod.job in self._decisions:
-            self._judge(self._decisions.pop(fact.pod.job))
+        if isinstance(fact, Bound):
+            if fact.pod.job in self._decisions:
+                self._judge(self._decisions.pop(fact.pod.job))
+            self._count_placed(fact)
         if not isinstance(fact, Evicted) or fact.record.action not in RECLAIMING or self.options.formula == "none":
             return
         decision = self._decisions.get(fact.record.by)
@@ -174,6 +187,13 @@ class ShareRule(Rule):
         decision.last = fact.at
         decision.evicted.append(fact)
         decision.queues[fact.pod.uid] = self.world.queue_of(fact.pod)
+
+    def _count_placed(self, fact: Bound) -> None:
+        """Count a binding for the decisions that were made a moment ago: the same pass may have placed the pod."""
+        for decision in self._decisions.values():
+            if fact.at - decision.evicted[0].at <= self.options.in_flight_seconds:
+                for queue in self.world.path(self.world.queue_of(fact.pod)):
+                    add(decision.placed.setdefault(queue, {}), fact.pod.requests)
 
     def finish(self, end: float) -> None:
         """Judge the remaining decisions."""
@@ -191,7 +211,7 @@ class ShareRule(Rule):
         self.judge()
         objection = ""
         for moment in known:
-            for state in moment.states(self.options):
+            for state in moment.states(self.options, decision.placed):
                 if any(queue not in state.queues for queue in (*victims, moment.claims[decision.by].queue)):
                     continue
                 found = self._objection(state, moment.claims[decision.by], victims)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.framework.errors import NotFoundError
+from pyscheduler.framework.errors import ConflictError, NotFoundError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.watches import PolicyRule
 
@@ -202,7 +202,7 @@ class PodStatusWriter:
             status["nominatedNodeName"] = write.nominated_node or None
         try:
             await self.client.patch_pod_status(write.pod, {"status": status})
-        except NotFoundError:
+        except (NotFoundError, ConflictError):  # the patch names the uid; another pod of that name is a conflict
             self._sent_last.pop(uid, None)
             _log.debug("Pod is gone before its status was written pod=%s", write.pod.key)
         except Exception as error:  # noqa: BLE001 - information for users; the next attempt writes it again

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler import NominatingInfo
-from pyscheduler.framework.errors import NotFoundError, TransportError
+from pyscheduler.framework.errors import ConflictError, NotFoundError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.testing import VirtualClock, make_pod
@@ -142,6 +142,17 @@ async def test_a_write_that_fails_is_written_by_the_next_attempt(error: Exceptio
         await settle()
     assert len(client.sent) == 2
     assert writer.idle
+
+
+async def test_pod_that_was_replaced_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A controller creates an evicted pod again under its name; a write to the old pod is then a conflict of uids."""
+    client = Client()
+    client.errors.append(ConflictError("Precondition failed: UID in precondition", status=409))
+    writer = new_writer(client)
+    writer.write(make_pod("p"), reason="Unschedulable", message="full")
+    await settle()
+    assert writer.idle
+    assert not caplog.records
 
 
 async def test_a_binding_drops_what_is_pending_and_waits_for_what_is_under_way() -> None:

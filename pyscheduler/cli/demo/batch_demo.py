@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.types import Configuration
     from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.simulation.job_traces import Shape
 
 __all__ = ["Outcome", "command", "play"]
 
@@ -195,9 +196,16 @@ def _check(history: Any) -> Verdict:
 @click.option(
     "--jobs", "per_team", type=click.IntRange(1, 200), default=30, show_default=True, help="Number of jobs per team."
 )
+@click.option(
+    "--shape",
+    type=click.Choice(["nodepack", "worker"]),
+    default="nodepack",
+    show_default=True,
+    help="nodepack makes one pod of a job per node, worker one per GPU.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of choices among equal nodes.")
 @logging_options(default=0)
-def command(per_team: int, seed: int | None) -> None:
+def command(per_team: int, shape: Shape, seed: int | None) -> None:
     """Let four teams share 128 GPUs by quota, with the queues of KAI.
 
     The jobs are those of a GPU cluster's trace, in compressed time. Each team has one burst: it borrows the GPUs that
@@ -210,7 +218,7 @@ def command(per_team: int, seed: int | None) -> None:
     from pyscheduler.config.load import loads
 
     try:
-        outcome = asyncio.run(play(loads(BATCH_PROFILE), arrivals(per_team), seed=seed))
+        outcome = asyncio.run(play(loads(BATCH_PROFILE), arrivals(per_team, shape), seed=seed))
     except asyncio.CancelledError as error:
         raise click.Abort from error
     end_with(outcome.problems)

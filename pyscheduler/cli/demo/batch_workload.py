@@ -17,7 +17,7 @@ from pyscheduler.simulation.replay_objects import group_of, nodes_of, pods_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.simulation.job_traces import Job
+    from pyscheduler.simulation.job_traces import Job, Shape
 
 __all__ = ["BATCH_PROFILE", "SCHEDULER", "TEAMS", "Arrival", "arrivals", "cluster_manifests", "group_manifest", "pods"]
 
@@ -67,15 +67,17 @@ class Arrival:
     job: Job
 
 
-def arrivals(per_team: int) -> list[Arrival]:
-    """Return so many jobs of each team, in order of arrival.
+def arrivals(per_team: int, shape: Shape = "nodepack") -> list[Arrival]:
+    """Return so many jobs of each team, in order of arrival; `shape` divides the GPUs of a job into pods.
 
     Sizes are those of the trace; jobs of more than 16 GPUs are left out. The gaps between the jobs of a
     team keep their proportions. A run takes 3 s, and 2 s more for each factor of ten in minutes.
     """
     found: list[Arrival] = []
     for team, (cluster, begin) in _BURSTS.items():
-        jobs = [job for job in read_jobs("philly", vc=cluster)[_FIRST_JOB:] if job.gpu_count <= _LARGEST][:per_team]
+        jobs = [job for job in read_jobs("philly", vc=cluster, shape=shape)[_FIRST_JOB:] if job.gpu_count <= _LARGEST][
+            :per_team
+        ]
         first = jobs[0].arrival
         span = max(jobs[-1].arrival - first, 1.0)
         found += [

@@ -117,6 +117,23 @@ def news_between_evictions() -> Log:
     return log
 
 
+def reclaim_from_what_the_pass_placed() -> Log:
+    """Place a job of queue ``a`` and reclaim from ``a`` in one pass; the eviction is written before the binding."""
+    log = situation()
+    log.job("full", "b", 2, node="n1")
+    log.job("v", "a", 2, node="n1")
+    log.job("w", "a", 2, node="n1")
+    log.job("x", "a", 2)
+    log.job("k", "b", 2)
+    log.wait(10.0)
+    log.evict("v-0", "v-1", action="reclaim", by="k")
+    log.wait(0.2)
+    log.bind("x-0", "x-1")
+    log.wait(0.1)
+    log.bind("k-0", "k-1")
+    return log
+
+
 def explained_pods() -> Log:
     """Say why pods are pending: on the pod, on the group, by a gate, or by an event."""
     log = situation()
@@ -139,6 +156,7 @@ CLEAN = (
     evicted_broken_gang,
     gang_with_a_success,
     fair_reclaim,
+    reclaim_from_what_the_pass_placed,
     fair_preemption,
     lowered_limit,
     evictor_deleted,
