@@ -17,7 +17,7 @@ from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
-from pyscheduler.podgroup import GroupId, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Status
-    from pyscheduler.podgroup import GroupChange, GroupObject, GroupState
+    from pyscheduler.podgroup import GroupChange, GroupState
 
 __all__ = ["Batch"]
 
@@ -76,6 +76,10 @@ def _rules(preset: str) -> tuple[PolicyRule, ...]:
             verbs=("patch",),
         ),
     )
+
+
+def _phase(group: KubeObject) -> str:
+    return group.status.phase if isinstance(group, GroupObject) else ""
 
 
 class Batch(PreEnqueuePlugin, BatchPlugin):
@@ -179,9 +183,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
-        def group_updated(old: GroupObject, new: GroupObject) -> None:
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
             # The directory reports what all group plugins read; queue and priority class are not among it.
-            has_completed = new.status.phase == COMPLETED != old.status.phase
+            # A group that has completed counts no longer.
+            has_completed = _phase(new) == COMPLETED != _phase(old)
             if has_completed or self._described(old) != self._described(new):
                 on_change(f"group/{new.namespace}/{new.name}")
 

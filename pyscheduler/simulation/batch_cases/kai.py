@@ -5,7 +5,6 @@ The form of cases and answers is that of recorded cycles of KAI-Scheduler. Times
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
 
-__all__ = ["build_session", "run_case", "run_case_on_objects"]
+__all__ = ["build_session", "run_case"]
 
 Json = dict[str, Any]
 
@@ -113,18 +112,6 @@ class Log:
 
 def run_case(case: Json) -> Json:
     """Return `{"id", "actual"}` for a case; `actual` has every field of a recorded answer."""
-    effects = Log()
-    session = build_session(case, effects)
-    before = {task.uid: task.state for job in session.jobs.values() for task in job.tasks.values()}
-    module = preset_module("kai")
-    arguments = _arguments(case.get("args") or {})
-    actions = [load_symbol(module.ACTIONS[name])(arguments.get(name)) for name in case.get("actions") or ()]
-    asyncio.run(session.run(actions))
-    return {"id": case.get("id"), "actual": _actual(session, effects, before, has_actions=bool(actions))}
-
-
-def run_case_on_objects(case: Json) -> Json:
-    """Return `{"id", "actual"}` for a case whose cluster is made of API objects: the pass of a real scheduler."""
     actual: Json = {}
     before: dict[str, TaskState] = {}
     has_actions = bool(case.get("actions"))
