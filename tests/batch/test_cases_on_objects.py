@@ -63,16 +63,15 @@ def test_priorities_of_pods_do_not_count_for_their_group() -> None:
 
 
 def test_a_group_without_pods_is_enqueued() -> None:
-    """Controllers of Volcano create the pods of a group once it has the phase Inqueue; too large groups wait."""
+    """Volcano's controllers create the pods of an Inqueue group; one that needs what no node has stays Pending."""
     groups = [
         group("fits", phase="Pending", minResources={"cpu": 2000}, created=1),
         group("large", phase="Pending", minResources={"cpu": 9000}, created=2),
+        group("other", phase="Pending", minResources={"cpu": 1, "example.com/nobody": 1}, created=3),
     ]
     actual = run([{"name": "gang"}, {"name": "overcommit"}], ["enqueue"], podGroups=groups, pods=[])
-    assert {name: each["phase"] for name, each in actual["podGroups"].items()} == {
-        "fits": "Inqueue",
-        "large": "Pending",
-    }
+    phases = {name: each["phase"] for name, each in actual["podGroups"].items()}
+    assert phases == {"fits": "Inqueue", "large": "Pending", "other": "Pending"}
 
 
 def test_a_group_whose_pods_have_ended_completes() -> None:
