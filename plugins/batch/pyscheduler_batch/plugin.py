@@ -82,6 +82,10 @@ def _rules(preset: str) -> tuple[PolicyRule, ...]:
     )
 
 
+def _phase(group: KubeObject) -> str:
+    return group.status.phase if isinstance(group, GroupObject) else ""
+
+
 class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
@@ -195,9 +199,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:
             # The directory reports what all group plugins read; queue and priority class are not among it.
-            assert isinstance(old, GroupObject), "the kinds of groups are group objects"
-            assert isinstance(new, GroupObject), "the kinds of groups are group objects"
-            has_completed = new.status.phase == COMPLETED != old.status.phase
+            # A group that has completed counts no longer.
+            has_completed = _phase(new) == COMPLETED != _phase(old)
             if has_completed or self._described(old) != self._described(new):
                 on_change(f"group/{new.namespace}/{new.name}")
 

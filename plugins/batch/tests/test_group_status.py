@@ -28,7 +28,7 @@ async def test_volcano_groups_go_through_the_phases(volcano: Any) -> None:
     scheduler = await volcano.start()
     volcano.group("one", "default", 2)
     await volcano.pass_time()
-    assert volcano.group_status("one") == {"phase": "Inqueue"}
+    assert volcano.group_status("one")["phase"] == "Inqueue", "controllers wait for this phase to create the pods"
     volcano.pods("one", 1)
     await volcano.pass_time()
     condition = volcano.condition("one", "Unschedulable")
