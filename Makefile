@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-gang test test-quick test-lowest coverage lint format bench changelog clean
+.PHONY: help setup demo demo-gang demo-batch test test-quick test-lowest coverage lint format bench changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,9 @@ demo: setup  ## schedule a production cluster's pods over HTTP, check the result
 
 demo-gang: setup  ## let forty gangs fight for too few GPUs, prove that none was ever partial
 	@$(BIN)/pyscheduler demo-gang $(DEMO_ARGS)
+
+demo-batch: setup  ## let four teams share GPUs by quota, borrow and reclaim; check every write
+	@$(BIN)/pyscheduler demo-batch $(DEMO_ARGS)
 
 test: setup  ## run the whole suite
 	$(PYTEST) $(PYTEST_ARGS)

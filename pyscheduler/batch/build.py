@@ -132,6 +132,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         min_resources=axis.amounts(minimum) if minimum else None,
         preemptible=preemptible,
         last_start=spec.last_start,
+        last_eviction=spec.last_eviction,
         stale_since=spec.stale_since,
         staleness_grace=spec.staleness_grace,
         preemption_delay=spec.preemption_delay or 0.0,

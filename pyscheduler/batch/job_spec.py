@@ -77,9 +77,11 @@ class JobSpec:
     staleness_grace: float | None = None
     #: Seconds after its creation, or its last eviction, in which the job triggers no eviction (KAI).
     preemption_delay: float | None = None
-    #: Since when the gang is broken, and when it last started, by its annotations; seconds since 1970 (KAI).
+    #: Since when the gang is broken, and when it last started and lost pods to another job, by its annotations; seconds
+    #: since 1970 (KAI).
     stale_since: float | None = None
     last_start: float | None = None
+    last_eviction: float | None = None
     #: Seconds after which the job must be enqueued (Volcano's sla annotation).
     sla_waiting_time: float | None = None
     #: Volcano's annotations `volcano.sh/jdb-min-available` and `-max-unavailable`: a number or a percentage.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import GroupFields, GroupObject
 
 __all__ = [
+    "LAST_EVICTION_ANNOTATION",
     "LAST_START_ANNOTATION",
     "QUEUE_LABEL",
     "STALE_ANNOTATION",
@@ -48,6 +49,7 @@ SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
+LAST_EVICTION_ANNOTATION: Final = "kai.scheduler/last-eviction-timestamp"
 
 _PRIORITY: Final = 100
 _UNLIMITED: Final = -1.0
@@ -167,6 +169,7 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         preemption_delay=duration(spec.preemption_delay, "spec.preemptionDelay", warnings),
         stale_since=time_of(annotations.get(STALE_ANNOTATION), STALE_ANNOTATION, warnings),
         last_start=time_of(annotations.get(LAST_START_ANNOTATION), LAST_START_ANNOTATION, warnings),
+        last_eviction=time_of(annotations.get(LAST_EVICTION_ANNOTATION), LAST_EVICTION_ANNOTATION, warnings),
         topology=mapping_of(spec.topology_constraint, "spec.topologyConstraint", warnings),
         warnings=tuple(warnings),
         error=error if fields.min is not None else "InvalidMinMember",

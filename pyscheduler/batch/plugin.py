@@ -41,6 +41,8 @@ class BatchPlugin:
 
     #: The reason of the event on pods that wait.
     pod_event: str = "FailedScheduling"
+    #: Whether a job in a queue with children has a row in the queue table: the policies then judge it.
+    inner_queues: bool = False
 
     @property
     def actions(self) -> Sequence[Action]:
@@ -72,8 +74,19 @@ class BatchPlugin:
         """Return what names the job of a pod: equal for all its tasks."""
         raise NotImplementedError
 
+    def jobs_without_pods(self) -> Iterable[str]:
+        """Return the keys of the jobs for which `counts_without_pods` is true, and maybe of others."""
+        return ()
+
+    def counts_without_pods(self, key: str) -> bool:  # noqa: ARG002 - for plugins that have such jobs
+        """Return whether a job without living pods takes part, such as a group whose pods are created later."""
+        return False
+
     def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
-        """Return the description of a job; None if it must not be considered yet (its group does not exist)."""
+        """Return the description of a job; None if it must not be considered yet (its group does not exist).
+
+        `pods` is empty only for jobs that count without pods.
+        """
         raise NotImplementedError
 
     def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:

@@ -1,4 +1,4 @@
-"""What is wrong with the queue of a job: a stable reason, and a sentence that says what to do."""
+"""Why a job cannot be scheduled in its queue: a stable reason, and a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ _TEXTS: Final = {
     "QueueIsNotALeaf": "{queue} has child queues; put the pod group into a queue without children",
     "ParentQueueDoesNotExist": "{queue} is below a queue that does not exist; create it, or change the parent",
     "QueueCycle": "{queue} is in or below a cycle of queues; change the parent of one of them",
+    "InvalidMinMember": "the minimum of the pod group is not a usable number; correct spec.minMember",
+    "InvalidSubGroups": "the sub-groups of the pod group make no tree; correct spec.subGroups",
     "DuplicateQueue": "{queue} is defined by more than one object; delete or rename all but one",
 }
 
 
 def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
-    """Return the reason and the message if the job cannot be scheduled because of its queue, else None."""
+    """Return the reason and the message if the job or its queue is not as it must be, else None."""
     reason = job.queue_error or queues.problems.get(job.queue, "")
     if not reason:
         return None
     name = f'queue "{job.queue}"'
-    if not job.queue:
+    if not job.queue and reason == "QueueDoesNotExist":
         return reason, "the pod group names no queue; set its queue"
     return reason, _TEXTS.get(reason, "{queue} cannot be used").format(queue=name)

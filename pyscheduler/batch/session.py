@@ -18,7 +18,7 @@ from pyscheduler.batch.statement import Ledger, Statement
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from pyscheduler.batch.axis import ResourceAxis
+    from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
@@ -76,6 +76,8 @@ class Session:
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
     elapsed: Callable[[], float] = _no_time
+    #: float64[R]: what pods that are no tasks of the session hold of all nodes; None if there are none.
+    foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.

@@ -49,8 +49,6 @@ class Task:
     """A pod of a job. Only a statement changes `state`, `node` and `leaving`."""
 
     uid: str
-    #: `namespace/name`.
-    key: str
     job: Job
     #: float64[R] of the session's axis; read-only. `pods` is 1.
     request: Amounts
@@ -74,6 +72,13 @@ class Task:
     #: A pod of kube-system, or of the priority class system-cluster-critical or system-node-critical.
     critical: bool = False
     pod: Pod | None = None
+    #: `namespace/name` of a task without a pod. Those of pods need no memory.
+    _key: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return `namespace/name`."""
+        return self._key or (self.pod.key if self.pod is not None else self.uid)
 
     def __repr__(self) -> str:
         return f"Task({self.key}, {self.state.name})"

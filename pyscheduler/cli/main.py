@@ -21,6 +21,7 @@ _COMMANDS: Final = {
         "pyscheduler.cli.demo.gang_demo",
         "Schedule gangs that compete for too few GPUs.",
     ),
+    "demo-batch": ("pyscheduler.cli.demo.batch_demo", "Let teams share GPUs by quota, borrow and reclaim."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
     "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),

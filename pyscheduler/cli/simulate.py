@@ -134,7 +134,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       pyscheduler simulate scenarios.yaml --print-config cs-01
       pyscheduler simulate --batch-cases cases.jsonl.gz
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
-      pyscheduler simulate --trace philly --jobs 300 --nodes 20x8gpu --compare fifo,proportion,capacity,kai
+      pyscheduler simulate --trace philly --jobs 300 --nodes 20x8gpu --compare fifo,drf,kai
     """
     from pyscheduler.cli.error_output import lines_of
     from pyscheduler.cli.simulate_compare import compare_policies

@@ -36,6 +36,7 @@ def test_kai_job_is_read_with_all_its_fields() -> None:
         annotations={
             "kai.scheduler/stale-podgroup-timestamp": "1970-01-01T00:02:00Z",
             "kai.scheduler/last-start-timestamp": "1970-01-01T00:01:30Z",
+            "kai.scheduler/last-eviction-timestamp": "1970-01-01T00:01:40Z",
         },
         minMember=3,
         queue="team-a",
@@ -74,6 +75,7 @@ def test_kai_job_is_read_with_all_its_fields() -> None:
         preemption_delay=300.0,
         stale_since=120.0,
         last_start=90.0,
+        last_eviction=100.0,
     )
 
 
@@ -300,6 +302,7 @@ SPECS = st.fixed_dictionaries(
                 "volcano.sh/sla-waiting-time",
                 "kai.scheduler/stale-podgroup-timestamp",
                 "kai.scheduler/last-start-timestamp",
+                "kai.scheduler/last-eviction-timestamp",
             ]
         ),
         st.text(max_size=12),

@@ -19,7 +19,7 @@ from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
-from pyscheduler.podgroup import GroupId, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
@@ -48,6 +48,8 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
+#: The phase of a group whose members have ended.
+COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
@@ -129,6 +131,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         #: UIDs of the groups whose pods get no condition.
         self._unmarked: set[str] = set()
+        # In Volcano such a job stops its tree of queues, as a broken tree does.
+        self.inner_queues = self._args.preset != "kai"
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
@@ -189,7 +193,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:
             # The directory reports what all group plugins read; queue and priority class are not among it.
-            if self._described(old) != self._described(new):
+            assert isinstance(old, GroupObject), "the kinds of groups are group objects"
+            assert isinstance(new, GroupObject), "the kinds of groups are group objects"
+            has_completed = new.status.phase == COMPLETED != old.status.phase
+            if has_completed or self._described(old) != self._described(new):
                 on_change(f"group/{new.namespace}/{new.name}")
 
         for kind in self._row.groups.kinds:
@@ -201,7 +208,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         assert read is not None, "the dialects of jobs have objects"
         spec = self._row.read(group, read(group))
         return attrs.evolve(
-            spec, phase="", conditions=(), scheduling_conditions=(), stale_since=None, last_start=None, warnings=()
+            spec,
+            phase="",
+            conditions=(),
+            scheduling_conditions=(),
+            stale_since=None,
+            last_start=None,
+            last_eviction=None,
+            warnings=(),
         )
 
     def resources(self) -> Iterable[str]:
@@ -217,6 +231,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 before = known.get(item.metadata.uid)
                 fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
+                if before is None or before[1].warnings != fresh[1].warnings:
+                    for sentence in fresh[1].warnings:
+                        _log.warning("Queue %s: %s", item.name, sentence)
                 yield fresh[1]
 
     # Jobs
@@ -232,6 +249,24 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return None
         namespace, _, name = rest.partition("/")
         return self._groups.directory.get(GroupId(namespace, name, self._row.groups.family))
+
+    def jobs_without_pods(self) -> Iterable[str]:
+        """Return the keys of Volcano's groups without living members."""
+        if self._row.name != "volcano":
+            return
+        for state in self._groups.directory:
+            if state.child_count == 0:
+                yield f"group/{state.id.key}"
+
+    def counts_without_pods(self, key: str) -> bool:
+        """Return whether this is a group of Volcano that has not completed.
+
+        Volcano's controllers create the pods of a job once its group has the phase Inqueue.
+        """
+        if self._row.name != "volcano":
+            return False
+        spec = self.job_spec(key, ())
+        return spec is not None and spec.phase != COMPLETED
 
     def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
         """Return what the group's object says; for a pod without a group, a job of this pod."""
@@ -261,15 +296,25 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         )
 
     def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
-        """Return the value of the group's priority class; without one, that of its first pod."""
-        if spec.priority_class_name:
-            found = self._classes.get(spec.priority_class_name)
-            if found is not None:
-                return found.value
-        if self._row.name == "kai":
-            default = next((each for each in self._classes if each.global_default), None)
-            return default.value if default is not None else _KAI_DEFAULT_PRIORITY
-        return max((pod.priority for pod in pods), default=0)
+        """Return the value of the group's priority class, or of the default class; a pod without a group has its own.
+
+        Priorities of pods do not count for a group. Source: `cache.Snapshot` of Volcano and kube-batch; KAI
+        `pkg/scheduler/cache/cluster_info`.
+        """
+        is_kai = self._row.name == "kai"
+        if not is_kai and self._is_single(spec, pods):
+            return pods[0].priority
+        found = self._classes.get(spec.priority_class_name) if spec.priority_class_name else None
+        if found is None:
+            found = next((each for each in self._classes if each.global_default), None)
+        if found is not None:
+            return found.value
+        return _KAI_DEFAULT_PRIORITY if is_kai else 0
+
+    @staticmethod
+    def _is_single(spec: JobSpec, pods: Sequence[Pod]) -> bool:
+        """Return whether the job is a pod without a group."""
+        return len(pods) == 1 and pods[0].uid == spec.uid
 
     def is_preemptible(self, spec: JobSpec, priority: float) -> bool:
         """Return what the group says; KAI protects jobs of a high priority."""

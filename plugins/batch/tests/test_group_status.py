@@ -384,3 +384,47 @@ async def test_a_broken_tree_of_volcano_is_on_every_group(volcano: Any) -> None:
     await volcano.pass_time()
     assert volcano.nodes_of("one") == ["n0"]
     await scheduler.stop()
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param({"minMember": "many"}, "InvalidMinMember", id="minimum"),
+        pytest.param({"subGroups": [{"name": "a", "parent": "gone"}]}, "InvalidSubGroups", id="parent"),
+        pytest.param(
+            {"subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]}, "InvalidSubGroups", id="cycle"
+        ),
+    ],
+)
+async def test_a_group_that_cannot_be_read_says_so(kai: Any, spec: dict[str, Any], reason: str) -> None:
+    """Its pods wait with a reason, other jobs are scheduled; once it is corrected, its pods are bound."""
+    kai.nodes(1, cpu="8")
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.group("one", "a", 1, **spec)
+    kai.pods("one", 1, labels={"kai.scheduler/subgroup-name": "a"})
+    kai.job("two", "a", 1)
+    await kai.pass_time(10)
+    (condition,) = kai.group_status("one")["schedulingConditions"]
+    assert [each["reason"] for each in condition["reasons"]] == [reason]
+    assert (kai.nodes_of("one"), kai.nodes_of("two")) == ([""], ["n0"])
+    correct = {"minMember": 1, "subGroups": [{"name": "a", "minMember": 1}]}
+    kai.cluster.patch(kai.group_kind.type, "one", {"spec": correct})
+    await kai.pass_time(10)
+    assert kai.nodes_of("one") == ["n0"]
+    assert scheduler.warnings() == {}
+    await scheduler.stop()
+
+
+@pytest.mark.parametrize("system", ["kai", "volcano", "kube_batch"])
+async def test_a_group_without_a_minimum_is_scheduled(request: pytest.FixtureRequest, system: str) -> None:
+    """A minimum that is not set is no mistake."""
+    batch = request.getfixturevalue(system)
+    batch.nodes(1, cpu="8")
+    batch.queue("a")
+    scheduler = await batch.start()
+    batch.group("one", "a", 1, minMember=None)
+    batch.pods("one", 1)
+    await batch.pass_time(10)
+    assert batch.nodes_of("one") == ["n0"]
+    await scheduler.stop()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ObjectMeta, Pod
+from pyscheduler.batch.axis import GPU
 from pyscheduler.batch.session import Session
 from pyscheduler.batch.tasks import Task, TaskState
 from pyscheduler.simulation.batch_cases.kai import Log, build_session
@@ -125,6 +126,16 @@ def test_the_bound_of_reclaim_is_never_below_what_is_fair() -> None:
     bound = policy.most_gpus(found.gangs["w"].job, unit, {row: 1.0})
     assert accepted == [1, 2, 3, 4, 5]
     assert max(accepted) < bound <= max(accepted) + 1
+
+
+def test_pods_of_others_shrink_the_pool() -> None:
+    """What pods outside the session hold is not divided among queues."""
+    session = cycle([queue("a")], [job("w", "a", "P" * 9)]).session
+    assert session.foreign is None
+    session.foreign = session.axis.amounts({GPU: 3.0})
+    policy = Proportion()
+    policy.open_session(session)
+    assert policy.fair_shares[0, 2] == 5
 
 
 # --- minruntime ----------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyscheduler.api import PriorityClass
 
 UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
@@ -211,4 +213,18 @@ async def test_a_status_that_another_program_changed_is_written_again(kai: Any) 
     await kai.pass_time()
     assert kai.queue_status("a")["allocated"] == {"cpu": "1"}
     assert kai.group_status("one")["resourcesStatus"]["allocated"] == {"cpu": "1"}
+    await scheduler.stop()
+
+
+async def test_doubtful_values_of_a_queue_are_logged_once(kai: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A limit that is not set means nothing in KAI; the log says so when the queue appears."""
+    kai.nodes(1, cpu="4")
+    kai.queue("a", resources={"cpu": UNLIMITED, "memory": UNLIMITED, "gpu": {"quota": 1, "overQuotaWeight": 1}})
+    scheduler = await kai.start()
+    kai.job("one", "a", 1)
+    await kai.pass_time()
+    kai.queue("b")
+    await kai.pass_time()
+    (line,) = [each.getMessage() for each in caplog.records if each.getMessage().startswith("Queue a: ")]
+    assert line == "Queue a: spec.resources.gpu.limit is not set, which means 0: no job of this queue may use gpu"
     await scheduler.stop()

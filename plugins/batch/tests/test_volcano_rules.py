@@ -138,6 +138,24 @@ def test_minimums_by_role_do_not_count_if_they_exceed_the_job() -> None:
     assert list(run.effects.bound) == ["gx0"]
 
 
+@pytest.mark.parametrize("which", ["volcano", "kube-batch"])
+def test_a_task_waits_for_leaving_pods_that_filters_mind(which: str) -> None:
+    """Where a filter minds a pod that is being deleted, for example its host port, the task is promised, not bound."""
+    leaving = [{**pods("old", 1, at="n")[0], "state": "Terminating"}]
+    members = leaving + pods("g", 1) + [{**pods("free", 1, cpu=0)[0]}]
+    tiers = [["priority", "gang"], ["predicates"]]
+    groups = [group("old"), group("g"), group("free")]
+
+    def outcome(*, minds: bool) -> tuple[dict[str, int], list[str]]:
+        run = start(groups, members, actions=("allocate", "backfill"), tiers=tiers, which=which)
+        run.session.placer.feasible_now = lambda task, node: not minds
+        run.act()
+        return run.effects.bound, states(run, "g")
+
+    assert outcome(minds=False) == ({"gx0": 0, "freex0": 0}, ["BINDING"])
+    assert outcome(minds=True) == ({}, ["PIPELINED"])
+
+
 # Victims.
 
 

@@ -18,7 +18,7 @@ from pyscheduler.audit import Change, History
 from pyscheduler.audit.history import WATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["ApiRecording"]
 
@@ -30,12 +30,20 @@ _NOT_FOUND: Final = 404
 class ApiRecording:
     """Records the writes of a server without authentication. Start it before the first object is created.
 
-    `problems` says where the log has a gap; with a problem, a verdict on it proves nothing.
+    `problems` says where the log has a gap; with a problem, a verdict on it proves nothing. `on_change` is called with
+    each write, in the thread of its kind.
     """
 
-    def __init__(self, server: str, paths: Sequence[str] = WATCHED) -> None:
+    def __init__(
+        self,
+        server: str,
+        paths: Sequence[str] = WATCHED,
+        *,
+        on_change: Callable[[Change], object] = lambda _: None,
+    ) -> None:
         self.problems: list[str] = []
         self._server = server
+        self._on_change = on_change
         self._changes: list[Change] = []
         self._stopping = threading.Event()
         self._begun = threading.Barrier(len(paths) + 1)
@@ -111,4 +119,6 @@ class ApiRecording:
 
     def _keep(self, kind: str, obj: dict[str, Any]) -> None:
         revision = int(obj["metadata"]["resourceVersion"])
-        self._changes.append(Change(at=time.time(), revision=revision, type=kind, obj=obj))
+        change = Change(at=time.time(), revision=revision, type=kind, obj=obj)
+        self._changes.append(change)
+        self._on_change(change)

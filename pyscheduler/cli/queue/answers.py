@@ -62,23 +62,29 @@ async def _read(options: Options, source: Source) -> _Cluster:
     return _Cluster(source=source, models=shown, profiles=profiles)
 
 
-async def _fair_shares(cluster: _Cluster, *, is_required: bool = False) -> FairShares:
-    """Return the fair shares. If they cannot be computed, print a warning, or raise with `is_required`."""
-    found: dict[str, Mapping[str, Mapping[str, float]]] = {}
+async def _passes(
+    cluster: _Cluster, *, only_shares: bool = True, is_required: bool = False
+) -> Mapping[str, PassResult]:
+    """Return a pass of each dialect. If there can be none, print a warning, or raise with `is_required`."""
+    found: dict[str, PassResult] = {}
     if not cluster.models:
         return found
     try:
         async with open_offline(cluster.source.read, cluster.profiles) as offline:
             for model in cluster.models:
-                result = await offline.run(model.name, only_shares=True)
+                result = await offline.run(model.name, only_shares=only_shares)
                 if result is not None:
-                    found[model.name] = result.shares()
+                    found[model.name] = result
     except ConfigError as error:
         if is_required:
             raise
         for problem in error.problems:
             click.echo(f"Warning: fair shares are unknown: {problem}", err=True)
     return found
+
+
+def _shares(passes: Mapping[str, PassResult]) -> FairShares:
+    return {dialect: result.shares() for dialect, result in passes.items()}
 
 
 def _open(options: Options) -> AbstractAsyncContextManager[Source]:
@@ -99,7 +105,7 @@ async def get(options: Options, names: Sequence[str], output: str, resource: str
     """Print queues as a table, JSON or YAML; return the exit code."""
     async with _open(options) as source:
         cluster = await _read(options, source)
-        shares = await _fair_shares(cluster)
+        shares = _shares(await _passes(cluster))
     models = cluster.models
     if output in {"json", "yaml"}:
         items = [view.data_of(model, shares, queue) for model in models for queue, _ in view.tree_of(model, names)]
@@ -121,13 +127,15 @@ async def describe(options: Options, names: Sequence[str]) -> int:
     """Print descriptions of queues; return the exit code."""
     async with _open(options) as source:
         cluster = await _read(options, source)
-        shares = await _fair_shares(cluster)
+        passes = await _passes(cluster, only_shares=False)
+    shares = _shares(passes)
     models = cluster.models
     found = [(model, name) for name in dict.fromkeys(names) for model in models if name in model.specs]
     for number, (model, name) in enumerate(found):
         if number:
             click.echo("\n")
-        for line in described(model, shares, name, reasons={}, now=time.time()):
+        reasons = passes[model.name].reasons() if model.name in passes else {}
+        for line in described(model, shares, name, reasons=reasons, now=time.time()):
             click.echo(line)
     return _report_missing(names, models)
 
@@ -237,7 +245,7 @@ async def simulate(options: Options, filename: str, output: str) -> int:
     async with _open(options) as source:
         edited = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
         before, after = await _read(options, source), await _read(options, edited)
-        shares = [await _fair_shares(before, is_required=True), await _fair_shares(after, is_required=True)]
+        shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
     rows = _changes(after.models, *shares)
     if output:
         items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in rows]
@@ -256,7 +264,7 @@ _CHANGE_KEYS: Final = ("queue", "dialect", "resource", "before", "after", "chang
 
 def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShares) -> list[tuple[str, ...]]:
     """Return a row for each queue and resource with a share before or after; queues in the order of the tree."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for model in models:
         old, new = before.get(model.name, {}), after.get(model.name, {})
         for queue, depth in view.tree_of(model):

@@ -6,6 +6,7 @@ kubectl finds the command as the console script `kubectl-queue`. Messages and ex
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +46,14 @@ class Options:
 def _shared(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options for the source of the cluster; the function gets them as one parameter, `options`."""
 
+    @functools.wraps(function)
     def wrapped(**given: Any) -> None:
         own = {each.name: given.pop(each.name) for each in attrs.fields(Options)}
         options = Options(**own)
         options.check()
         function(options=options, **given)
 
-    wrapped.__doc__ = function.__doc__
-    wrapped.__name__ = function.__name__
-    # The function's own parameters come first in the help.
-    wrapped.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Callable[..., None] = wrapped
     for option in (
         click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. [default: $KUBECONFIG, ~/.kube/config]"),
         click.option("--context", metavar="NAME", help="Context in the kubeconfig. [default: the current one]"),
@@ -74,8 +73,8 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
         block_option,
         feature_gates_option,
     ):
-        wrapped = option(wrapped)
-    return wrapped
+        decorated = option(decorated)
+    return decorated
 
 
 @click.group("queue", context_settings={"help_option_names": ["-h", "--help"]})

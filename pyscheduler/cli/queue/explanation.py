@@ -91,9 +91,9 @@ def explain(model: DialectModel, entry: JobEntry, result: PassResult | None, nod
     steps = [_declared(model, entry), _pods(entry, reasons), _queue(model, entry, reasons)]
     if result is None:
         steps.append(Step("session", INFO, "", f"no batch profile serves the dialect {model.name}"))
-    elif job is not None:
-        steps.append(_gates(entry, result, job, reasons))
-        steps += _share(entry, result, job)
+    elif job is not None and entry.job.queue_row >= 0:
+        steps.append(_gates(model, entry, reasons))
+        steps += _share(model, entry, result)
         steps += _line(entry, result, job)
         steps.append(_nodes(entry, result, job, decisions, reasons, node_text))
         steps.append(_evictions(entry, result, job, decisions, reasons))
@@ -166,67 +166,59 @@ def _of_step(step: str, reasons: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(reason, message) for reason, message in reasons.items() if _STEP_OF.get(reason) == step]
 
 
-def _gates(entry: JobEntry, result: PassResult, job: Job, reasons: Mapping[str, str]) -> Step:
-    """Return what the limits of queues say, with the amounts after the pass: jobs that it placed have their room."""
-    over = _over_limits(entry, result, job)
+def _gates(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
+    """Return what the limits of queues say; the reasons are those of the pass, the amounts those of the cluster now."""
+    over = _over_limits(model, entry)
     found = _of_step("gates", reasons)
     if found:
         texts = [f"{reason}: {message}" if len(found) > 1 else message for reason, message in found]
         return Step("gates", HOLDS, found[0][0], "; ".join([*texts, *over]))
-    demand = amounts_text(_named(result, _demand(entry, job)), empty="nothing")
     if over:
         return Step("gates", INFO, "", "; ".join(over))
-    return Step("gates", OK, "", f"the next pods request {demand}, within the limits of all queues of the path")
+    demand = {name: value for name, value in model.axis.mapping(_demand(model, entry)).items() if value}
+    demand.pop(PODS, None)
+    text = f"the next pods request {amounts_text(demand)}, within the limits of all queues of the path"
+    return Step("gates", OK, "", text if entry.is_waiting else "no pod is pending")
 
 
-def _over_limits(entry: JobEntry, result: PassResult, job: Job) -> list[str]:
+def _over_limits(model: DialectModel, entry: JobEntry) -> list[str]:
     """Return by how much the next pods of a job exceed limits on its path."""
-    session, demand = result.found.session, _demand(entry, job)
-    if job.queue_row < 0:
-        return []
-    texts = []
-    for row in session.queues.paths[job.queue_row].tolist():
-        over = session.queues.allocated[row] + demand - session.queues.limit[row]
+    queues, demand, texts = model.queues, _demand(model, entry), []
+    for row in queues.paths[entry.job.queue_row].tolist():
+        over = queues.allocated[row] + demand - queues.limit[row]
         for column in np.flatnonzero((over > 0) & (demand > 0)).tolist():
-            name = session.axis.names[column]
-            held, limit = session.queues.allocated[row, column], session.queues.limit[row, column]
+            name = model.axis.names[column]
             texts.append(
-                f"queue {session.queues.names[row]} has {name} {amount_text(name, held)} allocated and a limit of "
-                f"{amount_text(name, limit)}, the job needs {amount_text(name, demand[column])}: "
-                f"{amount_text(name, over[column])} too much"
+                f"queue {queues.names[row]} is {amount_text(name, over[column])} {name} short: "
+                f"limit {amount_text(name, queues.limit[row, column])}, "
+                f"allocated {amount_text(name, queues.allocated[row, column])}, "
+                f"the job needs {amount_text(name, demand[column])}"
             )
     return texts
 
 
-def _demand(entry: JobEntry, job: Job) -> Amounts:
+def _demand(model: DialectModel, entry: JobEntry) -> Amounts:
     """Return float64[R]: what the pods request that the job needs next: up to its minimum, then one."""
-    pending = [task for task in job.tasks.values() if task.state == TaskState.PENDING]
+    job = entry.job
+    pending = [task.request for task in job.tasks.values() if task.state == TaskState.PENDING]
     count = max(entry.spec.min_member - job.count(ACTIVE), 1)
-    first = next(iter(job.tasks.values()), None)
-    zeros: Amounts = np.zeros_like(first.request) if first is not None else np.zeros(0)
-    return sum((task.request for task in pending[:count]), zeros)
+    return sum(pending[:count], model.axis.zeros())
 
 
-def _named(result: PassResult, amounts: Amounts) -> dict[str, float]:
-    names = result.found.session.axis.names
-    return {name: value for name, value in zip(names, amounts.tolist(), strict=True) if value > 0 and name != PODS}
-
-
-def _share(entry: JobEntry, result: PassResult, job: Job) -> list[Step]:
-    session = result.found.session
-    share = result.shares().get(job.queue)
-    if share is None or job.queue_row < 0:
+def _share(model: DialectModel, entry: JobEntry, result: PassResult) -> list[Step]:
+    share, row = result.shares().get(entry.spec.queue), entry.job.queue_row
+    if share is None:
         return []
-    demand, texts = _demand(entry, job), []
+    demand, texts = _demand(model, entry), []
     for name, value in share.items():
-        column = session.axis.index[name]
-        if demand[column] <= 0 or name == PODS:
+        column = model.axis.index.get(name)
+        if column is None or demand[column] <= 0 or name == PODS:
             continue
-        held = session.queues.allocated[job.queue_row, column]
+        held = model.queues.allocated[row, column]
         over = held + demand[column] - value
-        more = f", {amount_text(name, over)} above its share with this job" if over > 0 else ""
-        texts.append(f"{name} {amount_text(name, held)} of {amount_text(name, value)}{more}")
-    return [Step("share", INFO, "", f"queue {job.queue} holds {'; '.join(texts)}")] if texts else []
+        more = f", {amount_text(name, over)} above its fair share with this job" if over > 0 else ""
+        texts.append(f"{amount_text(name, held)} of {amount_text(name, value)} {name}{more}")
+    return [Step("share", INFO, "", f"queue {entry.spec.queue} holds {'; '.join(texts)}")] if texts else []
 
 
 def _line(entry: JobEntry, result: PassResult, job: Job) -> list[Step]:
@@ -301,7 +293,7 @@ def _evictions(
 
 def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
     """Return why no action evicts, as far as it follows from priorities, preemptibility and queues."""
-    holders = [each for each in result.found.session.jobs.values() if each.uid != job.uid and each.count(ACTIVE) > 0]
+    holders = [each for each in result.found.session.jobs.values() if each.uid != job.uid and _runs(each)]
     texts = []
     for action in actions:
         if action.endswith("preempt"):
@@ -315,8 +307,15 @@ def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
         else:
             count = sum(each.preemptible for each in holders)
             which = "preemptible jobs that could move"
-        texts.append(f"{action}: {count} {which}" + ("" if not count else ", no allowed plan makes enough room"))
+        texts.append(
+            f"{action}: {f'{count} {which}, but no allowed plan makes enough room' if count else f'no {which}'}"
+        )
     return "; ".join(texts)
+
+
+def _runs(job: Job) -> bool:
+    """Return True if a pod of the job has a node now, whatever the pass decided about it."""
+    return any(task.pod is not None and task.pod.node_name and not task.pod.is_terminal for task in job.tasks.values())
 
 
 def _listed(names: Sequence[str]) -> str:

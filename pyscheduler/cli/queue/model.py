@@ -125,9 +125,9 @@ def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
         for pod in state.children():
             names[pod.scheduler_name] = names.get(pod.scheduler_name, 0) + 1
     found = {dialect: sorted(names, key=lambda name: (-names[name], name)) for dialect, names in counts.items()}
-    for dialect, names in found.items():
-        if PRESETS[dialect].scheduler_name not in names:
-            names.append(PRESETS[dialect].scheduler_name)
+    for dialect, known in found.items():
+        if PRESETS[dialect].scheduler_name not in known:
+            known.append(PRESETS[dialect].scheduler_name)
     return found
 
 

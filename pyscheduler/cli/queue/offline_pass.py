@@ -15,6 +15,7 @@ from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.scheduler.sessions.submission import waiting_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -63,6 +64,15 @@ class PassResult:
     def decisions_for(self, job: Job) -> list[Decision]:
         """Return the decisions to bind or promise tasks of a job, and the evictions for it."""
         return [each for each in self.found.decisions if _claimant(each) is job]
+
+    def reasons(self) -> dict[str, str]:
+        """Return by key of a job the reasons that the pass recorded, with their messages."""
+        session = self.found.session
+        return {
+            job.key: waiting_text(job, session.reasons[job.uid])
+            for job in session.jobs.values()
+            if job.uid in session.reasons
+        }
 
     def node(self, decision: Decision) -> str:
         """Return the name of the node of a decision."""
@@ -116,7 +126,8 @@ class Offline:
         found = await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False)
         if found.message:
             return f"{pod.key}: {found.message}"
-        return f"{pod.key} alone would fit on {len(found.feasible) if found.feasible is not None else 0} nodes"
+        count = len(found.feasible) if found.feasible is not None else 0
+        return f"{pod.key} alone would fit on {count} node{'' if count == 1 else 's'}"
 
 
 def profiles_for(

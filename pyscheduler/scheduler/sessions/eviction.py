@@ -94,4 +94,4 @@ class Evictions:
             _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
             self.on_failure()
             return
-        _log.info("Evicted pod=%s %s", pod.key, message)
+        _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")

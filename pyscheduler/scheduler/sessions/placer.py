@@ -64,6 +64,10 @@ class SnapshotPlacer:
         self._has_books = not _BOOKS_OF_CLAIMS.issuperset(profile.points[ExtensionPoint.RESERVE])
         #: By uid of a placed task, what was reserved for it in the trial.
         self._reserved: dict[str, tuple[CycleState, Pod, str]] = {}
+        #: By uid of a task, its pod without a node: the filters ask about other nodes, too.
+        self._free: dict[str, Pod] = {}
+        #: By name of a node, the pods that were releasing when the pass began.
+        self._leaving: dict[str, list[PodInfo]] = {}
         self._placed: dict[str, PodInfo] = {}
         #: How often a task was placed or removed.
         self._changes = 0
@@ -89,6 +93,7 @@ class SnapshotPlacer:
         """Remove the pods that are releasing when the pass begins: `(pod, node name)`."""
         for info, node_name in pods:
             self._statement.evict(info, node_name)
+            self._leaving.setdefault(node_name, []).append(info)
 
     def forget_nominations(self, infos: Iterable[PodInfo]) -> None:
         """Ignore the nominations of tasks: the pass decides anew about all of them."""
@@ -120,7 +125,7 @@ class SnapshotPlacer:
         answer = self._answers[key] = _Answer(self._changes, np.zeros(len(self._names), dtype=bool))
         state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
-            found = feasible_nodes(self._profile, state, self._infos[task.uid].pod, self._snapshot.nodes)
+            found = feasible_nodes(self._profile, state, self._pod(task), self._snapshot.nodes)
         except (FitError, PluginError) as error:
             answer.error = self.rejections[task.uid] = error
         else:
@@ -137,7 +142,7 @@ class SnapshotPlacer:
             statuses = error.diagnosis.node_statuses
         else:
             nodes, state = self._snapshot.nodes, CycleState(self._statement.trial)
-            pod = self._infos[task.uid].pod
+            pod = self._pod(task)
             feasible_nodes(self._profile, state, pod, nodes)
             statuses = self._profile.run_filters(state, pod, nodes)
         if len(statuses) == len(accepted):
@@ -150,28 +155,47 @@ class SnapshotPlacer:
             mask[row] = status is None or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         return mask
 
+    def _pod(self, task: Task) -> Pod:
+        """Return the pod of a task as it waits; a task that was evicted in this pass may be placed elsewhere."""
+        pod = self._free.get(task.uid)
+        if pod is None:
+            pod = self._infos[task.uid].pod
+            self._free[task.uid] = pod = pod.with_node_name("") if pod.node_name else pod
+        return pod
+
     def _key_of(self, task: Task) -> Hashable:
         """Return what look-alikes share; the uid of a task that has none."""
         key = self._keys.get(task.uid)
         if key is None:
             # A profile without the cache has plugins whose answers for look-alikes may differ.
             has_keys = self._profile.equivalence_cache is not None
-            key = (has_keys and self._profile.equivalence_key(self._infos[task.uid].pod)) or task.uid
+            key = (has_keys and self._profile.equivalence_key(self._pod(task))) or task.uid
             self._keys[task.uid] = key
         return key
 
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node can take the task, as far as the releasing pods of that node matter."""
         state = CycleState(self._statement.trial)
-        pod = self._infos[task.uid].pod
+        pod = self._pod(task)
         return fits_on(self._profile, state, pod, self._snapshot.nodes, self._names[node])
 
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return float64[n]: the totals of the profile's Score plugins; None if one of them failed.
 
-        Call `feasible` for the task before.
+        Pods that were releasing when the pass began count on their nodes, because they still use them. Source: Volcano
+        `plugins/nodeorder`. Call `feasible` for the task before.
         """
-        pod, nodes = self._infos[task.uid].pod, self._snapshot.nodes.take(rows)
+        names = [self._names[row] for row in rows.tolist()] if self._leaving else []
+        leaving = [(info, name) for name in names for info in self._leaving.get(name, ())]
+        if not leaving:
+            return self._scores(task, rows)
+        with self._statement.undo_at_end():
+            for info, name in leaving:
+                self._statement.place(info, name)
+            return self._scores(task, rows)
+
+    def _scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
         state = self._states.get(task.uid)
         if state is None:
             # A look-alike was filtered in its place.

@@ -297,6 +297,7 @@ class Sessions:
             placer=placer,
             effects=decisions,
             now=clock.wall(),
+            foreign=self.tables.foreign,
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),

@@ -196,7 +196,7 @@ class ClusterTables:
         self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
         self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
-        self._pending, self._evicting, self._dirty = set(), set(), set()
+        self._pending, self._evicting, self._dirty = set(), set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [set() for _ in names]
         self._releasing_on = [[] for _ in names]
@@ -277,14 +277,19 @@ class ClusterTables:
 
     def _rebuild(self, key: str) -> None:
         """Build a job anew from its members and its description."""
+        counts_empty = self._plugin.counts_without_pods(key)
         entry = self._entries.get(key)
         if entry is None:
-            return
+            if not counts_empty:
+                return
+            entry = self._entries[key] = _Entry()
+            if key not in self._known_keys:
+                self._note_new(key)
         if entry.job is not None:
             self._count(entry.job, -1.0)
             self.jobs.pop(entry.job.uid, None)
             entry.job = None
-        if not entry.members:
+        if not entry.members and not counts_empty:
             del self._entries[key]
             return
         pods = [member.info.pod for member in entry.members.values()]
@@ -293,11 +298,7 @@ class ClusterTables:
             return
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
-        job.queue_row = self.queues.index.get(spec.queue, -1)
-        if job.queue_row < 0:
-            job.queue_error = self.problems.get(spec.queue, NO_QUEUE)
-        elif not self.queues.is_leaf[job.queue_row]:
-            job.queue_row, job.queue_error = -1, NOT_A_LEAF
+        self._find_queue(job, spec)
         for pod, state in self._plugin.ended(key):
             job.add(self._task(job, spec, pod, self.axis.zeros(), state, NO_NODE))
         for member in entry.members.values():
@@ -306,11 +307,22 @@ class ClusterTables:
         entry.job = self.jobs[job.uid] = job
         self._count(job, 1.0)
 
+    def _find_queue(self, job: Job, spec: JobSpec) -> None:
+        """Set the queue of a job, or why it can be in none."""
+        job.queue_row = self.queues.index.get(spec.queue, -1)
+        if job.queue_row < 0:
+            job.queue_error = self.problems.get(spec.queue, NO_QUEUE)
+        elif not self.queues.is_leaf[job.queue_row]:
+            job.queue_error = NOT_A_LEAF
+            if not self._plugin.inner_queues:
+                job.queue_row = -1
+        if spec.error:
+            job.queue_row, job.queue_error = -1, spec.error
+
     def _task(self, job: Job, spec: JobSpec, pod: Pod, request: Amounts, state: TaskState, row: int) -> Task:
         facts = self._plugin.task_facts(spec, pod)
         return Task(
             uid=pod.uid,
-            key=pod.key,
             job=job,
             request=request,
             state=state,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,10 +15,13 @@ import numpy as np
 
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS, ResourceAxis
+from pyscheduler.batch.decisions import DecisionKind, Decisions
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.queue_table import QueueTable, paths_of
 from pyscheduler.batch.session import EnabledPolicy, Session
 from pyscheduler.batch.tasks import ACTIVE, Job, SubGroup, Task, TaskState
+from pyscheduler.simulation.batch_cases.kai_objects import args_of, objects_of, set_usage
+from pyscheduler.simulation.batch_cases.objects import run_pass
 from pyscheduler.simulation.batch_cases.preset_import import load_symbol, preset_module
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
 
-__all__ = ["build_session", "run_case"]
+__all__ = ["build_session", "run_case", "run_case_on_objects"]
 
 Json = dict[str, Any]
 
@@ -117,6 +121,45 @@ def run_case(case: Json) -> Json:
     actions = [load_symbol(module.ACTIONS[name])(arguments.get(name)) for name in case.get("actions") or ()]
     asyncio.run(session.run(actions))
     return {"id": case.get("id"), "actual": _actual(session, effects, before, has_actions=bool(actions))}
+
+
+def run_case_on_objects(case: Json) -> Json:
+    """Return `{"id", "actual"}` for a case whose cluster is made of API objects: the pass of a real scheduler."""
+    actual: Json = {}
+    before: dict[str, TaskState] = {}
+    has_actions = bool(case.get("actions"))
+
+    def at_opening(session: Session) -> None:
+        before.update((task.uid, task.state) for job in session.jobs.values() for task in job.tasks.values())
+        if not has_actions:
+            actual.update(_actual(session, Log(), before, has_actions=False))
+
+    def at_close(session: Session) -> None:
+        if has_actions:
+            actual.update(_actual(session, _log_of(session), before, has_actions=True))
+
+    usage = case.get("historicalUsage")
+    run_pass(
+        args_of(case),
+        objects_of(case, _NOW),
+        now=_NOW,
+        at_opening=at_opening,
+        at_close=at_close,
+        prepare=partial(set_usage, usage=usage) if usage else None,
+    )
+    return {"id": case.get("id"), "actual": actual}
+
+
+def _log_of(session: Session) -> Log:
+    """Return the decisions of a pass as a log."""
+    effects, log = session.effects, Log()
+    assert isinstance(effects, Decisions), "the pass of a scheduler records its decisions"
+    for each in effects.items:
+        if each.kind is DecisionKind.BIND:
+            log.bind(each.task, each.node)
+        elif each.kind is DecisionKind.EVICT:
+            log.evict(each.task, action=each.action, by=each.by)
+    return log
 
 
 def _arguments(args: Json) -> dict[str, dict[str, str]]:
@@ -307,7 +350,10 @@ def _actual(session: Session, effects: Log, before: Mapping[str, TaskState], *, 
         counts: dict[str, int] = defaultdict(int)
         for task in job.tasks.values():
             state = _STATE_NAMES[task.state]
-            tasks[task.uid] = {"state": state} if task.node < 0 else {"state": state, "node": names[task.node]}
+            # The tables do not hold the nodes of pods that have ended.
+            ended_on = task.pod.node_name if task.pod is not None else ""
+            node = names[task.node] if task.node >= 0 else ended_on
+            tasks[task.uid] = {"state": state, "node": node} if node else {"state": state}
             counts[state] += 1
             if before[task.uid] in _RUNS:
                 counts["evicted"] += task.state == TaskState.RELEASING

@@ -8,8 +8,12 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.axis import CPU, MEMORY
+from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import Job, TaskState
-from pyscheduler.simulation.batch_cases.runs import load, open_session
+from pyscheduler.simulation.batch_cases.objects import run_pass
+from pyscheduler.simulation.batch_cases.runs import Touched, load, open_session
+from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Tables
+from pyscheduler.simulation.batch_cases.volcano_objects import args_of, objects_of
 from pyscheduler.simulation.batch_cases.volcano_queues import run_queue_case
 
 if TYPE_CHECKING:
@@ -18,10 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
-    from pyscheduler.simulation.batch_cases.runs import Touched
-    from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Spec, Tables
+    from pyscheduler.simulation.batch_cases.tables import Spec
 
-__all__ = ["run_case", "run_queue_case"]
+__all__ = ["run_case", "run_case_on_objects", "run_queue_case"]
 
 _UNLIMITED: Final = 1e300
 
@@ -35,6 +38,35 @@ def run_case(case: Spec) -> Spec:
     run.act()
     report.at_close(actual)
     run.session.close()
+    return {"id": case["id"], "actual": actual}
+
+
+def run_case_on_objects(case: Spec) -> Spec:
+    """Run one recorded session on API objects, as the pass of a real scheduler; return `{"id", "actual"}`."""
+    now = case.get("now", 0.0)
+    offered = {name for node in case["nodes"] for name in node["allocatable"]}
+    actual: Spec = {}
+    reports: list[_Report] = []
+
+    def at_opening(session: Any) -> None:
+        tables = Tables(session.axis, session.nodes, session.queues, session.jobs)
+        touched = Touched(tables)
+        session.ledger.listeners.append(touched)
+        policies = {entry.policy.name: entry.policy for tier in session.tiers for entry in tier}
+        report = _Report(session, RecordedEffects(), policies, tables, touched, offered)
+        reports.append(report)
+        actual.update(report.at_opening(case))
+
+    def at_close(session: Any) -> None:
+        (report,) = reports
+        for each in session.effects.items:
+            if each.kind is DecisionKind.BIND:
+                report.effects.bind(each.task, each.node)
+            elif each.kind is DecisionKind.EVICT:
+                report.effects.evict(each.task, action=each.action, by=each.by)
+        report.at_close(actual)
+
+    run_pass(args_of(case), objects_of(case, now), now=now, at_opening=at_opening, at_close=at_close)
     return {"id": case["id"], "actual": actual}
 
 

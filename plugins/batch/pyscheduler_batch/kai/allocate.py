@@ -33,17 +33,17 @@ class Allocate(Action):
         line = cycle.waiting(depth=self.arguments.get("queueDepth"))
         while line:
             gang = line.pop()
-            if _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):
+            if await _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):
                 line.push(gang)
             await session.turn()
 
 
-def _allocate(cycle: Cycle, gang: Gang) -> bool:
+async def _allocate(cycle: Cycle, gang: Gang) -> bool:
     """Place the next tasks of a job and carry it out; return whether that was possible."""
     job = gang.job
     had_tasks = job.count(ALLOCATED) > 0
     statement = cycle.statement()
-    if not cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False):
+    if not await cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False):
         statement.discard()
         return False
     waits = _waits(gang)

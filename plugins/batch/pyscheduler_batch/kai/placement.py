@@ -34,6 +34,8 @@ _RESOURCE_TYPE: Final = 10.0
 _AVAILABILITY: Final = 1_000.0
 _NOMINATED: Final = 10_000_000.0
 
+#: Other tasks of the scheduler may run after so many tasks.
+_TURN_EVERY: Final = 32
 _SPREAD: Final = "spread"
 
 
@@ -75,6 +77,8 @@ class Placement:
         self._resource_type = _RESOURCE_TYPE if ResourceType.name in by_name else 0.0
         self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
+        #: How many tasks were to be placed so far.
+        self._tried = 0
         #: Where the statement stood before the present gang.
         self._mark = 0
         self._too_large: dict[bytes, bool] = {}
@@ -137,10 +141,11 @@ class Placement:
                 mask = mask & accepted
         return mask
 
-    def place_gang(self, statement: Statement, rows: NDArray[np.int64], gang: Gang, *, promise: bool) -> bool:
+    async def place_gang(self, statement: Statement, rows: NDArray[np.int64], gang: Gang, *, promise: bool) -> bool:
         """Place the next tasks of a gang on the nodes `rows`; undo all if one finds no node.
 
-        `promise`: only promise nodes (in simulations); evicted tasks take part.
+        `promise`: only promise nodes (in simulations); evicted tasks take part. Other tasks of the scheduler may run
+        meanwhile.
         """
         tasks = gang.to_place(for_real=not promise)
         if not tasks:
@@ -155,12 +160,12 @@ class Placement:
         wanted: dict[str, list[Task]] = {}
         for task in tasks:
             wanted.setdefault(task.sub_group or "default", []).append(task)
-        if self._place_branch(statement, rows, gang, gang.root, wanted, promise=promise):
+        if await self._place_branch(statement, rows, gang, gang.root, wanted, promise=promise):
             return True
         statement.rollback(mark)
         return False
 
-    def _place_branch(
+    async def _place_branch(
         self,
         statement: Statement,
         rows: NDArray[np.int64],
@@ -173,10 +178,13 @@ class Placement:
         children = branch.children if len(branch.children) < 2 else sorted(branch.children, key=sub_group_key)
         for child in children:
             if isinstance(child, Branch):
-                if not self._place_branch(statement, rows, gang, child, wanted, promise=promise):
+                if not await self._place_branch(statement, rows, gang, child, wanted, promise=promise):
                     return False
                 continue
             for task in wanted.get(child.name, ()):
+                self._tried += 1
+                if self._tried % _TURN_EVERY == 0:
+                    await self._session.turn()
                 is_first = statement.checkpoint() == self._mark
                 if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
                     if not gang.is_part:

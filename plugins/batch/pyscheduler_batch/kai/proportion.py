@@ -83,6 +83,8 @@ class Proportion(Policy):
         self._row_of = queues.index
         self.requested = self._sum_requests(session)
         pool = self._three(session.nodes.allocatable.sum(axis=0))
+        if session.foreign is not None:
+            pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
         self.fair_shares = divide(self._inputs(session), pool)
         self._quota = _rows(self._three(queues.quota))

@@ -200,14 +200,14 @@ class _Search:
             key = (uids, scenario.fingerprint())
             if key in failed:
                 continue
-            solution = self._simulate(gang, scenario, rows)
+            solution = await self._simulate(gang, scenario, rows)
             if solution is not None:
                 return solution
             failed.add(key)
             await self._cycle.session.turn()
         return None
 
-    def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
+    async def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
         """Evict, place the job and the victims in the order of queues, and judge the result."""
         tasks = scenario.tasks
         if not tasks:
@@ -218,9 +218,9 @@ class _Search:
         cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
         left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
         rows = cycle.placement.by_name(np.concatenate([rows, left]))
-        if not self._place_all(statement, gang, {task.job.uid for task in tasks}, rows) or not self._solver.is_valid(
-            gang, scenario
-        ):
+        if not await self._place_all(
+            statement, gang, {task.job.uid for task in tasks}, rows
+        ) or not self._solver.is_valid(gang, scenario):
             cycle.discard(statement)
             return None
         lost = [task for task in tasks if task.state in _LOST]
@@ -232,7 +232,7 @@ class _Search:
         is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
         return _Solution(statement, list(units.values()), lost, is_exact)
 
-    def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
+    async def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle = self._cycle
         own = gang.job.uid
@@ -245,7 +245,7 @@ class _Search:
             left[row] -= 1
             if not left[row]:
                 del left[row]
-            is_placed = cycle.placement.place_gang(statement, rows, following, promise=True)
+            is_placed = await cycle.placement.place_gang(statement, rows, following, promise=True)
             if is_placed:
                 continue
             if following.job.uid == own:

@@ -70,7 +70,7 @@ def _place(session: KubeBatchSession, task: Task) -> bool:
     if not len(rows):
         return False
     node = session.best_node(task, rows)
-    if is_idle[node]:
+    if is_idle[node] and len(session.bindable(task, np.array([node]))):
         session.bind_on(task, node)
     else:
         session.statement().pipeline(task, node)

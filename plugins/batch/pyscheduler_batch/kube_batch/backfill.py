@@ -27,7 +27,7 @@ class Backfill(Action):
         for job in session.books.jobs:
             for task in list(job.tasks.values()):
                 if task.state == TaskState.PENDING and task.uid in session.books.best_effort:
-                    rows = np.flatnonzero(session.feasible(task))
+                    rows = session.bindable(task, np.flatnonzero(session.feasible(task)))
                     if len(rows):
                         session.bind_on(task, int(rows[0]))
             await session.turn()

@@ -11,7 +11,7 @@ import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler.batch.axis import PODS
-from pyscheduler.batch.kai_objects import LAST_START_ANNOTATION, STALE_ANNOTATION
+from pyscheduler.batch.kai_objects import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_ANNOTATION
 from pyscheduler.batch.tasks import ALIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.status.quantities import resource_list
@@ -77,6 +77,7 @@ class KaiReport:
     condition: SchedulingCondition | None = None
     stale_since: float | None = None
     last_start: float | None = None
+    last_eviction: float | None = None
     notes: Sequence[Note] = ()
     now: float = 0.0
 
@@ -87,6 +88,8 @@ class KaiReport:
         wanted: dict[str, str | None] = {STALE_ANNOTATION: stale}
         if self.last_start is not None:
             wanted[LAST_START_ANNOTATION] = format_time(self.last_start)
+        if self.last_eviction is not None:
+            wanted[LAST_EVICTION_ANNOTATION] = format_time(self.last_eviction)
         annotations = {key: text for key, text in wanted.items() if group.annotations.get(key) != text}
         if annotations:
             patches.append(Patch({"metadata": {"annotations": annotations}}, is_status=False))
@@ -123,12 +126,12 @@ def kai_report(
 
     `problem`: reason and message of what is wrong with the job's queue. `sums`: what the job holds and requests.
     """
-    gang = cycle_of(session).gangs[job.uid]
+    gangs = cycle_of(session).gangs
     reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
     notes: list[Note] = []
     condition = None
     if job.stale_since is not None:
-        notes.append(Note("StaleJob", _stale(gang)))
+        notes.append(Note("StaleJob", _stale(gangs[job.uid])))
     if job.counts[TaskState.PIPELINED]:
         count = job.counts[TaskState.PIPELINED]
         notes.append(Note("Pipelined", f"{count} pods were pipelined: they wait until resources are released"))
@@ -137,8 +140,8 @@ def kai_report(
         condition = SchedulingCondition(node_pool, message, (problem,))
         notes.append(Note(UNSCHEDULABLE, message))
     elif job.counts[TaskState.PENDING] or job.counts[TaskState.GATED]:
-        if not gang.is_ready():
-            notes.append(Note("NotReady", _not_ready(gang)))
+        if not gangs[job.uid].is_ready():
+            notes.append(Note("NotReady", _not_ready(gangs[job.uid])))
         else:
             message = _message(reasons)
             notes.append(Note(UNSCHEDULABLE, message))
@@ -154,6 +157,7 @@ def kai_report(
         condition=condition,
         stale_since=job.stale_since,
         last_start=job.last_start,
+        last_eviction=job.last_eviction,
         notes=notes,
         now=session.now,
     )

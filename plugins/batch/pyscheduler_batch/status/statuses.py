@@ -102,7 +102,10 @@ class Statuses:
             return attrs.evolve(spec, phase=report.phase)
         if isinstance(report, KaiReport):
             last_start = spec.last_start if report.last_start is None else report.last_start
-            return attrs.evolve(spec, stale_since=report.stale_since, last_start=last_start)
+            last_eviction = spec.last_eviction if report.last_eviction is None else report.last_eviction
+            return attrs.evolve(
+                spec, stale_since=report.stale_since, last_start=last_start, last_eviction=last_eviction
+            )
         return spec
 
     def report(self, group: KubeObject, report: GroupReport) -> None:

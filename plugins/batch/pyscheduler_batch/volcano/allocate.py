@@ -109,7 +109,7 @@ def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     if not later.any():
         return False
     accepted = later & session.feasible(task)
-    idle = np.flatnonzero(accepted & session.fits_now(task))
+    idle = session.bindable(task, np.flatnonzero(accepted & session.fits_now(task)))
     if len(idle):
         statement.allocate(task, session.best_node(task, idle))
         return True

@@ -31,7 +31,7 @@ class Backfill(Action):
         """Place the best-effort tasks, job by job."""
         session = cast("VolcanoSession", session)
         for task in _waiting(session):
-            rows = np.flatnonzero(session.feasible(task))
+            rows = session.bindable(task, np.flatnonzero(session.feasible(task)))
             if not len(rows):
                 session.fit_failures.setdefault(task.job.uid, set()).add(task.uid)
                 continue

@@ -295,6 +295,20 @@ class VolcanoSession(Session):
         fits: NDArray[np.bool_] = self.rows.get(("later", request.tobytes()), compute)
         return fits
 
+    def bindable(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the feasible nodes `rows` that accept the task while leaving tasks are still there."""
+        nodes = self.nodes
+        leaving: NDArray[np.bool_] = self.rows.get("leaving", lambda some: np.any(nodes.releasing[some] != 0, axis=1))[
+            rows
+        ]
+        if not leaving.any():
+            return rows
+        accepted: NDArray[np.bool_] = ~leaving
+        for at in np.flatnonzero(leaving).tolist():
+            accepted[at] = self.placer.feasible_now(task, int(rows[at]))
+        kept: NDArray[np.int64] = rows[accepted]
+        return kept
+
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that all predicates accept; amounts are not compared."""
         accepted = np.ones(len(self.nodes), dtype=np.bool_)

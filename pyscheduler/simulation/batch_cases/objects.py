@@ -1,0 +1,213 @@
+"""Run cases of batch scheduling through the real path: API objects, a scheduler with a batch profile, one pass of it.
+
+A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, whose uids are the names of the case. The scheduler
+lists them from a read-only cluster, so the same readers, plugin, tables and filters work as on a live cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import msgspec
+
+from pyscheduler.api import format_time
+from pyscheduler.batch.axis import CPU
+from pyscheduler.batch.contract import Action
+from pyscheduler.cluster.object_sources import manifest_objects
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
+from pyscheduler.config.load import loads
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.simulation.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.scheduler.sessions.source import Sessions
+
+__all__ = [
+    "NAMESPACE",
+    "Json",
+    "class_name",
+    "in_namespace",
+    "manifest",
+    "node",
+    "pod",
+    "priority_classes",
+    "quantities",
+    "run_pass",
+]
+
+Json = dict[str, Any]
+
+NAMESPACE: Final = "ns"
+_PROFILE: Final = "batch"
+_SOURCE: Final = "the case"
+
+
+def run_pass(
+    args: Json,
+    objects: Iterable[Json],
+    *,
+    now: float,
+    at_opening: Callable[[Session], object],
+    at_close: Callable[[Session], object],
+    prepare: Callable[[Sessions], object] | None = None,
+) -> None:
+    """Run one pass over the objects, with the configuration file `args`, at `now` (seconds since 1970).
+
+    `at_opening` is called when the policies have opened the session, `at_close` when the actions have run. `prepare`
+    may change the tables before. Raises `ConfigError` for objects or args that cannot be used.
+    """
+    asyncio.run(_run(args, objects, now, at_opening, at_close, prepare))
+
+
+async def _run(
+    args: Json,
+    objects: Iterable[Json],
+    now: float,
+    at_opening: Callable[[Session], object],
+    at_close: Callable[[Session], object],
+    prepare: Callable[[Sessions], object] | None,
+) -> None:
+    cluster = ReadOnlyCluster(manifest_objects(objects, source=_SOURCE))
+    clock = VirtualClock(epoch=now)
+    config = _configuration(msgspec.json.encode({**args, "schedulerName": _PROFILE}))
+    scheduler = build(config, cluster, clock, random.Random(0), registry=_registry())
+    await scheduler.start()
+    sessions = scheduler.sessions[0]
+    async with scheduler.snapshot_access:
+        if prepare is not None:
+            (await sessions.decide(actions=())).session.ledger.put_back()
+            prepare(sessions)
+        probes = _Probe(at_opening), _Probe(at_close)
+        await sessions.decide(actions=[probes[0], *sessions.plugin.actions, probes[1]])
+
+
+@attrs.define(eq=False)
+class _Probe(Action):
+    """An action that only looks at the session."""
+
+    look: Callable[[Session], object]
+
+    async def run(self, session: Session) -> None:
+        """Look at the session."""
+        self.look(session)
+
+
+@cache
+def _registry() -> Registry:
+    registry = discover()
+    if "Batch" not in registry:
+        raise ConfigError(
+            "the distribution kube-pyscheduler-batch is not installed; "
+            'run "pip install kube-pyscheduler-batch" to evaluate cases of batch scheduling'
+        )
+    return registry
+
+
+@cache
+def _configuration(text: bytes) -> Configuration:
+    return loads(text.decode(), source=_SOURCE)
+
+
+# Manifests
+
+
+def manifest(
+    api_version: str,
+    kind: str,
+    name: str,
+    *,
+    uid: str = "",
+    created: float = 0.0,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **parts: Any,
+) -> Json:
+    """Return an object. `created`: seconds since 1970; `parts`: `spec`, `status` and others."""
+    metadata = {
+        "name": name,
+        "uid": uid or name,
+        "creationTimestamp": format_time(created),
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
+
+
+def in_namespace(found: Json) -> Json:
+    """Return the object with the namespace of all cases."""
+    found["metadata"]["namespace"] = NAMESPACE
+    return found
+
+
+def quantities(amounts: Mapping[str, float]) -> dict[str, str]:
+    """Return quantities of amounts: `cpu` in millicores, `memory` in bytes, others in units."""
+    return {name: f"{amount:.0f}m" if name == CPU else f"{amount:.0f}" for name, amount in amounts.items()}
+
+
+def node(name: str, allocatable: Mapping[str, float], labels: Mapping[str, str] | None = None) -> Json:
+    """Return a ready node."""
+    amounts = quantities(allocatable)
+    ready = {"type": "Ready", "status": "True"}
+    status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
+    return manifest("v1", "Node", name, labels=labels, spec={}, status=status)
+
+
+def pod(
+    name: str,
+    *,
+    requests: Mapping[str, float],
+    state: str,
+    on: str = "",
+    created: float,
+    now: float,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Json:
+    """Return a pod in a state of the recordings; `on` is its node, `spec` has further fields of its spec."""
+    amounts = quantities(requests)
+    container = {"name": "main", "image": "image", "resources": {"requests": amounts, "limits": amounts}}
+    spec |= {"schedulerName": _PROFILE, "containers": [container]}
+    if on and state not in {"Pending", "Gated"}:
+        spec["nodeName"] = on
+    if state == "Gated":
+        spec["schedulingGates"] = [{"name": "gate"}]
+    phase = state if state in {"Succeeded", "Failed"} else "Pending"
+    if state in {"Running", "Releasing", "Terminating"}:
+        phase = "Running"
+    found = manifest(
+        "v1",
+        "Pod",
+        name,
+        created=created,
+        labels=labels,
+        annotations=annotations,
+        spec=spec,
+        status={"phase": phase},
+    )
+    if state in {"Releasing", "Terminating"}:
+        found["metadata"] |= {"deletionTimestamp": format_time(now), "deletionGracePeriodSeconds": 30}
+    return in_namespace(found)
+
+
+def class_name(value: int) -> str:
+    """Return the name of the priority class of a value."""
+    return f"priority-{value}"
+
+
+def priority_classes(values: Iterable[int]) -> list[Json]:
+    """Return a priority class for each value."""
+    return [
+        manifest("scheduling.k8s.io/v1", "PriorityClass", class_name(value), value=value) for value in sorted({*values})
+    ]

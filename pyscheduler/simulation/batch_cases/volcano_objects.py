@@ -1,0 +1,101 @@
+"""A recorded session of Volcano as API objects, and its configuration as args of the plugin `Batch`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyscheduler.batch.queue_wire import VOLCANO_QUEUES
+from pyscheduler.batch.volcano_objects import PREEMPTABLE, TASK_SPEC
+from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
+from pyscheduler.simulation.batch_cases.objects import (
+    NAMESPACE,
+    Json,
+    class_name,
+    in_namespace,
+    manifest,
+    node,
+    pod,
+    priority_classes,
+    quantities,
+)
+
+__all__ = ["args_of", "objects_of"]
+
+_GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+
+
+def args_of(case: Json) -> Json:
+    """Return the args of `Batch` for the configuration of a case."""
+    configuration = case["configuration"]
+    tiers = [{"plugins": tier} for tier in configuration["tiers"]]
+    return {"preset": "volcano", "actions": ", ".join(configuration["actions"]), "tiers": tiers}
+
+
+def objects_of(case: Json, now: float) -> list[Json]:
+    """Return the objects of a case; `now` is the time of the session, in seconds since 1970."""
+    groups = case["podGroups"]
+    found = [node(spec["name"], spec["allocatable"]) for spec in case["nodes"]]
+    found += [_queue(spec) for spec in case["queues"]]
+    found += priority_classes(spec["priority"] for spec in groups if "priority" in spec)
+    found += [_group(spec) for spec in groups]
+    found += [_pod(spec, now) for spec in case["pods"]]
+    return found
+
+
+def _queue(spec: Json) -> Json:
+    found: Json = {name: spec[name] for name in ("weight", "parent", "reclaimable", "priority") if name in spec}
+    for name in ("capability", "deserved"):
+        if spec.get(name) is not None:
+            found[name] = quantities(spec[name])
+    if spec.get("guarantee") is not None:
+        found["guarantee"] = {"resource": quantities(spec["guarantee"])}
+    return manifest(
+        VOLCANO_QUEUES.api_version,
+        "Queue",
+        spec["name"],
+        created=spec.get("created", 0),
+        annotations={
+            f"volcano.sh/{key}": spec[name]
+            for name, key in (("hierarchy", "hierarchy"), ("hierarchyWeights", "hierarchy-weights"))
+            if spec.get(name)
+        },
+        spec=found,
+        status={"state": spec.get("state") or "Open"},
+    )
+
+
+def _group(spec: Json) -> Json:
+    found: Json = {name: spec[name] for name in ("queue", "minMember", "minTaskMember") if name in spec}
+    if spec.get("minResources") is not None:
+        found["minResources"] = quantities(spec["minResources"])
+    if "priority" in spec:
+        found["priorityClassName"] = class_name(spec["priority"])
+    return in_namespace(
+        manifest(
+            VOLCANO_PODGROUPS.api_version,
+            "PodGroup",
+            spec["name"],
+            uid=f"{NAMESPACE}/{spec['name']}",
+            created=spec.get("created", 0),
+            spec=found,
+            status={"phase": spec.get("phase", "")},
+        )
+    )
+
+
+def _pod(spec: Json, now: float) -> Json:
+    annotations = {_GROUP_ANNOTATION: spec["group"]}
+    if spec.get("preemptable") is not None:
+        annotations[PREEMPTABLE] = str(spec["preemptable"]).lower()
+    if spec.get("role"):
+        annotations[TASK_SPEC] = spec["role"]
+    return pod(
+        spec["name"],
+        requests=spec.get("requests", {}),
+        state=spec["state"],
+        on=spec.get("node") or "",
+        created=spec.get("created", 0),
+        now=now,
+        annotations=annotations,
+        **{name: spec[name] for name in ("priority", "preemptionPolicy") if name in spec},
+    )

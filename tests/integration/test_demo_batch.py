@@ -1,0 +1,36 @@
+"""The batch demo over HTTP, with few jobs."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pyscheduler.cli.demo.batch_demo import play
+from pyscheduler.cli.demo.batch_workload import BATCH_PROFILE, Arrival, arrivals
+from pyscheduler.config.load import loads
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def hurried(per_team: int) -> list[Arrival]:
+    """Return jobs of three teams: one burst takes the whole cluster, the next ones want their quotas back."""
+    one = next(each for each in arrivals(30) if each.job.gpu_count == 8 and each.job.workers == 1)
+
+    def job(team: str, number: int, at: float) -> Arrival:
+        return attrs.evolve(one, at=at, run_seconds=4.0, team=team, job=attrs.evolve(one.job, name=f"{team}-{number}"))
+
+    counts = {"vision": (16, 0.0), "search": (per_team, 1.0), "ads": (per_team, 1.5)}
+    return [job(team, number, at) for team, (count, at) in counts.items() for number in range(count)]
+
+
+async def test_teams_reclaim_their_quotas(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first team borrows all GPUs, loses some to the others, and all jobs finish; no rule is broken."""
+    outcome = await play(loads(BATCH_PROFILE), hurried(3))
+    assert outcome.problems == []
+    assert outcome.record.teams["vision"].peak == 128
+    assert outcome.record.teams["vision"].evictions >= 6
+    assert len(outcome.record.jobs) == 22
+    assert all(outcome.verdict.judged[rule] for rule in (1, 2, 3, 4, 5, 6, 7, 9))
+    out = capsys.readouterr().out
+    assert "22 jobs of four teams want 176 GPUs; there are 128." in out
+    assert "rule 5: " in out
