@@ -15,7 +15,7 @@ import attrs
 
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.queue_problems import queue_problem
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
@@ -58,6 +58,8 @@ RETRY_SECONDS: Final = (1.0, 10.0)
 
 #: The reason of a job that was promised nodes.
 PIPELINED: Final = "Pipelined"
+#: The reason of a job that a pass did not try.
+NOT_READY: Final = "NotReady"
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -327,5 +329,13 @@ def _waiting(session: Session) -> dict[str, str]:
         if job.counts[TaskState.PIPELINED] and not reasons:
             reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
         if job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]:
-            found[job.key] = waiting_text(job, reasons)
+            found[job.key] = waiting_text(job, reasons) or _not_tried(job)
     return found
+
+
+def _not_tried(job: Job) -> str:
+    """Return why a pass did not try a job: it has too few pods, or its turn did not come."""
+    alive = job.count(ALIVE) + job.counts[TaskState.SUCCEEDED]
+    if alive < job.min_member:
+        return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist"
+    return f"{NOT_READY}: the pass did not come to this job"
