@@ -96,6 +96,8 @@ class Snapshot:
         self._tree: NodeTree | None = None
         self._tree_version = -1
         self._order: NDArray[np.int64] | None = None
+        self._names: list[str] = []
+        self._names_epoch = -1
         #: The cache's generation at the last update; what has a larger one is news.
         self.generation = 0
 
@@ -105,9 +107,13 @@ class Snapshot:
         return self._nodes
 
     @property
-    def names(self) -> Iterable[str]:
-        """Return the names of all nodes."""
-        return self._columns.index.keys()
+    def names(self) -> Sequence[str]:
+        """Return the names of all nodes by row; not to be changed. It is another object whenever rows change."""
+        epoch = self._columns.changes.epoch
+        if self._names_epoch != epoch:
+            # Not the keys of the index: a node that takes the row of a deleted one keeps its place among them.
+            self._names, self._names_epoch = [info.name for info in self._columns.infos], epoch
+        return self._names
 
     def get(self, node_name: str) -> NodeInfo | None:
         """Return one node, or None."""

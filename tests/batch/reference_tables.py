@@ -24,6 +24,13 @@ _END: Final = "<!-- end -->"
 _UNUSED: Final = "read, but without effect yet"
 _PROFILE_FILTERS: Final = "the filters of the profile decide"
 
+
+def _weights(**weights: int) -> list[tuple[str, str, str]]:
+    """Return the rows of arguments of `nodeorder`, by the defaults of the weights."""
+    text = "the weight of a score plugin of the profile, if `--config` reads the file; no effect in the args of `Batch`"
+    return [(f"{name}.weight", str(weight), text) for name, weight in weights.items()]
+
+
 #: By preset and action or policy, its arguments: name, default, meaning.
 ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
     ("kai", "proportion"): [
@@ -72,19 +79,16 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}")
         for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
     ],
-    ("volcano", "nodeorder"): [
-        (f"{name}.weight", "", f"{_UNUSED}: set the weight of the score plugin in the profile")
-        for name in (
-            "nodeaffinity",
-            "podaffinity",
-            "leastrequested",
-            "balancedresource",
-            "mostrequested",
-            "tainttoleration",
-            "imagelocality",
-            "podtopologyspread",
-        )
-    ],
+    ("volcano", "nodeorder"): _weights(
+        nodeaffinity=2,
+        podaffinity=2,
+        leastrequested=1,
+        balancedresource=1,
+        mostrequested=0,
+        tainttoleration=3,
+        imagelocality=1,
+        podtopologyspread=2,
+    ),
     ("volcano", "binpack"): [
         ("binpack.weight", "1", "the weight of the score; 0 switches the policy off"),
         ("binpack.cpu", "1", "the weight of CPU in the score; a negative weight counts as 1"),
@@ -104,17 +108,7 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("sla-waiting-time", "none", "how long a job waits at most to be enqueued, where its group does not say")
     ],
     ("kube-batch", "predicates"): [("predicate.*", "", f"{_UNUSED}: {_PROFILE_FILTERS}")],
-    ("kube-batch", "nodeorder"): [
-        (f"{name}.weight", "", f"{_UNUSED}: set the weight of the score plugin in the profile")
-        for name in ("nodeaffinity", "podaffinity", "leastrequested", "balancedresource")
-    ],
-}
-
-#: The policies that a configuration may name and that have no class, with what stands for them.
-BUILT_IN: Final = {
-    "gpuspread": "nothing: GPUs are not shared",
-    "podaffinity": "nothing: only required pod affinity counts, by the filter InterPodAffinity",
-    "reflectjoborder": "nothing: it serves KAI's own tools",
+    ("kube-batch", "nodeorder"): _weights(nodeaffinity=1, podaffinity=1, leastrequested=1, balancedresource=1),
 }
 
 
@@ -148,13 +142,6 @@ def argument_table() -> str:
     return table(("preset", "of", "argument", "default", "meaning"), lines)
 
 
-def built_in_table() -> str:
-    """Return the policies of KAI without a class of their own."""
-    tables = tables_of("kai")
-    rows = [(f"`{name}`", text) for name, text in BUILT_IN.items() if name not in tables.POLICIES]
-    return table(("policy of KAI", "what stands for it"), rows)
-
-
 def missing_table() -> str:
     """Return the names that each preset knows, and that a configuration cannot use yet."""
     rows = []
@@ -168,7 +155,7 @@ def missing_table() -> str:
 def missing_names(preset: Preset) -> tuple[list[str], list[str]]:
     """Return the actions and the policies that a configuration may name, and that do not exist."""
     tables = tables_of(preset.name)
-    policies = [name for name in preset.known_policies if name not in tables.POLICIES and name not in BUILT_IN]
+    policies = [name for name in preset.known_policies if name not in tables.POLICIES]
     return [name for name in preset.known_actions if name not in tables.ACTIONS], policies
 
 
@@ -229,7 +216,6 @@ TABLES: Final = {
         "actions": action_table,
         "policies": policy_table,
         "arguments": argument_table,
-        "built-in policies": built_in_table,
         "missing names": missing_table,
     },
     PARITY: {"recorded batch cycles": recorded_table},

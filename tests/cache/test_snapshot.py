@@ -50,6 +50,16 @@ def test_the_view_of_all_nodes_is_one_object(snapshot: Snapshot) -> None:
     assert snapshot.nodes is snapshot.nodes
 
 
+def test_names_stand_in_the_order_of_the_rows(world: World, snapshot: Snapshot) -> None:
+    """The name of a row is that of its node, also after another node took the row of a deleted one."""
+    world.node("c")
+    world.update()
+    assert [*snapshot.names] == [node.name for node in snapshot.nodes] == ["a", "b", "c"]
+    world.cache.remove_node(make_node("a"))
+    world.update()
+    assert [*snapshot.names] == [node.name for node in snapshot.nodes] == ["c", "b"]
+
+
 def test_the_cache_moves_on_and_the_snapshot_stands_still(world: World, snapshot: Snapshot) -> None:
     """Only an update shows what happened in the cache."""
     world.assumed("new", "b")

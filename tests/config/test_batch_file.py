@@ -216,3 +216,31 @@ def test_warnings_of_a_shard_have_the_path_of_its_file() -> None:
     args = read_batch_file("apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {kvalue: 1}", "batch.yaml")
     (warning,) = args.warnings
     assert warning.startswith("$.spec.kvalue has no effect")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "weights", "strategy"),
+    [
+        pytest.param("{}", {"NodeResourcesFit": 1}, "LeastAllocated", id="defaults"),
+        pytest.param(
+            "{leastrequested.weight: 0, mostrequested.weight: 3, nodeaffinity.weight: 5}",
+            {"NodeResourcesFit": 3, "NodeAffinity": 5},
+            "MostAllocated",
+            id="most",
+        ),
+        pytest.param("{leastrequested.weight: 0, imagelocality.weight: 0}", {}, "LeastAllocated", id="off"),
+    ],
+)
+def test_nodeorder_of_volcano_sets_the_weights_of_score_plugins(
+    arguments: str, weights: dict[str, int], strategy: str
+) -> None:
+    """Weights become those of the profile's score plugins; a weight of 0 disables one; balance counts GPUs."""
+    text = f"preset: volcano\nactions: allocate\ntiers: [{{plugins: [{{name: nodeorder, arguments: {arguments}}}]}}]"
+    (profile,) = loads(text).profiles
+    assert {entry.name: entry.weight for entry in profile.plugins.score.enabled} == weights
+    disabled = {entry.name for entry in profile.plugins.score.disabled}
+    assert disabled == ({"NodeResourcesFit", "ImageLocality"} if not weights else set())
+    args = {config.name: config.args for config in profile.plugin_config}
+    balanced = args["NodeResourcesBalancedAllocation"]
+    assert "nvidia.com/gpu" in str(balanced)
+    assert strategy in str(args["NodeResourcesFit"])

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -38,6 +39,8 @@ class Step:
     commands: list[list[str]]
     pods: Counts
     events: list[tuple[str, str, str]]
+    #: What the last `kubectl queue` prints, among other lines, as words.
+    shown: list[list[str]]
 
 
 def steps() -> list[Step]:
@@ -47,7 +50,9 @@ def steps() -> list[Step]:
         blocks = re.findall(r"^```sh\n(.*?)^```$", part, re.DOTALL | re.MULTILINE)
         commands = [shlex.split(line.removesuffix("&")) for block in blocks for line in block.splitlines()]
         pods = {name: (int(running), int(pending)) for name, running, pending in PODS.findall(part)}
-        found.append(Step(commands, pods, EVENTS.findall(part)))
+        every_block = re.findall(r"^```(\w*)\n(.*?)^```$", part, re.DOTALL | re.MULTILINE)
+        lines = [line.split() for language, block in every_block if not language for line in block.splitlines()]
+        found.append(Step(commands, pods, EVENTS.findall(part), lines))
     return found
 
 
@@ -69,6 +74,12 @@ def test_the_page_has_six_steps() -> None:
     assert sum(len(step.events) for step in found) == 3
 
 
+def test_the_queue_on_the_page_is_that_of_the_file() -> None:
+    """The object that the page shows stands word for word in the file that the cluster loads."""
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    assert shown in (ROOT / "examples/13-three-teams/queues.yaml").read_text(encoding="utf-8")
+
+
 async def test_each_step_ends_as_the_page_says(pyscheduler_cluster: FakeCluster) -> None:
     """After each `kubectl apply` and `kubectl delete`, the pods of the table run, and the others wait."""
     cluster = pyscheduler_cluster
@@ -80,7 +91,7 @@ async def test_each_step_ends_as_the_page_says(pyscheduler_cluster: FakeCluster)
     scheduler = Measured(cluster, config=(ROOT / file).read_text(encoding="utf-8").replace("%", "%%") + "# %s")
     await scheduler.start()
     for step in others:
-        for _, verb, *rest in step.commands:
+        for verb, *rest in (words[1:] for words in step.commands):
             if verb == "apply":
                 cluster.server.load((ROOT / rest[-1]).read_bytes())
             elif verb == "delete":
@@ -110,12 +121,18 @@ def test_the_commands_work_over_http(start: Start, tmp_path: Path) -> None:
     env = os.environ | {"KUBECONFIG": kubeconfig}
     for step in others:
         for words in step.commands:
-            if words[0] == "kubectl":
+            if words[0] == "kubectl" and words[1] != "queue":
                 processes.run(*words, cwd=ROOT, env=env, check=True)
         assert _settled(lambda: _pods(env), step.pods) == step.pods
         if step.events:
             wanted = dict.fromkeys(step.events, True)
             assert _settled(lambda step=step: _events(env, step.events), wanted) == wanted
+        queue_command = next((words[2:] for words in step.commands if words[:2] == ["kubectl", "queue"]), None)
+        if queue_command is not None:
+            result = processes.run(sys.executable, "-m", "pyscheduler", "queue", *queue_command, env=env, check=True)
+            printed = [line.split() for line in result.stdout.splitlines()]
+            assert step.shown
+            assert [line for line in step.shown if line not in printed] == []
 
 
 T = TypeVar("T")

@@ -82,6 +82,10 @@ def _rules(preset: str) -> tuple[PolicyRule, ...]:
     )
 
 
+def _phase(group: KubeObject) -> str:
+    return group.status.phase if isinstance(group, GroupObject) else ""
+
+
 class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
@@ -127,6 +131,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._actions = make_actions(self._args, extensions)
         self._tiers = make_tiers(self._args, extensions)
         self._session_type = session_type(self._args)
+        self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         #: UIDs of the groups whose pods get no condition.
@@ -139,7 +144,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
 
     async def run(self) -> None:
-        """Write the status of queues and groups."""
+        """Write the status of queues and groups; from now on, log what is wrong with queues."""
+        self._is_running = True
         await self._statuses.run()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -193,9 +199,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:
             # The directory reports what all group plugins read; queue and priority class are not among it.
-            assert isinstance(old, GroupObject), "the kinds of groups are group objects"
-            assert isinstance(new, GroupObject), "the kinds of groups are group objects"
-            has_completed = new.status.phase == COMPLETED != old.status.phase
+            # A group that has completed counts no longer.
+            has_completed = _phase(new) == COMPLETED != _phase(old)
             if has_completed or self._described(old) != self._described(new):
                 on_change(f"group/{new.namespace}/{new.name}")
 
@@ -231,7 +236,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 before = known.get(item.metadata.uid)
                 fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
-                if before is None or before[1].warnings != fresh[1].warnings:
+                if self._is_running and (before is None or before[1].warnings != fresh[1].warnings):
                     for sentence in fresh[1].warnings:
                         _log.warning("Queue %s: %s", item.name, sentence)
                 yield fresh[1]
@@ -265,7 +270,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """
         if self._row.name != "volcano":
             return False
-        spec = self.job_spec(key, ())
+        spec = self.job_spec(key, ()) if key.startswith("group/") else None
         return spec is not None and spec.phase != COMPLETED
 
     def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.simulation.batch_cases.kai import Log, build_session
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
 from pyscheduler_batch.kai.gang import ZERO, Gang
 from pyscheduler_batch.kai.job_index import JobIndex, sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
+from tests.batch.kai_tables import Log, build_session
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 

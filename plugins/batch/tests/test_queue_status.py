@@ -86,7 +86,7 @@ async def test_volcano_queues_count_groups_by_phase(volcano: Any) -> None:
         "completed": 0,
         "allocated": {"cpu": "2", "memory": "0", "pods": "2"},
     }
-    assert {name: volcano.queue_status("x")[name] for name in ("pending", "running")} == {"pending": 1, "running": 0}
+    assert {name: volcano.queue_status("x")[name] for name in ("inqueue", "running")} == {"inqueue": 1, "running": 0}
     await scheduler.stop()
 
 

@@ -85,6 +85,8 @@ class ClusterTables:
         self._foreign = np.zeros((0, len(self.axis)))
         self._requests: dict[tuple[object, ...], Amounts] = {}
         self._dirty: set[str] = set()
+        #: The resources of which jobs need a minimum: a job may wait for one that no node has.
+        self._named: set[str] = set()
         self._is_stale = True
         #: The keys of all jobs so far, also of those whose pods are gone: a controller may create them again.
         self._known_keys: set[str] = set()
@@ -172,6 +174,9 @@ class ClusterTables:
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
             self._rebuild(key)
+        if not self._named <= self.axis.index.keys():
+            self._is_stale = True
+            self.refresh(snapshot, pending, evicting)
 
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
@@ -189,7 +194,7 @@ class ClusterTables:
         """Forget everything but the axis' resources."""
         scalars = {name for node in snapshot.nodes for name in node.allocatable.scalars}
         scalars.update(name for info in pending for name in info.requests.scalars)
-        scalars.update(self._plugin.resources())
+        scalars.update(self._plugin.resources(), self._named)
         if any(info.requests.ephemeral_storage for info in pending):
             scalars.add(EPHEMERAL_STORAGE)
         self.axis = ResourceAxis.of(scalars | set(self.axis.names))
@@ -277,25 +282,24 @@ class ClusterTables:
 
     def _rebuild(self, key: str) -> None:
         """Build a job anew from its members and its description."""
-        counts_empty = self._plugin.counts_without_pods(key)
         entry = self._entries.get(key)
-        if entry is None:
-            if not counts_empty:
-                return
-            entry = self._entries[key] = _Entry()
-            if key not in self._known_keys:
-                self._note_new(key)
-        if entry.job is not None:
+        is_here = bool(entry is not None and entry.members) or self._plugin.counts_without_pods(key)
+        if entry is not None and entry.job is not None:
             self._count(entry.job, -1.0)
             self.jobs.pop(entry.job.uid, None)
             entry.job = None
-        if not entry.members and not counts_empty:
-            del self._entries[key]
+        if not is_here:
+            self._entries.pop(key, None)
             return
+        if entry is None:
+            entry = self._entries[key] = _Entry()
+            if key not in self._known_keys:
+                self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]
         spec = self._plugin.job_spec(key, pods)
         if spec is None:
             return
+        self._named.update(spec.min_resources)
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         self._find_queue(job, spec)

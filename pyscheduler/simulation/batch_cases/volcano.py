@@ -11,7 +11,7 @@ from pyscheduler.batch.axis import CPU, MEMORY
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import Job, TaskState
 from pyscheduler.simulation.batch_cases.objects import run_pass
-from pyscheduler.simulation.batch_cases.runs import Touched, load, open_session
+from pyscheduler.simulation.batch_cases.runs import Touched, load
 from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Tables
 from pyscheduler.simulation.batch_cases.volcano_objects import args_of, objects_of
 from pyscheduler.simulation.batch_cases.volcano_queues import run_queue_case
@@ -24,25 +24,13 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.simulation.batch_cases.tables import Spec
 
-__all__ = ["run_case", "run_case_on_objects", "run_queue_case"]
+__all__ = ["run_case", "run_queue_case"]
 
 _UNLIMITED: Final = 1e300
 
 
 def run_case(case: Spec) -> Spec:
     """Run one recorded session; return `{"id", "actual"}` in the form of the recording's `expected`."""
-    run = open_session("volcano", case)
-    offered = {name for node in case["nodes"] for name in node["allocatable"]}
-    report = _Report(run.session, run.effects, run.policies, run.tables, run.touched, offered)
-    actual = report.at_opening(case)
-    run.act()
-    report.at_close(actual)
-    run.session.close()
-    return {"id": case["id"], "actual": actual}
-
-
-def run_case_on_objects(case: Spec) -> Spec:
-    """Run one recorded session on API objects, as the pass of a real scheduler; return `{"id", "actual"}`."""
     now = case.get("now", 0.0)
     offered = {name for node in case["nodes"] for name in node["allocatable"]}
     actual: Spec = {}

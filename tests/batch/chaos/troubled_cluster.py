@@ -1,0 +1,337 @@
+"""A random cluster of rival jobs on virtual time, with faults, crashes, and changes from outside."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pyscheduler.api import Pod, PriorityClass
+from pyscheduler.audit import History, Options, Verdict, check
+from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
+from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.podgroup.wire import KAI_PODGROUPS, VOLCANO_PODGROUPS
+from pyscheduler.simulation.write_log import WriteLog
+from pyscheduler.testing import FakeCluster
+from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.api import ResourceKind
+
+__all__ = ["OPTIONS", "Outcome", "TroubledCluster"]
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 100000, burst: 100000}
+profiles:
+- schedulerName: batch
+  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
+  pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"}}]
+"""
+ACTIONS = {
+    "kai": "allocate, consolidation, reclaim, preempt, stalegangeviction",
+    "volcano": "enqueue, allocate, backfill, preempt, reclaim",
+}
+KINDS: dict[str, tuple[ResourceKind, ResourceKind, str]] = {
+    "kai": (KAI_QUEUES, KAI_PODGROUPS, "pod-group-name"),
+    "volcano": (VOLCANO_QUEUES, VOLCANO_PODGROUPS, "scheduling.k8s.io/group-name"),
+}
+OPTIONS = {
+    "kai": Options(schedulers=frozenset({"batch"}), burst_seconds=90.0, status_seconds=60.0),
+    "volcano": Options(
+        schedulers=frozenset({"batch"}),
+        formula="none",
+        evicts_stale_gangs=False,
+        burst_seconds=90.0,
+        status_seconds=60.0,
+    ),
+}
+"""What the checker must know."""
+
+#: Values of the priority classes. KAI evicts no job of 100 and more.
+CLASSES = {"low": 10, "middle": 60, "build": 100}
+QUEUES = ("a", "b", "c", "d")
+#: Longer than any back-off, lease and grace period.
+LONG = 1500.0
+STEP = 1.0
+
+
+@attrs.frozen
+class _Job:
+    name: str
+    size: int
+    gpus: int
+    priority: str
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What a run came to."""
+
+    seed: int
+    verdict: Verdict
+    history: History
+    #: How often each fault, each change from outside, each crash and each warning happened.
+    troubles: Counter[str]
+    warnings: Counter[str]
+    bound: int
+    #: Pods that a node refused, because it had no room.
+    refused: int
+    #: Nominations that wait for nothing: names of pending pods that fit on no promise.
+    pending: int
+
+
+class TroubledCluster:
+    """One cluster. `run` lets it live through its troubles, and then rest."""
+
+    def __init__(self, preset: str, seed: int) -> None:
+        self.preset, self.rng = preset, random.Random(seed)
+        self.seed = seed
+        self.cluster = FakeCluster(seed=seed)
+        self.queue_kind, self.group_kind, self._key = KINDS[preset]
+        self.troubles: Counter[str] = Counter()
+        self._faults: dict[str, Fault] = {}
+        self._jobs: dict[str, _Job] = {}
+        self._made = 0
+        for kind in (self.queue_kind, self.group_kind):
+            self.cluster.serve(kind)
+        self.log = WriteLog(self.cluster.server)
+        self.log.start()
+        self.lifecycle = self.cluster.server.lifecycle(start_seconds=1.0, stop_seconds=self.rng.choice([0.0, 2.0, 8.0]))
+        self.lifecycle.start()
+        self._fill()
+        scheduler_rng = random.Random(seed)
+        self.mortal = MortalScheduler(self.cluster, CONFIG % (preset, ACTIONS[preset]), scheduler_rng)
+
+    # The cluster
+
+    def _fill(self) -> None:
+        for name, value in CLASSES.items():
+            manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            self.cluster.add({**manifest, "value": value}, PriorityClass)
+        for number in range(self.rng.randint(2, 4)):
+            self._add_node(f"n{number}")
+        if self.preset == "kai":
+            self._add_queue("top", {"resources": dict.fromkeys(("gpu", "cpu", "memory"), _free())})
+        for name in QUEUES:
+            self._add_queue(name, self._queue_spec(name))
+
+    def _add_node(self, name: str) -> None:
+        self.cluster.add_node(name, allocatable={"cpu": "64", "memory": "64Gi", "nvidia.com/gpu": "4"})
+
+    def _add_queue(self, name: str, spec: dict[str, Any]) -> None:
+        manifest = {"apiVersion": self.queue_kind.type.api_version, "kind": "Queue", "metadata": {"name": name}}
+        self.cluster.add({**manifest, "spec": spec}, self.queue_kind.type)
+
+    def _queue_spec(self, name: str) -> dict[str, Any]:
+        """Return random quotas, limits and weights."""
+        rng = self.rng
+        if self.preset == "volcano":
+            spec: dict[str, Any] = {"weight": rng.randint(1, 4)}
+            if rng.random() < 0.3:
+                spec["capability"] = {"nvidia.com/gpu": str(rng.choice([4, 8])), "cpu": "64", "memory": "64Gi"}
+            return spec
+        gpu = {"quota": rng.choice([0, 2, 4, 6]), "limit": rng.choice([-1, -1, 6, 8])}
+        gpu["overQuotaWeight"] = rng.choice([0, 1, 3])
+        spec = {"resources": {"gpu": gpu, "cpu": _free(), "memory": _free()}}
+        if name in {"a", "b"}:
+            spec["parentQueue"] = "top"
+        if rng.random() < 0.2:
+            spec |= {"preemptMinRuntime": "20s", "reclaimMinRuntime": "30s"}
+        return spec
+
+    def add_job(self) -> None:
+        """Create a random gang."""
+        size, rng = self.rng.randint(1, 4), self.rng
+        job = _Job(f"job{len(self._jobs)}-{self._made}", size, rng.choice([1, 2, 4]), rng.choice([*CLASSES, "middle"]))
+        spec = {"minMember": rng.randint(1, size), "queue": rng.choice(QUEUES), "priorityClassName": job.priority}
+        manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
+        metadata = {"name": job.name, "namespace": "default"}
+        self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
+        self._jobs[job.name] = job
+        self._recreate()
+
+    def _recreate(self) -> None:
+        """Create the pods that jobs lack, as their controllers do."""
+        here = Counter(pod.labels["job"] for pod in self.cluster.pods() if not pod.is_terminating)
+        for job in self._jobs.values():
+            for _ in range(job.size - here[job.name]):
+                self._made += 1
+                self.cluster.add_pod(
+                    f"{job.name}-{self._made}",
+                    requests={"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(job.gpus)},
+                    annotations={self._key: job.name},
+                    labels={"job": job.name},
+                    scheduler_name="batch",
+                    spec={"priorityClassName": job.priority},
+                )
+
+    # Troubles
+
+    def _arm(self) -> None:
+        """Let some requests of each kind go wrong, in the ways that a network and a server have."""
+        ways: dict[str, dict[str, Any]] = {
+            "409": {"status": 409},
+            "429": {"status": 429, "retry_after_seconds": 1},
+            "500": {"status": 500},
+            "answer lost": {"lose": "answer"},
+            "request lost": {"lose": "request"},
+            "late": {"delay_seconds": 1.5},
+        }
+        for what in ("bind", "evict", "pod status", "group status", "queue status"):
+            method, path = WRITES[what]
+            for way, fields in ways.items():
+                fault = Fault(method=method, path=path, probability=self.rng.choice([0.01, 0.05]), **fields)
+                self._faults[f"{what}: {way}"] = self.cluster.server.faults.add(fault)
+        fault = Fault(method="GET", path="/(pods|nodes|queues|podgroups)$", probability=0.1, status=500)
+        self._faults["list: 500"] = self.cluster.server.faults.add(fault)
+
+    def _trouble(self) -> None:
+        """Let something happen from outside."""
+        chance = self.rng.random()
+        acts: list[tuple[float, Callable[[], str]]] = [
+            (0.30, self._new_job),
+            (0.42, self._change_queue),
+            (0.48, self._replace_queue),
+            (0.56, self._lose_node),
+            (0.64, self._lose_pod),
+            (0.74, self._finish_job),
+            (0.90, self._drop_watches),
+        ]
+        act = next((act for bound, act in acts if chance < bound), None)
+        if act is not None:
+            self.troubles[act()] += 1
+
+    def _new_job(self) -> str:
+        self.add_job()
+        return "new job"
+
+    def _change_queue(self) -> str:
+        name = self.rng.choice(QUEUES)
+        if self._has_queue(name):
+            self.cluster.patch(self.queue_kind.type, name, {"spec": self._queue_spec(name)}, namespace="")
+        return "quota changed"
+
+    def _replace_queue(self) -> str:
+        """Delete a queue; another turn creates it again."""
+        name = self.rng.choice(QUEUES)
+        if self._has_queue(name):
+            self.cluster.delete(self.queue_kind.type, name, namespace="")
+            return "queue deleted"
+        self._add_queue(name, self._queue_spec(name))
+        return "queue created again"
+
+    def _has_queue(self, name: str) -> bool:
+        return any(each.name == name for each in self.cluster.objects(self.queue_kind.type))
+
+    def _lose_node(self) -> str:
+        """Delete a node with its pods, or create another one."""
+        names = [node.name for node in self.cluster.nodes()]
+        if len(names) < 3:
+            self._made += 1
+            self._add_node(f"n{self._made}-new")
+            return "node created"
+        name = self.rng.choice(names)
+        self.cluster.delete_node(name)
+        for pod in self.cluster.pods():
+            if pod.node_name == name:
+                self.cluster.delete_pod(pod.name)
+        return "node deleted"
+
+    def _lose_pod(self) -> str:
+        pods = self.cluster.pods()
+        if pods:
+            self.cluster.delete_pod(self.rng.choice(pods).name)
+        return "pod deleted"
+
+    def _finish_job(self) -> str:
+        if not self._jobs:
+            return "no job"
+        job = self._jobs.pop(self.rng.choice([*self._jobs]))
+        for pod in self.cluster.pods():
+            if pod.labels["job"] == job.name:
+                self.cluster.delete_pod(pod.name)
+        self.cluster.delete(self.group_kind.type, job.name)
+        return "job deleted"
+
+    def _drop_watches(self) -> str:
+        how = self.rng.choice(["end", "cut", "within"])
+        self.cluster.server.router.drop_watches(how=how)
+        return f"watches: {how}"
+
+    def _death(self) -> Death | None:
+        if self.rng.random() < 0.3:
+            return None
+        return Death(self.rng.choice([*WRITES]), self.rng.randint(0, 6), self.rng.random() < 0.5)
+
+    # A run
+
+    async def run(self, seconds: float = 120.0) -> Outcome:
+        """Live through troubles for so long, then rest; return the verdict on all writes."""
+        cluster, rng = self.cluster, self.rng
+        self._arm()
+        for _ in range(rng.randint(3, 6)):
+            self.add_job()
+        await self.mortal.start(self._death())
+        end = cluster.clock.now() + seconds
+        while cluster.clock.now() < end:
+            await self._step(rng.choice([0.02, 0.3, STEP, STEP, 4.0]))
+            if rng.random() < 0.25:
+                self._trouble()
+            if self.mortal.is_dead or rng.random() < 0.03:
+                await self.mortal.crash()
+                await self._step(rng.choice([0.0, 0.5, 10.0]))
+                await self.mortal.start(self._death())
+        for name, fault in self._faults.items():
+            self.troubles[name] += fault.hits
+        cluster.server.faults.clear()
+        await self._rest()
+        return await self._end()
+
+    async def _step(self, seconds: float) -> None:
+        await self.cluster.clock.advance(seconds)
+        self._recreate()
+
+    async def _rest(self) -> None:
+        """Let a scheduler live that meets no trouble, until long after the last change."""
+        if self.mortal.is_dead:
+            await self.mortal.crash()
+            await self.mortal.start()
+        self.mortal.spare()
+        for name in QUEUES:
+            if not self._has_queue(name):
+                self._add_queue(name, self._queue_spec(name))
+        end = self.cluster.clock.now() + LONG
+        while self.cluster.clock.now() < end:
+            await self._step(5.0)
+
+    async def _end(self) -> Outcome:
+        scheduler = self.mortal.scheduler
+        assert scheduler is not None
+        scheduler.check_invariants()
+        history = self.log.history()
+        verdict = check(history, OPTIONS[self.preset])
+        pods = self.cluster.pods()
+        await self.mortal.crash()
+        self.lifecycle.stop()
+        self.log.stop()
+        self.troubles.update({f"crash: {kind}": count for kind, count in self.mortal.crashes.items()})
+        return Outcome(
+            seed=self.seed,
+            verdict=verdict,
+            history=history,
+            troubles=self.troubles,
+            warnings=self.mortal.warnings,
+            bound=sum(bool(pod.node_name) for pod in pods),
+            refused=self.lifecycle.rejections,
+            pending=sum(not pod.node_name for pod in pods),
+        )
+
+
+def _free() -> dict[str, int]:
+    return {"quota": -1, "limit": -1, "overQuotaWeight": 1}
