@@ -2,8 +2,8 @@
 
 Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
 first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
-allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later. So each
-of these states is tried, and one that justifies the decision is enough.
+allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later; or they
+are evicted before they are bound. So each of these states is tried, and one that justifies the decision is enough.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ __all__ = ["ShareRule"]
 
 #: So many earlier states are tried.
 _STATES: Final = 16
+#: So many pods that were evicted before they were bound are remembered.
+_UNBOUND: Final = 1024
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +78,7 @@ class _Moment:
     def states(self, options: Options, placed: Mapping[str, Amounts]) -> Iterator[ShareState]:
         """Yield the state with the pods that hold a node, and then the states with promised and placed pods as well.
 
-        `placed`: by queue, the pods that were bound just after the decision.
+        `placed`: by queue, the pods that a pass had placed although their bindings were not written.
         """
         fair = _fair_shares(self, options)
         state = ShareState(
@@ -102,7 +104,7 @@ class _Decision:
     last: float
     evicted: list[Evicted] = attrs.Factory(list)
     queues: dict[str, str] = attrs.Factory(dict)
-    #: By queue, what other jobs bound just after the first eviction.
+    #: By queue, what a pass placed around the first eviction although no binding is written before it.
     placed: dict[str, Amounts] = attrs.Factory(dict)
 
 
@@ -142,15 +144,28 @@ class ShareRule(Rule):
         super().__init__(world, verdict)
         self._moments: deque[_Moment] = deque(maxlen=_STATES)
         self._decisions: dict[str, _Decision] = {}
+        #: Pods that were evicted before they were bound: time and pod.
+        self._unbound: deque[tuple[float, Pod]] = deque(maxlen=_UNBOUND)
         self._makers: Final = {one.by for one in world.records.values() if one.action in RECLAIMING and one.by}
 
     def before(self, change: Change) -> None:
         """Keep the state before a change, if a reclaim may rest on it."""
         if not self._makers or self.options.formula == "none":
             return
+        if change.kind == "Pod":
+            self._note_unbound(change)
         counts = change.kind in {"Pod", "PodGroup", "Queue", "Node"} and self._is_new(change.at)
         if counts or (change.kind == "Pod" and self._is_reclaim(change)):
             self._moments.append(_Moment.of(self.world, change.at, self._makers))
+
+    def _note_unbound(self, change: Change) -> None:
+        """Count a pod that is evicted before its binding: the scheduler had placed it in its memory."""
+        metadata = change.obj["metadata"]
+        pod = self.world.pods.get(metadata["uid"])
+        leaves = change.type == "DELETED" or bool(metadata.get("deletionTimestamp"))
+        if pod is not None and leaves and not pod.node and not pod.deleting and pod.uid in self.world.records:
+            self._unbound.append((change.at, pod))
+            self._count_placed(change.at, pod)
 
     def _is_reclaim(self, change: Change) -> bool:
         uid = change.obj["metadata"]["uid"]
@@ -176,7 +191,7 @@ class ShareRule(Rule):
         if isinstance(fact, Bound):
             if fact.pod.job in self._decisions:
                 self._judge(self._decisions.pop(fact.pod.job))
-            self._count_placed(fact)
+            self._count_placed(fact.at, fact.pod)
         if not isinstance(fact, Evicted) or fact.record.action not in RECLAIMING or self.options.formula == "none":
             return
         decision = self._decisions.get(fact.record.by)
@@ -184,16 +199,22 @@ class ShareRule(Rule):
             since = fact.at - self.options.in_flight_seconds
             moments = [one for one in self._moments if one.at >= since]
             decision = self._decisions[fact.record.by] = _Decision(fact.record.by, moments, fact.at)
+            for at, pod in self._unbound:
+                if at >= since:
+                    self._place(decision, pod)
         decision.last = fact.at
         decision.evicted.append(fact)
         decision.queues[fact.pod.uid] = self.world.queue_of(fact.pod)
 
-    def _count_placed(self, fact: Bound) -> None:
-        """Count a binding for the decisions that were made a moment ago: the same pass may have placed the pod."""
+    def _count_placed(self, at: float, pod: Pod) -> None:
+        """Count a pod for the decisions that were made a moment ago: a pass may have placed it before."""
         for decision in self._decisions.values():
-            if fact.at - decision.evicted[0].at <= self.options.in_flight_seconds:
-                for queue in self.world.path(self.world.queue_of(fact.pod)):
-                    add(decision.placed.setdefault(queue, {}), fact.pod.requests)
+            if at - decision.evicted[0].at <= self.options.in_flight_seconds:
+                self._place(decision, pod)
+
+    def _place(self, decision: _Decision, pod: Pod) -> None:
+        for queue in self.world.path(self.world.queue_of(pod)):
+            add(decision.placed.setdefault(queue, {}), pod.requests)
 
     def finish(self, end: float) -> None:
         """Judge the remaining decisions."""

@@ -134,6 +134,22 @@ def reclaim_from_what_the_pass_placed() -> Log:
     return log
 
 
+def reclaim_from_what_was_never_bound() -> Log:
+    """Place a job of queue ``a`` in memory, evict it before its binding, and reclaim a running job of ``a``, too."""
+    log = situation()
+    log.job("full", "b", 1, node="n1")
+    log.job("v", "a", 2, node="n1")
+    log.job("w", "a", 2, node="n1")
+    log.job("x", "a", 2)
+    log.job("k", "b", 3)
+    log.wait(10.0)
+    log.evict("x-0", "x-1", action="reclaim", by="k", moved=True)
+    log.evict("v-0", "v-1", action="reclaim", by="k")
+    log.wait(0.1)
+    log.bind("k-0", "k-1", "k-2")
+    return log
+
+
 def explained_pods() -> Log:
     """Say why pods are pending: on the pod, on the group, by a gate, or by an event."""
     log = situation()
@@ -156,6 +172,7 @@ CLEAN = (
     evicted_broken_gang,
     gang_with_a_success,
     fair_reclaim,
+    reclaim_from_what_was_never_bound,
     reclaim_from_what_the_pass_placed,
     fair_preemption,
     lowered_limit,
