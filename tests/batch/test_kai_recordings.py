@@ -1,4 +1,4 @@
-"""Recorded cycles of KAI-Scheduler are decided alike (see vectors_kai/NOTICE)."""
+"""A scheduler on API objects decides recorded cycles of KAI-Scheduler alike (see vectors_kai/NOTICE)."""
 
 from __future__ import annotations
 

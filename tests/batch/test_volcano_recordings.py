@@ -1,4 +1,4 @@
-"""Sessions of the preset `volcano` decide as the recorded sessions of the real Volcano scheduler (see NOTICE)."""
+"""A scheduler on API objects decides as the recorded sessions of the real Volcano scheduler (see NOTICE)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ def score_weights(arguments: Mapping[str, object]) -> dict[str, int]:
 
 
 class NodeOrder(VolcanoPolicy):
-    """Add the scores of the profile's score plugins, with the weights that they have in the profile."""
+    """Add the scores of the profile's score plugins, with the weights that they have in the profile.
+
+    The arguments set these weights if the configuration is a file of Volcano (`config.batch_file`).
+    """
 
     name: ClassVar[str] = "nodeorder"
 
