@@ -31,8 +31,13 @@ clientConnection: {qps: 100000, burst: 100000}
 profiles:
 - schedulerName: batch
   plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
-  pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"}}]
+  pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"%s}}]
 """
+#: Volcano as it ships lets other policies than gang choose victims, and then breaks gangs.
+TIERS = """, tiers: [
+  {plugins: [{name: priority}, {name: gang}, {name: conformance}]},
+  {plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion},
+             {name: nodeorder}, {name: binpack}]}]"""
 ACTIONS = {
     "kai": "allocate, consolidation, reclaim, preempt, stalegangeviction",
     "volcano": "enqueue, allocate, backfill, preempt, reclaim",
@@ -42,13 +47,14 @@ KINDS: dict[str, tuple[ResourceKind, ResourceKind, str]] = {
     "volcano": (VOLCANO_QUEUES, VOLCANO_PODGROUPS, "scheduling.k8s.io/group-name"),
 }
 OPTIONS = {
-    "kai": Options(schedulers=frozenset({"batch"}), burst_seconds=90.0, status_seconds=60.0),
+    "kai": Options(schedulers=frozenset({"batch"}), burst_seconds=90.0, status_seconds=60.0, in_flight_seconds=15.0),
     "volcano": Options(
         schedulers=frozenset({"batch"}),
         formula="none",
         evicts_stale_gangs=False,
         burst_seconds=90.0,
         status_seconds=60.0,
+        in_flight_seconds=15.0,
     ),
 }
 """What the checker must know."""
@@ -106,7 +112,7 @@ class TroubledCluster:
         self.lifecycle.start()
         self._fill()
         scheduler_rng = random.Random(seed)
-        self.mortal = MortalScheduler(self.cluster, CONFIG % (preset, ACTIONS[preset]), scheduler_rng)
+        self.mortal = MortalScheduler(self.cluster, CONFIG % (preset, ACTIONS[preset], TIERS if preset == "volcano" else ""), scheduler_rng)
 
     # The cluster
 
