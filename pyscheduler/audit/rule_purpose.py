@@ -48,8 +48,6 @@ class PurposeRule(Rule):
         self._broken: dict[str, float] = {}
         #: Gangs that were whole at some time in the log; of the others only their annotation says since when they wait.
         self._whole: set[str] = set()
-        #: When a pod of each job last left without an eviction.
-        self._lost: dict[str, float] = {}
 
     def before(self, change: Change) -> None:
         """Remember since when the gang that the change concerns is broken."""
@@ -118,9 +116,6 @@ class PurposeRule(Rule):
             self.report(fact.at, fact.revision, (pod.key,), text)
             return
         if not self.world.members.get(record.by):
-            if fact.at - self._lost.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
-                self.skip()
-                return
             text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
             self.report(fact.at, fact.revision, (pod.key, record.by), text)
             return
@@ -156,8 +151,6 @@ class PurposeRule(Rule):
             del self._debts[job]
 
     def _outside(self, fact: Outside) -> None:
-        if fact.kind == "pod-gone":
-            self._lost[fact.subject] = fact.at
         everybody = fact.kind in {"node-room", "foreign-bound", "class"}
         for job in list(self._debts):
             concerned = fact.subject == job and fact.kind in {"pod-gone", "pod-changed", "group"}

@@ -114,9 +114,7 @@ class MortalScheduler:
         self._wire = _Wire(self._cluster)
         rng = random.Random(self._rng.random())
         registry, recorder = discover(), _Counting(self.warnings)
-        self.scheduler = build(
-            self._config, self._wire, self._cluster.clock, rng, registry=registry, recorder=recorder
-        )
+        self.scheduler = build(self._config, self._wire, self._cluster.clock, rng, registry=registry, recorder=recorder)
         asyncio.create_task(self._live(self.scheduler))  # noqa: RUF006 - found by `crash`
         self._wire.death = death
 

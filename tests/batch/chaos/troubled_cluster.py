@@ -112,7 +112,9 @@ class TroubledCluster:
         self.lifecycle.start()
         self._fill()
         scheduler_rng = random.Random(seed)
-        self.mortal = MortalScheduler(self.cluster, CONFIG % (preset, ACTIONS[preset], TIERS if preset == "volcano" else ""), scheduler_rng)
+        self.mortal = MortalScheduler(
+            self.cluster, CONFIG % (preset, ACTIONS[preset], TIERS if preset == "volcano" else ""), scheduler_rng
+        )
 
     # The cluster
 
@@ -246,13 +248,13 @@ class TroubledCluster:
         self.cluster.delete_node(name)
         for pod in self.cluster.pods():
             if pod.node_name == name:
-                self.cluster.delete_pod(pod.name)
+                self._delete(pod)
         return "node deleted"
 
     def _lose_pod(self) -> str:
         pods = self.cluster.pods()
         if pods:
-            self.cluster.delete_pod(self.rng.choice(pods).name)
+            self._delete(self.rng.choice(pods))
         return "pod deleted"
 
     def _finish_job(self) -> str:
@@ -261,9 +263,15 @@ class TroubledCluster:
         job = self._jobs.pop(self.rng.choice([*self._jobs]))
         for pod in self.cluster.pods():
             if pod.labels["job"] == job.name:
-                self.cluster.delete_pod(pod.name)
+                self._delete(pod)
         self.cluster.delete(self.group_kind.type, job.name)
         return "job deleted"
+
+    def _delete(self, pod: Pod) -> None:
+        """Delete a pod; a condition that a failed eviction left is taken off, or the log would show an eviction."""
+        if not pod.is_terminating:
+            self.cluster.patch(Pod, pod.name, {"status": {"conditions": []}}, status=True)
+        self.cluster.delete_pod(pod.name)
 
     def _drop_watches(self) -> str:
         how = self.rng.choice(["end", "cut", "within"])
@@ -291,7 +299,8 @@ class TroubledCluster:
                 self._trouble()
             if self.mortal.is_dead or rng.random() < 0.03:
                 await self.mortal.crash()
-                await self._step(rng.choice([0.0, 0.5, 10.0]))
+                # Its last requests may still be under way: a lease keeps the next scheduler from beginning before.
+                await self._step(rng.choice([2.0, 4.0, 10.0]))
                 await self.mortal.start(self._death())
         for name, fault in self._faults.items():
             self.troubles[name] += fault.hits
