@@ -84,15 +84,20 @@ class History:
     def eviction_records(self) -> dict[str, EvictionRecord]:
         """Return the records of all evictions by UID of the pod.
 
-        The whole log is read first, because the event about an eviction may be written after the deletion.
+        The whole log is read first, because the event about an eviction may be written after the deletion. The last
+        condition of a pod counts: an eviction that failed may be decided again, for another job.
         """
         found: dict[str, EvictionRecord] = {}
+        of_events: dict[str, EvictionRecord] = {}
         for change in self.changes:
-            record = None
             if change.kind == "Pod":
                 record = record_of_pod(change.obj)
+                if record is not None:
+                    found[record.pod_uid] = record
             elif change.kind == "Event":
                 record = record_of_event(change.obj)
-            if record is not None:
-                found.setdefault(record.pod_uid, record)
+                if record is not None:
+                    of_events.setdefault(record.pod_uid, record)
+        for uid, record in of_events.items():
+            found.setdefault(uid, record)
         return found

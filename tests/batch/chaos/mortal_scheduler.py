@@ -79,6 +79,11 @@ async def _never() -> Any:
     await asyncio.get_running_loop().create_future()
 
 
+def _serial(task: asyncio.Task[Any]) -> tuple[int, str]:
+    """Return a key by which tasks are cancelled in the same order in every run."""
+    return len(task.get_name()), task.get_name()
+
+
 class _Counting(NullRecorder):
     def __init__(self, warnings: Counter[str]) -> None:
         self._warnings = warnings
@@ -109,9 +114,7 @@ class MortalScheduler:
         self._wire = _Wire(self._cluster)
         rng = random.Random(self._rng.random())
         registry, recorder = discover(), _Counting(self.warnings)
-        self.scheduler = build(
-            self._config, self._wire, self._cluster.clock, rng, registry=registry, recorder=recorder
-        )
+        self.scheduler = build(self._config, self._wire, self._cluster.clock, rng, registry=registry, recorder=recorder)
         asyncio.create_task(self._live(self.scheduler))  # noqa: RUF006 - found by `crash`
         self._wire.death = death
 
@@ -135,7 +138,7 @@ class MortalScheduler:
             tasks = asyncio.all_tasks() - self._others
             if not tasks:
                 break
-            for task in sorted(tasks, key=asyncio.Task.get_name):
+            for task in sorted(tasks, key=_serial):
                 task.cancel()
             await settle()
         else:
