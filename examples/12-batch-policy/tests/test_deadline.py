@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +9,14 @@ import pytest
 
 from deadline_policy.policy import Deadline
 from pyscheduler.batch.queue_wire import KAI_QUEUES
-from pyscheduler.config.load import loads
-from pyscheduler.podgroup.wire import KAI_PODGROUPS
-from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.assembly import build
+from pyscheduler.podgroup import DIALECTS, DialectTable
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster
 
 CONFIG = (Path(__file__).parents[1] / "profile.yaml").read_text(encoding="utf-8")
 HOUR = 3600.0
+KAI_PODGROUPS = DialectTable(DIALECTS).named("kai").kinds[0]
 
 
 def add_queue(cluster: FakeCluster, name: str, quota: int) -> None:
@@ -54,19 +50,6 @@ def cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
     return pyscheduler_cluster
 
 
-async def start(cluster: FakeCluster) -> None:
-    """Start a scheduler with the profile of the example."""
-    registry = discover()
-    registry.add_batch("deadline", "deadline_policy.policy:Deadline")
-    config = loads(CONFIG, source="profile.yaml")
-    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(1), registry=registry)
-    starting = asyncio.create_task(scheduler.start())
-    await cluster.clock.advance(0)
-    await starting
-    cluster.running = asyncio.create_task(scheduler.run())  # type: ignore[attr-defined]  # kept alive with it
-    await cluster.clock.advance(0)
-
-
 async def test_the_nearest_deadline_is_served_first(cluster: FakeCluster) -> None:
     """A younger job with a near deadline gets the GPU before an older one without."""
     now = cluster.clock.wall()
@@ -74,7 +57,7 @@ async def test_the_nearest_deadline_is_served_first(cluster: FakeCluster) -> Non
     await cluster.clock.advance(5)
     add_job(cluster, "late", "a", now + 9 * HOUR)
     add_job(cluster, "soon", "a", now + HOUR)
-    await start(cluster)
+    await cluster.framework(config=CONFIG).start()
     await cluster.clock.advance(2)
     assert [pod.name for pod in cluster.pods() if pod.node_name] == ["soon"]
 
@@ -84,7 +67,7 @@ async def test_a_job_near_its_deadline_is_not_evicted(
     cluster: FakeCluster, seconds_left: float, is_evicted: bool
 ) -> None:
     """Reclaim takes the borrowed GPU of a job, but not in the last ten minutes before its deadline."""
-    await start(cluster)
+    await cluster.framework(config=CONFIG).start()
     add_job(cluster, "borrower", "b", cluster.clock.wall() + seconds_left)
     await cluster.clock.advance(2)
     assert cluster.pod("borrower").node_name == "n1"

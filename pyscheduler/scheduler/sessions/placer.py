@@ -17,6 +17,7 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
+from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 
@@ -226,11 +227,9 @@ class SnapshotPlacer:
         A rejection is only noted: the task is refused when it is reserved for real.
         """
         state = self._states.setdefault(uid, CycleState(self._statement.trial))
-        status = self._profile.run_reserve(state, pod, node_name)
-        if status is None:
+        status, _ = reserve(self._profile, state, pod, node_name)
+        if status is None or status.is_wait:
             self._reserved[uid] = (state, pod, node_name)
-        else:
-            self._profile.run_unreserve(state, pod, node_name)
 
     def remove(self, task: Task, node: int) -> None:
         """Take the task off the node."""
