@@ -12,8 +12,10 @@ from tests.batch.chaos.troubled_cluster import TroubledCluster
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Rules of the checker that hold in these runs: limits, cycles of evictions, their end, and reasons.
-_RULES = {2, 6, 7, 8}
+#: Rules of the checker that these runs must keep. The others rest on what a crash can lose, or on the preset: a gang of
+#: Volcano may lose pods, the time at which a job of KAI began is written after its bindings, and a promise lives in
+#: memory.
+_RULES = {"kai": {1, 2, 6, 7, 8}, "volcano": {2, 3, 6, 7, 8}}
 #: Warnings that show a bug: nothing of what happens here excuses them.
 _BUGS = {"session_failed", "schedule_one_failed", "plugin_error"}
 
@@ -26,7 +28,7 @@ async def _survive(preset: str, seeds: range, record: Callable[[str, object], No
         outcome = await troubled.run()
         await troubled.cluster.close()
         where = f"{preset}, seed {seed}"
-        broken = [str(each) for each in outcome.verdict.violations if each.rule in _RULES]
+        broken = [str(each) for each in outcome.verdict.violations if each.rule in _RULES[preset]]
         assert broken == [], where
         assert outcome.refused == 0, f"{where}: a node was overcommitted"
         assert outcome.warnings.keys().isdisjoint(_BUGS), f"{where}: {outcome.warnings}"
@@ -36,7 +38,7 @@ async def _survive(preset: str, seeds: range, record: Callable[[str, object], No
     record("judged", dict(judged))
     crashes = sum(count for what, count in troubles.items() if what.startswith("crash"))
     assert crashes >= len(seeds), "too few crashes"
-    assert all(judged[rule] for rule in _RULES), f"a rule judged nothing: {judged}"
+    assert all(judged[rule] for rule in _RULES[preset]), f"a rule judged nothing: {judged}"
 
 
 @pytest.mark.slow

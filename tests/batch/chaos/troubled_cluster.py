@@ -88,7 +88,6 @@ class Outcome:
     bound: int
     #: Pods that a node refused, because it had no room.
     refused: int
-    #: Nominations that wait for nothing: names of pending pods that fit on no promise.
     pending: int
 
 
@@ -301,12 +300,19 @@ class TroubledCluster:
                 await self.mortal.crash()
                 # Its last requests may still be under way: a lease keeps the next scheduler from beginning before.
                 await self._step(rng.choice([2.0, 4.0, 10.0]))
-                await self.mortal.start(self._death())
+                await self._start_again(self._death())
         for name, fault in self._faults.items():
             self.troubles[name] += fault.hits
         cluster.server.faults.clear()
         await self._rest()
         return await self._end()
+
+    async def _start_again(self, death: Death | None = None) -> None:
+        """Start another scheduler, which knows nothing of earlier evictions: for the log, a change from outside."""
+        resources = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 0} for name in ("gpu", "cpu", "memory")}
+        name = f"life-{self.mortal.crashes.total()}"
+        self._add_queue(name, {"resources": resources} if self.preset == "kai" else {})
+        await self.mortal.start(death)
 
     async def _step(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
@@ -316,7 +322,7 @@ class TroubledCluster:
         """Let a scheduler live that meets no trouble, until long after the last change."""
         if self.mortal.is_dead:
             await self.mortal.crash()
-            await self.mortal.start()
+            await self._start_again()
         self.mortal.spare()
         for name in QUEUES:
             if not self._has_queue(name):
