@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.testing import VirtualClock
 
 __all__ = ["OPTIONS", "Outcome", "TroubledCluster"]
 
@@ -94,10 +96,10 @@ class Outcome:
 class TroubledCluster:
     """One cluster. `run` lets it live through its troubles, and then rest."""
 
-    def __init__(self, preset: str, seed: int) -> None:
+    def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
         self.preset, self.rng = preset, random.Random(seed)
         self.seed = seed
-        self.cluster = FakeCluster(seed=seed)
+        self.cluster = FakeCluster(seed=seed, clock=cast("VirtualClock | None", clock))
         self.queue_kind, self.group_kind, self._key = KINDS[preset]
         self.troubles: Counter[str] = Counter()
         self._faults: dict[str, Fault] = {}
@@ -161,9 +163,9 @@ class TroubledCluster:
         metadata = {"name": job.name, "namespace": "default"}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
         self._jobs[job.name] = job
-        self._recreate()
+        self.recreate()
 
-    def _recreate(self) -> None:
+    def recreate(self) -> None:
         """Create the pods that jobs lack, as their controllers do."""
         here = Counter(pod.labels["job"] for pod in self.cluster.pods() if not pod.is_terminating)
         for job in self._jobs.values():
@@ -207,7 +209,7 @@ class TroubledCluster:
             (0.48, self._replace_queue),
             (0.56, self._lose_node),
             (0.64, self._lose_pod),
-            (0.74, self._finish_job),
+            (0.74, self.finish_job),
             (0.90, self._drop_watches),
         ]
         act = next((act for bound, act in acts if chance < bound), None)
@@ -256,7 +258,7 @@ class TroubledCluster:
             self._delete(self.rng.choice(pods))
         return "pod deleted"
 
-    def _finish_job(self) -> str:
+    def finish_job(self) -> str:
         if not self._jobs:
             return "no job"
         job = self._jobs.pop(self.rng.choice([*self._jobs]))
@@ -316,7 +318,7 @@ class TroubledCluster:
 
     async def _step(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
-        self._recreate()
+        self.recreate()
 
     async def _rest(self) -> None:
         """Let a scheduler live that meets no trouble, until long after the last change."""
