@@ -46,6 +46,17 @@ def test_a_clean_log_passes(make: Callable[[], Log]) -> None:
     assert verdict.judged.total() > 0
 
 
+def test_the_last_decision_about_a_pod_counts() -> None:
+    """An eviction that failed and was decided again for another job belongs to that job."""
+    log = situation()
+    log.job("low", "a", 1, node="n1")
+    failed = {"type": "DisruptionTarget", "status": "True", "message": "action=preempt by=team/first"}
+    log.update("Pod", "low-0", status={"conditions": [failed]})
+    log.evict("low-0", action="reclaim", by="second")
+    (record,) = log.history().eviction_records().values()
+    assert (record.action, record.by) == ("reclaim", "team/second")
+
+
 # --- rule 9: status -------------------------------------------------------------------------------
 
 
