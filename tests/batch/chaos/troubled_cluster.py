@@ -166,7 +166,11 @@ class TroubledCluster:
         self.recreate()
 
     def recreate(self) -> None:
-        """Create the pods that jobs lack, as their controllers do."""
+        """Delete pods of nodes that are gone, and create the pods that jobs lack, as their controllers do."""
+        nodes = {node.name for node in self.cluster.nodes()}
+        for pod in self.cluster.pods():
+            if pod.node_name and pod.node_name not in nodes:
+                self._delete(pod)
         here = Counter(pod.labels["job"] for pod in self.cluster.pods() if not pod.is_terminating)
         for job in self._jobs.values():
             for _ in range(job.size - here[job.name]):
