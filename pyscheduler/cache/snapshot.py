@@ -107,7 +107,12 @@ class Snapshot:
         return self._nodes
 
     @property
-    def names(self) -> Sequence[str]:
+    def names(self) -> Iterable[str]:
+        """Return the names of all nodes, in no order."""
+        return self._columns.index.keys()
+
+    @property
+    def names_by_row(self) -> Sequence[str]:
         """Return the names of all nodes by row; not to be changed. It is another object whenever rows change."""
         epoch = self._columns.changes.epoch
         if self._names_epoch != epoch:

@@ -54,10 +54,10 @@ def test_names_stand_in_the_order_of_the_rows(world: World, snapshot: Snapshot) 
     """The name of a row is that of its node, also after another node took the row of a deleted one."""
     world.node("c")
     world.update()
-    assert [*snapshot.names] == [node.name for node in snapshot.nodes] == ["a", "b", "c"]
+    assert [*snapshot.names_by_row] == [node.name for node in snapshot.nodes] == ["a", "b", "c"]
     world.cache.remove_node(make_node("a"))
     world.update()
-    assert [*snapshot.names] == [node.name for node in snapshot.nodes] == ["c", "b"]
+    assert [*snapshot.names_by_row] == [node.name for node in snapshot.nodes] == ["c", "b"]
 
 
 def test_the_cache_moves_on_and_the_snapshot_stands_still(world: World, snapshot: Snapshot) -> None:

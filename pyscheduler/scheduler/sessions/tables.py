@@ -154,7 +154,7 @@ class ClusterTables:
     def refresh(self, snapshot: Snapshot, pending: Iterable[PodInfo], evicting: Collection[str]) -> None:
         """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
         pending = [*pending]
-        names = [*snapshot.names]
+        names = [*snapshot.names_by_row]
         if names != self.names or self._is_stale or not self._knows_all(snapshot, pending):
             self._start_over(snapshot, names, pending)
         generations = snapshot.nodes.generations()
