@@ -51,7 +51,6 @@ __all__ = [
     "TaskOrder",
     "Tasks",
     "VictimFilter",
-    "VictimOrder",
     "VictimQueueOrder",
 ]
 
@@ -171,15 +170,6 @@ class SubGroupOrder(Protocol):
 
     def sub_group_key(self, job: Job, sub_group: SubGroup) -> Key:
         """Return the key of a sub-group among its siblings."""
-        ...
-
-
-@runtime_checkable
-class VictimOrder(Protocol):
-    """The order in which tasks are evicted; first difference between policies decides."""
-
-    def victim_key(self, task: Task, claim: Claim) -> Key:
-        """Return the key of a candidate; the smallest is evicted first."""
         ...
 
 
