@@ -27,19 +27,6 @@ _CONFIG_MAP: Final = "ConfigMap"
 #: Keys of ConfigMaps that tell whose configuration they hold.
 _KEYS: Final = {"volcano-scheduler.conf": VOLCANO.name, "volcano-scheduler-ci.conf": VOLCANO.name}
 _PLAIN: Final = ("actions", "tiers")
-#: By the first part of an argument of `nodeorder`, the score plugin whose weight it is.
-_SCORES: Final = {
-    "nodeaffinity": "NodeAffinity",
-    "podaffinity": "InterPodAffinity",
-    "balancedresource": "NodeResourcesBalancedAllocation",
-    "tainttoleration": "TaintToleration",
-    "imagelocality": "ImageLocality",
-    "podtopologyspread": "PodTopologySpread",
-}
-_FIT: Final = "NodeResourcesFit"
-_FIT_DEFAULTS: Final = (("least", "1"), ("most", "0"))
-_BALANCED: Final = "NodeResourcesBalancedAllocation"
-_BALANCED_RESOURCES: Final = [{"name": name, "weight": 1} for name in ("cpu", "memory", "nvidia.com/gpu")]
 
 
 def read_batch_file(text: str, path: str) -> BatchArgs:
@@ -89,40 +76,13 @@ def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
     except ConfigError as error:
         raise ConfigError(*map(_as_in_file, error.problems)) from error
     args.pop("schedulerName", None)
-    score, score_config = _scores(read_args)
-    profile = {
+    multi_point = {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]}
+    profile: dict[str, object] = {
         "schedulerName": read_args.scheduler_name,
-        "plugins": {
-            "multiPoint": {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]},
-            **({"score": score} if score else {}),
-        },
-        "pluginConfig": [{"name": "Batch", "args": args}, *score_config],
+        "plugins": {"multiPoint": multi_point},
+        "pluginConfig": [{"name": "Batch", "args": args}],
     }
     return {"profiles": [with_node_order(profile, read_args)]}
-
-
-def _scores(read_args: BatchArgs) -> tuple[dict[str, list[dict[str, object]]], list[dict[str, object]]]:
-    """Return the score plugins whose weights the policy `nodeorder` of Volcano sets, and the args of score plugins.
-
-    Volcano's two scores by requested amounts are one plugin here, so the one with the larger weight counts. Source:
-    Volcano `plugins/nodeorder`, whose balanced allocation counts GPUs, too.
-    """
-    entry = read_args.policy("nodeorder") if read_args.preset == VOLCANO.name else None
-    if entry is None:
-        return {}, []
-    config: list[dict[str, object]] = [{"name": _BALANCED, "args": {"resources": _BALANCED_RESOURCES}}]
-    weights = {plugin: entry.arguments.get(f"{part}.weight") for part, plugin in _SCORES.items()}
-    least, most = (int(entry.arguments.get(f"{part}requested.weight", default)) for part, default in _FIT_DEFAULTS)
-    weights[_FIT] = str(max(least, most))
-    if most > least:
-        resources = [{"name": name, "weight": 1} for name in ("cpu", "memory")]
-        config.append({"name": _FIT, "args": {"scoringStrategy": {"type": "MostAllocated", "resources": resources}}})
-    numbers = {plugin: int(weight) for plugin, weight in weights.items() if weight is not None}
-    score: dict[str, list[dict[str, object]]] = {
-        "enabled": [{"name": plugin, "weight": weight} for plugin, weight in numbers.items() if weight > 0],
-        "disabled": [{"name": plugin} for plugin, weight in numbers.items() if weight <= 0],
-    }
-    return score, config
 
 
 def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:

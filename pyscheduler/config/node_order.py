@@ -11,7 +11,7 @@ from pyscheduler.batch.presets import KUBE_BATCH, VOLCANO
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.batch.configuration import BatchArgs
 
@@ -28,6 +28,7 @@ _WEIGHTS: Final = {
     "imagelocality.weight": ("ImageLocality", 1, 1, 0),
     "podtopologyspread.weight": ("PodTopologySpread", 2, 2, 0),
 }
+_BALANCED: Final = ("cpu", "memory", "nvidia.com/gpu")
 _LEAST: Final = "leastrequested.weight"
 _MOST: Final = "mostrequested.weight"
 
@@ -40,9 +41,14 @@ def with_node_order(profile: Mapping[str, object], args: BatchArgs) -> dict[str,
     policy = args.policy("nodeorder")
     if policy is None or args.preset not in {VOLCANO.name, KUBE_BATCH.name}:
         return dict(profile)
-    column = 2 if args.preset == VOLCANO.name else 3
-    weights = {key: int(policy.arguments.get(key, row[column])) for key, row in _WEIGHTS.items()}
-    resources: dict[str, object] = {}
+    is_volcano = args.preset == VOLCANO.name
+    weights = {key: int(policy.arguments.get(key, row[2 if is_volcano else 3])) for key, row in _WEIGHTS.items()}
+    resources: list[dict[str, object]] = []
+    if is_volcano:
+        # Its balanced allocation counts GPUs, too.
+        resources.append(
+            {"name": "NodeResourcesBalancedAllocation", "args": {"resources": _of_equal_weight(_BALANCED)}}
+        )
     if weights[_MOST] > 0:
         if weights[_LEAST] > 0:
             raise ConfigError(
@@ -50,15 +56,13 @@ def with_node_order(profile: Mapping[str, object], args: BatchArgs) -> dict[str,
                 f'set "{_LEAST}: 0" to fill nodes, or "{_MOST}: 0" to spread'
             )
         weights[_LEAST] = weights[_MOST]
-        strategy = {"type": "MostAllocated", "resources": [{"name": name, "weight": 1} for name in ("cpu", "memory")]}
-        resources = {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
+        strategy = {"type": "MostAllocated", "resources": _of_equal_weight(_BALANCED[:2])}
+        resources.append({"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}})
     changed = {
         plugin: weights[key]
         for key, (plugin, usual, *_) in _WEIGHTS.items()
         if plugin and weights[key] != usual and weights[key] >= 0
     }
-    if not changed and not resources:
-        return dict(profile)
     score = {
         "enabled": [{"name": plugin, "weight": weight} for plugin, weight in changed.items() if weight],
         "disabled": [{"name": plugin} for plugin, weight in changed.items() if not weight],
@@ -66,8 +70,13 @@ def with_node_order(profile: Mapping[str, object], args: BatchArgs) -> dict[str,
     plugins, configs = profile["plugins"], profile["pluginConfig"]
     assert isinstance(plugins, dict), "made by this room"
     assert isinstance(configs, list), "made by this room"
+    present = {key: value for key, value in score.items() if value}
     return {
         **profile,
-        "plugins": {**plugins, "score": {key: value for key, value in score.items() if value}},
-        "pluginConfig": [*configs, resources] if resources else configs,
+        "plugins": {**plugins, "score": present} if present else plugins,
+        "pluginConfig": [*configs, *resources],
     }
+
+
+def _of_equal_weight(names: Sequence[str]) -> list[dict[str, object]]:
+    return [{"name": name, "weight": 1} for name in names]
