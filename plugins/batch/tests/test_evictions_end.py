@@ -139,7 +139,7 @@ async def rest(cluster: FakeCluster, preset: str, seed: int) -> Rivals:
 async def test_evictions_end(preset: str, record_property: Callable[[str, object], None]) -> None:
     """After an hour nothing is evicted any more, whatever the queues and jobs are."""
     evicted = 0
-    for seed in range(6):
+    for seed in range(3):
         cluster = FakeCluster(seed=seed)
         rivals = await rest(cluster, preset, seed)
         evicted += rivals.evicted.total()
