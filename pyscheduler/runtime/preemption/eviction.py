@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import Pod, format_time
-from pyscheduler.framework.errors import ConflictError, NotFoundError
-from pyscheduler.framework.preemption import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
+from pyscheduler.api import Pod
 from pyscheduler.framework.status import Status
+from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.preemption import Candidate
@@ -215,59 +214,15 @@ class Evictions:
 
     async def _delete(self, victim: Pod, preemptor: Pod) -> bool:
         """Write the condition, then delete the pod; return False if it is gone already."""
-        client = self._handle.client
         seen = self._pods.get(victim.name, victim.namespace)
         # The snapshot may be older than the status of the pod.
         victim = seen if seen is not None and seen.uid == victim.uid else victim
-        condition = self._condition(victim, preemptor)
-        try:
-            if condition is not None:
-                # A merge puts what is new first unless it is told the order.
-                types = dict.fromkeys((*(each.type for each in victim.status.conditions), DISRUPTION_TARGET))
-                order = [{"type": each} for each in types]
-                status = {"$setElementOrder/conditions": order, "conditions": [condition]}
-                await client.patch_pod_status(victim, {"status": status})
-            await client.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
-            self._deleted[victim.uid] = victim
-        except NotFoundError:
-            return False
-        except ConflictError:
-            if await self._is_gone(victim):
-                return False
-            raise
-        return True
-
-    async def _is_gone(self, victim: Pod) -> bool:
-        try:
-            return (await self._handle.client.get(Pod, victim.name, victim.namespace)).uid != victim.uid
-        except NotFoundError:
-            return True
-
-    def _condition(self, victim: Pod, preemptor: Pod) -> Mapping[str, object] | None:
-        """Return the condition to write; None if the pod has it."""
         message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
-        generation = victim.metadata.generation
-        present = next((each for each in victim.status.conditions if each.type == DISRUPTION_TARGET), None)
-        wanted = ("True", PREEMPTION_BY_SCHEDULER, message, generation)
-        if present is not None and wanted == (
-            present.status,
-            present.reason,
-            present.message,
-            present.observed_generation,
-        ):
-            return None
-        condition: dict[str, object] = {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": PREEMPTION_BY_SCHEDULER,
-            "message": message,
-            "lastProbeTime": None,
-        }
-        if generation:
-            condition["observedGeneration"] = generation
-        if present is None or present.status != "True":
-            condition["lastTransitionTime"] = format_time(self._handle.clock.wall())
-        return condition
+        now = self._handle.clock.wall()
+        is_deleted = await delete_with_condition(self._handle.client, victim, message=message, now=now)
+        if is_deleted:
+            self._deleted[victim.uid] = victim
+        return is_deleted
 
     async def _release_nominated(self, node_name: str, preemptor: Pod) -> bool:
         """Clear nominations of pods of lower priority to the node; return False if that failed."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.api import Pod, format_time
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.framework.errors import APIError, NotFoundError, TransportError
+from pyscheduler.framework.errors import APIError, TransportError
+from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.handle import Handle
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Evictions"]
 
 _log = logging.getLogger(__name__)
-
-DISRUPTION_TARGET: Final = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -66,32 +64,28 @@ class Evictions:
 
     async def _evict(self, pod: Pod, action: str, by: Job | None, *, is_moved: bool) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
-        client = self.handle.client
         message = f"action={action}" + (f" by={by.key}" if by is not None else "")
         if is_moved:
             message += " moved=true"  # the same pass promised another node to the pod's successor
-        held = self.handle.get_waiting_pod(pod.uid)
-        if held is not None:
-            self.handle.reject_waiting_pod(pod.uid, reason=message)
-            del self.under_way[pod.uid]
+        if self.handle.reject_waiting_pod(pod.uid, reason=message):
+            self._forget(pod)
             return
-        condition = {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": PREEMPTION_BY_SCHEDULER,
-            "message": message,
-            "lastTransitionTime": format_time(self.handle.clock.wall()),
-        }
+        seen = self.pods.get(pod.name, pod.namespace)
+        # The tables may be older than the status of the pod.
+        newest = seen if seen is not None and seen.uid == pod.uid else pod
         try:
-            await client.patch_pod_status(pod, {"status": {"conditions": [condition]}})
-            await client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
-        except NotFoundError:
-            return
+            now = self.handle.clock.wall()
+            is_deleted = await delete_with_condition(self.handle.client, newest, message=message, now=now)
         except (APIError, TransportError) as error:
-            self.under_way.pop(pod.uid, None)
-            self._leaving.discard(pod.uid)
+            self._forget(pod)
             self.handle.recorder.warning("eviction_failed")
             _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
             self.on_failure()
             return
-        _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")
+        if is_deleted:
+            _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")
+
+    def _forget(self, pod: Pod) -> None:
+        """Forget an eviction that did not delete the pod."""
+        self.under_way.pop(pod.uid, None)
+        self._leaving.discard(pod.uid)

@@ -324,12 +324,13 @@ def _waiting(session: Session) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
     for job in session.jobs.values():
+        if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
+            continue
         problem = queue_problem(job, session.queues)
         reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
         if job.counts[TaskState.PIPELINED] and not reasons:
             reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-        if job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]:
-            found[job.key] = waiting_text(job, reasons) or _not_tried(job)
+        found[job.key] = waiting_text(job, reasons) or _not_tried(job)
     return found
 
 
