@@ -425,13 +425,13 @@ def test_phases(counts: dict[str, int], phase: str, *, unschedulable: bool, expe
 def test_presets_name_classes_that_exist(name: str) -> None:
     """Each action and policy of a preset can be imported and has the name that files use; defaults are known names."""
     tables = preset(name)
-    from pyscheduler.simulation.batch_cases.runs import load
+    from pyscheduler.simulation.batch_cases.preset_import import load_symbol
 
     for key, path in {**tables.ACTIONS, **tables.POLICIES}.items():
-        assert load(path).name == key
+        assert load_symbol(path).name == key
     assert set(tables.DEFAULT_ACTIONS) <= set(tables.ACTIONS)
     assert {policy for tier in tables.DEFAULT_TIERS for policy in tier} <= set(tables.POLICIES)
-    assert load(tables.SESSION).__name__.endswith("Session")
+    assert load_symbol(tables.SESSION).__name__.endswith("Session")
     assert name in PRESETS
 
 

@@ -11,12 +11,12 @@ __all__ = ["load_symbol", "preset_module"]
 
 
 def preset_module(preset: str) -> Any:
-    """Return the module that lists the actions and policies of a preset, for example `kai`.
+    """Return the module that lists the actions and policies of a preset, for example `kube-batch`.
 
     Raises `ConfigError` if the distribution is not installed.
     """
     try:
-        return import_module(f"pyscheduler_batch.{preset}.preset")
+        return import_module(f"pyscheduler_batch.{preset.replace('-', '_')}.preset")
     except ModuleNotFoundError as error:
         raise ConfigError(
             f'preset "{preset}": the distribution kube-pyscheduler-batch is not installed; '

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -11,6 +10,7 @@ import attrs
 from pyscheduler.batch.contract import Policy
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import ACTIVE
+from pyscheduler.simulation.batch_cases.preset_import import load_symbol, preset_module
 from pyscheduler.simulation.batch_cases.resource_placer import ResourcePlacer
 from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Spec, Tables, build_tables
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.tasks import Task, TaskState
 
-__all__ = ["Run", "Touched", "load", "open_session"]
-
-
-def load(path: str) -> Any:
-    """Return the object at `module:Name`."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+__all__ = ["Run", "Touched", "open_session"]
 
 
 class Touched(Policy):
@@ -70,12 +64,12 @@ class Run:
 
 def open_session(preset: str, case: Spec) -> Run:
     """Open a session of a preset (`volcano` or `kube-batch`) over the cluster of a case, with its configuration."""
-    names = load("pyscheduler_batch.presets:preset")(preset)
+    names = preset_module(preset)
     configuration = case["configuration"]
     tiers = [
         [
             EnabledPolicy(
-                load(names.POLICIES[plugin["name"]])(plugin.get("arguments")),
+                load_symbol(names.POLICIES[plugin["name"]])(plugin.get("arguments")),
                 {key: value for key, value in plugin.items() if key.startswith("enable")},
             )
             for plugin in tier
@@ -86,11 +80,11 @@ def open_session(preset: str, case: Spec) -> Run:
     is_tree = bool(plugins.get("capacity", {}).get("enableHierarchy"))
     tables = build_tables(case["nodes"], case["queues"], case["podGroups"], case["pods"], is_tree=is_tree)
     arguments = plugins.get("nodeorder", {}).get("arguments") or {}
-    weights = load("pyscheduler_batch.volcano.nodeorder:score_weights")(arguments)
+    weights = load_symbol("pyscheduler_batch.volcano.nodeorder:score_weights")(arguments)
     present = [task for job in tables.jobs.values() for task in job.tasks.values() if task.node >= 0]
     effects = RecordedEffects()
     touched = Touched(tables)
-    session = load(names.SESSION)(
+    session = load_symbol(names.SESSION)(
         axis=tables.axis,
         nodes=tables.nodes,
         queues=tables.queues,
@@ -103,5 +97,5 @@ def open_session(preset: str, case: Spec) -> Run:
     )
     session.open()
     policies = {entry.policy.name: entry.policy for tier in tiers for entry in tier}
-    actions = [load(names.ACTIONS[name])() for name in configuration["actions"]]
+    actions = [load_symbol(names.ACTIONS[name])() for name in configuration["actions"]]
     return Run(session, tables, effects, policies, actions, touched)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
 from pyscheduler.batch.axis import PODS, ResourceAxis
+from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.node_table import NodeTable
-from pyscheduler.batch.queue_table import QueueTable, paths_of
+from pyscheduler.batch.queue_spec import QueueSpec, QueueState
 from pyscheduler.batch.tasks import Job, Task, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.queue_table import QueueTable
 
 __all__ = ["NAMESPACE", "RecordedEffects", "Spec", "Tables", "build_tables"]
 
@@ -100,57 +102,26 @@ def build_tables(
 
 def _queue_table(queues: Sequence[Spec], axis: ResourceAxis, *, is_tree: bool) -> QueueTable:
     """Return the table of queues, parents first; without a tree all queues stand side by side."""
-    specs = {queue["name"]: queue for queue in queues}
-    parents = {name: (spec.get("parent") or "root") if name != "root" else "" for name, spec in specs.items()}
-    problems: dict[str, str] = {}
-    ordered: list[str] = []
-    for name in specs:
-        path: list[str] = []
-        while is_tree and name not in ordered and name:
-            if name in path:
-                problems[name] = "it is its own ancestor"
-                break
-            if name not in specs:
-                problems[path[-1]] = f"its parent {name!r} does not exist"
-                break
-            path.append(name)
-            name = parents[name]
-        ordered += reversed(path) if is_tree else [name]
-    index = {name: row for row, name in enumerate(ordered)}
-    above = [index.get(parents[name], -1) if is_tree else -1 for name in ordered]
-    # A parent that follows its child closes a cycle.
-    parent = np.array([up if up < row else -1 for row, up in enumerate(above)], dtype=np.int64)
-    rows = [specs[name] for name in ordered]
-    size = (len(rows), len(axis))
-
-    def column(key: str) -> Amounts:
-        return np.array([axis.amounts(spec.get(key) or {}, missing=np.nan) for spec in rows]).reshape(size)
-
-    def numbers(key: str, default: float) -> Amounts:
-        return np.array([float(spec.get(key, default)) for spec in rows])
-
-    return QueueTable(
-        names=ordered,
-        index=index,
-        parent=parent,
-        quota=column("deserved"),
-        limit=column("capability"),
-        guarantee=column("guarantee"),
-        over_quota_weight=np.ones(size),
-        weight=numbers("weight", 1),
-        priority=numbers("priority", 0),
-        created=numbers("created", 0),
-        reclaimable=np.array([bool(spec.get("reclaimable", True)) for spec in rows], dtype=np.bool_),
-        state=[spec.get("state") or "Open" for spec in rows],
-        preempt_min_runtime=np.full(len(rows), np.nan),
-        reclaim_min_runtime=np.full(len(rows), np.nan),
-        hierarchy=[(spec.get("hierarchy", ""), spec.get("hierarchyWeights", "")) for spec in rows],
-        allocated=np.zeros(size),
-        non_preemptible=np.zeros(size),
-        paths=paths_of(parent),
-        is_leaf=np.array([row not in parent for row in range(len(rows))], dtype=np.bool_),
-        problems=problems,
-    )
+    specs = [
+        QueueSpec(
+            name=queue["name"],
+            uid=queue["name"],
+            dialect="volcano",
+            parent=(queue.get("parent") or "root") if queue["name"] != "root" else "",
+            created=queue.get("created", 0),
+            priority=queue.get("priority", 0),
+            weight=queue.get("weight", 1),
+            quota=queue.get("deserved") or {},
+            limit=queue.get("capability") or {},
+            guarantee=queue.get("guarantee") or {},
+            reclaimable=bool(queue.get("reclaimable", True)),
+            state=QueueState(queue.get("state") or "Open"),
+            hierarchy=queue.get("hierarchy", ""),
+            hierarchy_weights=queue.get("hierarchyWeights", ""),
+        )
+        for queue in queues
+    ]
+    return build_queues(axis, specs, is_tree=is_tree, keep_broken=True, unset_limit=math.nan)[0]
 
 
 def _job(group: Spec, queues: QueueTable, axis: ResourceAxis) -> Job:

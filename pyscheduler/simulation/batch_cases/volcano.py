@@ -11,7 +11,8 @@ from pyscheduler.batch.axis import CPU, MEMORY
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import Job, TaskState
 from pyscheduler.simulation.batch_cases.objects import run_pass
-from pyscheduler.simulation.batch_cases.runs import Touched, load
+from pyscheduler.simulation.batch_cases.preset_import import load_symbol
+from pyscheduler.simulation.batch_cases.runs import Touched
 from pyscheduler.simulation.batch_cases.tables import RecordedEffects, Tables
 from pyscheduler.simulation.batch_cases.volcano_objects import args_of, objects_of
 from pyscheduler.simulation.batch_cases.volcano_queues import run_queue_case
@@ -174,8 +175,8 @@ class _Report:
 
     def at_close(self, actual: Spec) -> None:
         """Add what came of the actions."""
-        gang_condition = load("pyscheduler_batch.volcano.status:gang_condition")
-        group_phase = load("pyscheduler_batch.volcano.status:group_phase")
+        gang_condition = load_symbol("pyscheduler_batch.volcano.status:gang_condition")
+        group_phase = load_symbol("pyscheduler_batch.volcano.status:group_phase")
         policy = self._queue_policy()
         for name, found in actual.get("queues", {}).items():
             row = self.tables.queues.index[name]
