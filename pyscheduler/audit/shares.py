@@ -113,7 +113,7 @@ def _divide(pool: float, entries: list[_Entry], priorities: Mapping[str, int], k
 
 
 def _divide_by_weight(left: float, level: list[_Entry], k_value: float) -> float:
-    """Divide by weight until nobody asks for less than its part; return what is left."""
+    """Divide by weight until every queue has its part or its request; return what is left."""
     while left > 0:
         weights = sum(entry.weight for entry in level if entry.wanted > 0)
         if weights == 0:

@@ -7,7 +7,7 @@ Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -16,12 +16,13 @@ from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.batch.contract import Listener
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job, Task
 
-__all__ = ["Change", "Ledger", "Listener", "Position", "Statement", "position_of"]
+__all__ = ["Change", "Ledger", "Position", "Statement", "position_of"]
 
 
 class Position(NamedTuple):
@@ -35,14 +36,6 @@ class Position(NamedTuple):
 def position_of(task: Task) -> Position:
     """Return the present position of a task."""
     return Position(task.state, task.node, task.leaving)
-
-
-class Listener(Protocol):
-    """Follows every change of a task's state, undone ones included; for policies that keep sums of their own."""
-
-    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
-        """Take notice that the state of a task changed; its node is the one it holds or held."""
-        ...
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -44,7 +44,7 @@ def test_an_offer_that_is_none_is_refused_in_one_line(target: str, message: str)
 
 @pytest.mark.parametrize(("name", "target"), [("", "a:B"), (1, "a:B"), ("x", "a"), ("x", ":B"), ("x", None)])
 def test_a_malformed_offer_is_refused_at_once(name: object, target: object) -> None:
-    """A hook that offers nonsense is told so."""
+    """A name or a place of the wrong form raises an error in the hook."""
     with pytest.raises(PluginError, match="batch action"):
         Registry().add_action(name, target)
 

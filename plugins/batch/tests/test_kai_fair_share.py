@@ -184,7 +184,7 @@ def test_more_weight_or_request_gets_no_less_within_one_unit(flat: list[tuple[in
 
 
 def test_shares_of_the_worked_example() -> None:
-    """Quota comes first, the rest goes by weight in whole units, and left-overs to the largest remainder."""
+    """Quotas come first. Weights divide the rest in whole units. The largest remainders get the left-overs."""
     queues = [
         Queue(-1, 8, UNLIMITED, 2, 100, 0),
         Queue(-1, 4, UNLIMITED, 1, 100, 0),
