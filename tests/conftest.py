@@ -114,9 +114,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of tests/integration and tests/benchmarks as slow, and run them all in one worker.
+    """Mark the tests of tests/integration and tests/benchmarks as slow.
 
-    They start schedulers and servers in processes of their own. Two such tests at once would slow each other down.
     Mark the cases of a sampled test as slow, too, but for one of so many.
     """
     folders = tuple(f"{folder}{os.sep}" for folder in ALL_SLOW)
@@ -124,7 +123,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(folders):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.xdist_group("processes"))
         elif item.get_closest_marker("sampled") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for same in cases.values():
