@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "demo-batch": ("pyscheduler.cli.demo.batch_demo", "Let teams share GPUs by quota, borrow and reclaim."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
+    "podgroup": ("pyscheduler.cli.podgroup.command", "Show pod groups, and plan those of workloads."),
     "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
