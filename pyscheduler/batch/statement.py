@@ -45,7 +45,7 @@ class Ledger:
     nodes: NodeTable
     queues: QueueTable
     placer: Placer
-    listeners: Sequence[Listener] = ()
+    listeners: list[Listener] = attrs.Factory(list)
     #: By uid, each task that was ever moved, and its first position.
     moved: dict[str, tuple[Task, Position]] = attrs.Factory(dict)
 
