@@ -305,6 +305,7 @@ class Sessions:
             effects=decisions,
             now=clock.wall(),
             foreign=self.tables.foreign,
+            memory=self.tables.memory,
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),

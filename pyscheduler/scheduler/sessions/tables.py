@@ -14,6 +14,7 @@ import numpy as np
 
 from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
@@ -74,6 +75,8 @@ class ClusterTables:
         #: By uid of a task.
         self.infos: dict[str, PodInfo] = {}
         self.names: list[str] = []
+        #: What policies and actions keep from pass to pass.
+        self.memory = Memory()
         self._entries: dict[str, _Entry] = {}
         self._key_of: dict[str, str] = {}
         self._pending: set[str] = set()
@@ -208,6 +211,7 @@ class ClusterTables:
         self.axis = ResourceAxis.of(scalars | set(self.axis.names))
         self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
+        self.memory.forget()
         self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
         self._pending, self._evicting, self._dirty = set(), set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
@@ -295,6 +299,7 @@ class ClusterTables:
         if entry is not None and entry.job is not None:
             self._count(entry.job, -1.0)
             self.jobs.pop(entry.job.uid, None)
+            self.memory.note(entry.job.uid)
             entry.job = None
         if not is_here:
             self._entries.pop(key, None)
@@ -317,6 +322,7 @@ class ClusterTables:
             request = self._amounts(member.info.requests)
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
         entry.job = self.jobs[job.uid] = job
+        self.memory.note(job.uid)
         self._count(job, 1.0)
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
