@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyscheduler.batch.contract import Listener
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Session:
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
+    #: What they keep from pass to pass.
+    memory: Memory = attrs.Factory(Memory)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
     wake_at: float = math.inf
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
@@ -88,7 +91,13 @@ class Session:
     @cached_property
     def ledger(self) -> Ledger:
         """Return the ledger that all statements of the session share."""
-        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=self.listeners())
+        return Ledger(
+            nodes=self.nodes,
+            queues=self.queues,
+            placer=self.placer,
+            listeners=self.listeners(),
+            memory=self.memory,
+        )
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""

@@ -15,7 +15,8 @@ import numpy as np
 from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
-from pyscheduler_batch.kai.gang import USED, ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.solver import Budget, Solver
@@ -307,8 +308,8 @@ class StaleGangEviction(Action):
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
         cycle = cycle_of(session)
-        for job in session.jobs.values():
-            if not _is_stale(cycle, job):
+        for job in cycle.kept.maybe_stale(session):
+            if not is_stale(job, cycle.gangs):
                 job.stale_since = None
                 continue
             if job.stale_since is None:
@@ -325,12 +326,3 @@ class StaleGangEviction(Action):
                     statement.evict(task, action=self.name)
             session.commit(statement)
             await session.turn()
-
-
-def _is_stale(cycle: Cycle, job: Job) -> bool:
-    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
-    used = job.count(USED)
-    if not used or job.counts[TaskState.SUCCEEDED] or (not job.sub_groups and used >= job.min_member):
-        return False
-    gang = cycle.gangs[job.uid]
-    return gang.used > 0 and not gang.is_satisfied()
