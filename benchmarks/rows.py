@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks import batch, cases, client, measure, preemption, programs, waiting
+from benchmarks import batch, batch_latency, cases, client, measure, preemption, programs, waiting
 from benchmarks.measured_clusters import Setting
 from benchmarks.targets import ORDER, targets_of
 
@@ -153,6 +153,7 @@ def program_rows(*, short: bool) -> Sequence[Row]:
     return [
         *_client_rows(short=short),
         *_batch_rows(short=short),
+        *_batch_latency_rows(short=short),
         Row(
             name="waiting",
             what=f"{pods:,} pods wait at Permit, then all are allowed",
@@ -227,6 +228,34 @@ def _batch_rows(*, short: bool) -> Sequence[Row]:
             what=f"{queues:,} queues in 4 levels, {jobs:,} jobs of 8 pods on {size:,} nodes: decisions of one pass",
             measure=partial(batch.many_queues, size, jobs, queues),
             targets={"pods_per_second": ">= 2,000 pods/s"},
+        ),
+    ]
+
+
+def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
+    """Return how soon a batch profile decides."""
+    nodes, repeats = (20, 4) if short else (2500, 300)
+    return [
+        Row(
+            name="batch-one-reclaim",
+            what=f"a job of a starved queue arrives: {nodes * 8:,} candidates on {nodes:,} nodes, preset kai",
+            measure=partial(batch_latency.one_reclaim, nodes, repeats),
+            targets={"decision_p50_ms": "<= 50 ms", "decision_p99_ms": "<= 250 ms"},
+        ),
+        *(
+            Row(
+                name=f"batch-reclaim-impossible-apart-{size}",
+                what=f"reclaim-impossible({size}), ten pods with anti-affinity over nine racks: one full pass",
+                measure=partial(batch_latency.impossible, 20 if short else size),
+                targets={"cpu_seconds": "<= 0.5 s", "passes": "0"},
+            )
+            for size in (100, 500)
+        ),
+        Row(
+            name="batch-philly",
+            what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 in four queues, preset kai, 24 nodes of 8 GPUs",
+            measure=partial(batch_latency.replay, 40 if short else None, 4),
+            targets={"seconds": "<= 15 s"},
         ),
     ]
 

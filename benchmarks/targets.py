@@ -53,6 +53,10 @@ _BATCH: Final = (
     "batch-four-queues",
     "batch-shares",
     "batch-many-queues",
+    "batch-one-reclaim",
+    "batch-reclaim-impossible-apart-100",
+    "batch-reclaim-impossible-apart-500",
+    "batch-philly",
 )
 _DISTINCT: Final = ("SchedulingBasic", *_FAST, "Unschedulable", "SchedulingWithMixedChurn")
 #: Every row with a target that is about cases, and the two besides, the most important first: a run of them may be

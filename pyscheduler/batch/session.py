@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from pyscheduler.batch.contract import Listener
+from pyscheduler.batch.contract import Listener, plays
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
@@ -101,7 +101,8 @@ class Session:
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
-        return [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
+        policies = (entry.policy for tier in self.tiers for entry in tier)
+        return [cast("Listener", policy) for policy in policies if plays(policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -114,7 +115,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if isinstance(entry.policy, role) and (not switch or entry.is_on(switch))]
+            [entry.policy for entry in tier if plays(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
 

@@ -66,7 +66,9 @@ class _Evicting(Action, ABC):
                 continue
             # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
             # with the first task alone.
-            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])):
+            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])) or (
+                cycle.is_large and not session.placer.may_run_together(tasks)
+            ):
                 look_alikes.note(gang)
                 continue
             budget.begin_job()
