@@ -54,6 +54,8 @@ class BatchPlugin:
     pod_event: str = "FailedScheduling"
     #: Whether a job in a queue with children has a row in the queue table: the policies then judge it.
     inner_queues: bool = False
+    #: Whether the pods of a gang wait for each other between PreBind and Bind.
+    gang_barrier: bool = False
 
     @property
     def actions(self) -> Sequence[Action]:

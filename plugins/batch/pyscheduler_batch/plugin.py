@@ -154,6 +154,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._unmarked: set[str] = set()
         # In Volcano such a job stops its tree of queues, as a broken tree does.
         self.inner_queues = self._args.preset != "kai"
+        self.gang_barrier = self._args.gang_barrier
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
         self._pool = NodePool.of(self._args)
