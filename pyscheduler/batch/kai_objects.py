@@ -154,7 +154,8 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         dialect="kai",
         created=created_at(group),
         queue=text_of(spec.queue, "spec.queue", warnings),
-        min_member=max(fields.min or 0, 1),
+        # An explicit 0 means that no member must wait for others. Source: KAI, `job_info.go`, setSubGroups.
+        min_member=1 if spec.min_member is None else fields.min or 0,
         priority_class_name=text_of(spec.priority_class_name, "spec.priorityClassName", warnings),
         preemptible=_preemptibility(spec.preemptibility, "spec.preemptibility", warnings),
         sub_groups=sub_groups,
@@ -203,7 +204,7 @@ def _sub_groups(value: object, warnings: Warnings) -> tuple[tuple[SubGroupSpec, 
         found[name] = SubGroupSpec(
             name=name,
             parent=text_of(said.get("parent"), f"{where}.parent", warnings),
-            min_member=1 if minimum is None else integer(minimum, f"{where}.minMember", warnings, default=1, least=0),
+            min_member=0 if minimum is None else integer(minimum, f"{where}.minMember", warnings, default=1, least=0),
             min_sub_group=_minimum(said.get("minSubGroup"), f"{where}.minSubGroup", warnings),
             topology=mapping_of(said.get("topologyConstraint"), f"{where}.topologyConstraint", warnings),
         )

@@ -125,9 +125,8 @@ class Sessions:
         self.request()
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        before, after = (old.spec, old.metadata.labels), (new.spec, new.metadata.labels)
         # Heartbeats change the rest of the status.
-        if (before, old.status.allocatable) != (after, new.status.allocatable):
+        if _node_facts(old) != _node_facts(new):
             self._node_changed(new)
 
     def _pod_added(self, pod: Pod) -> None:
@@ -245,7 +244,9 @@ class Sessions:
                 raise _PassIsOver
 
         is_cut, nodes = False, tables.node_table(scheduling.snapshot)
-        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.names, tables.infos) as placer:
+        with SnapshotPlacer(
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+        ) as placer:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
@@ -310,6 +311,12 @@ class Sessions:
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
         )
+
+
+def _node_facts(node: Node) -> tuple[object, ...]:
+    """Return what a decision may depend on."""
+    conditions = [(each.type, each.status) for each in node.status.conditions]
+    return node.spec, node.metadata.labels, node.status.allocatable, conditions
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class Submission:
                 self.promises.pop(each.task.uid, None)
                 reserved.append(attempt)
         if not reason:
+            self._let_wait(reserved, members[0].task.job)
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
@@ -173,6 +175,20 @@ class Submission:
         for info in waiting.values():
             queue.put_back(info)
         return ()
+
+    def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
+        """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
+        if not self.plugin.gang_barrier or len(attempts) < 2:
+            return
+        if job.sub_groups or job.min_task_member:
+            needed = len(attempts)  # the minimum of each part counts
+        else:
+            others = job.count(ALLOCATED) - len(attempts)
+            needed = min(job.min_member - others, len(attempts))
+        if needed > 1:
+            barrier = GangBarrier((attempt.pod.uid for attempt in attempts), needed)
+            for attempt in attempts:
+                attempt.barrier = barrier
 
     def _reserve(self, attempt: Attempt, node_name: str) -> str:
         """Assume a task on its node, with Reserve and Permit; return why that failed, or ""."""

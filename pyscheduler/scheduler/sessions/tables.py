@@ -16,12 +16,15 @@ from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
@@ -60,6 +63,8 @@ class _Entry:
 
     members: dict[str, _Member] = attrs.Factory(dict)
     job: Job | None = None
+    #: Whether another scheduler is responsible for the job.
+    is_foreign: bool = False
 
 
 class ClusterTables:
@@ -87,6 +92,8 @@ class ClusterTables:
         self._releasing_on: list[list[PodInfo]] = []
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
+        #: int8[N]: the `NodeUse` of each node.
+        self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
         self._dirty: set[str] = set()
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
@@ -121,10 +128,20 @@ class ClusterTables:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        absent = self._use == NodeUse.NONE
+        allocatable[absent], used[absent] = 0.0, 0.0
         table = NodeTable.of(self.names, allocatable)
         table.idle -= used
         table.releasing += self._releasing
+        table.releasing[absent] = 0.0
+        table.ready = self.ready
         return table
+
+    @property
+    def ready(self) -> NDArray[np.bool_] | None:
+        """Return bool[N]: the nodes that take tasks; None for all."""
+        ready: NDArray[np.bool_] = self._use == NodeUse.FULL
+        return None if ready.all() else ready
 
     def queue_table(self) -> QueueTable:
         """Return a table of its own for a session."""
@@ -133,8 +150,8 @@ class ClusterTables:
 
     @property
     def foreign(self) -> Amounts:
-        """Return float64[R]: what pods that are no tasks hold of all nodes."""
-        total: Amounts = self._foreign.sum(axis=0)
+        """Return float64[R]: what pods that are no tasks hold of the nodes that take tasks."""
+        total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
         return total
 
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
@@ -150,7 +167,7 @@ class ClusterTables:
         return {
             key: [member.info.pod for member in entry.members.values()]
             for key, entry in self._entries.items()
-            if entry.job is None
+            if entry.job is None and not entry.is_foreign
         }
 
     # Following the cluster
@@ -219,6 +236,7 @@ class ClusterTables:
         self._releasing_on = [[] for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
+        self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
         self._is_stale = False
 
@@ -231,6 +249,8 @@ class ClusterTables:
         before, here = self._on_row[row], set()
         releasing, foreign = self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
+        node = snapshot.nodes[row].node
+        self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
             is_own = pod.scheduler_name == self._profile_name
@@ -309,7 +329,8 @@ class ClusterTables:
             if key not in self._known_keys:
                 self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]
-        spec = self._plugin.job_spec(key, pods)
+        entry.is_foreign = self._plugin.is_foreign(key, pods)
+        spec = None if entry.is_foreign else self._plugin.job_spec(key, pods)
         if spec is None:
             return
         self._named.update(spec.min_resources)

@@ -123,7 +123,10 @@ class Proportion(Policy):
         self._created = queues.created.tolist()
         self._row_of = queues.index
         self.requested = self._sum_requests(session)
-        pool = self._three(session.nodes.allocatable.sum(axis=0))
+        nodes = session.nodes
+        # Nodes that are not ready hold tasks, but are not divided.
+        offered = nodes.allocatable if nodes.ready is None else nodes.allocatable[nodes.ready]
+        pool = self._three(offered.sum(axis=0))
         if session.foreign is not None:
             pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
