@@ -60,6 +60,14 @@ def test_an_evicted_job_does_not_evict_its_evictor(jobs: dict[str, Job]) -> None
     assert not guards.protected(jobs["b"], later, jobs)
 
 
+def test_evictions_close_no_cycle(jobs: dict[str, Job]) -> None:
+    """The evictor of an evictor is safe, whichever of the two evictions came first."""
+    guards = Guards()
+    guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
+    guards.note([evict(jobs["c"], jobs["b"])], jobs, 1.0)
+    assert "a" in guards.protected(jobs["c"], 1.0, jobs)
+
+
 def test_a_job_is_evicted_once_until_something_changes(jobs: dict[str, Job]) -> None:
     """A job is not evicted again after its back-off unless there is news, for no other job and not for itself."""
     guards = Guards()
