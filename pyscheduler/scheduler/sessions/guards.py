@@ -7,7 +7,8 @@ Within a pass a preset decides as its model does. Between passes three rules hol
 - Until something changes outside, a job is evicted for another job at most once, and an evicted job does not evict the
   job that took its room, nor does any job that was evicted for it in turn. So evictions end: there are no more of them
   than pairs of jobs. What changes outside is a new job, a node, a queue, or a pod that ends without an eviction.
-- A job that let a promise lapse evicts nobody until its back-off ends.
+- A job that waits for the room of its victims is not evicted. If it let its promise lapse, it evicts nobody until its
+  back-off ends.
 
 Jobs are known by uid, so a pod that a controller creates again belongs to the same job, and is no change.
 """
@@ -63,22 +64,20 @@ class Guards:
     #: By uid of a job, the jobs whose room it took, directly or in turn.
     _lost_to: dict[str, set[str]] = attrs.Factory(dict)
     #: By uid of a job that was promised the room of victims, when the promise lapses.
-    _leases: dict[str, float] = attrs.Factory(dict)
+    leases: dict[str, float] = attrs.Factory(dict)
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], now: float) -> None:
-        """Remember the evictions of a pass, and the promises that were kept."""
+        """Remember the evictions of a pass, and begin the leases of the jobs that get the room."""
         evicted: dict[str, bool] = {}
         for each in decisions:
             job = each.task.job
-            if each.kind is DecisionKind.BIND:
-                self._leases.pop(job.uid, None)
             if each.kind is not DecisionKind.EVICT:
                 continue
             evicted[job.uid] = evicted.get(job.uid, False) or each.action == _MOVING
             if each.by is not None:
                 self._take(each.by.uid, job.uid)
             if each.by is not None and each.by is not job:
-                self._leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
+                self.leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
         for uid, is_moved in evicted.items():
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
@@ -99,8 +98,8 @@ class Guards:
 
     def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
         """Let promises lapse, and forget jobs that are gone for longer than any back-off."""
-        for uid in [uid for uid, until in self._leases.items() if until <= now]:
-            del self._leases[uid]
+        for uid in [uid for uid, until in self.leases.items() if until <= now]:
+            del self.leases[uid]
             if uid in jobs:
                 self._lapses.setdefault(uid, _Pause()).begin(now)
         for pauses in (self._rests, self._lapses):
@@ -113,12 +112,13 @@ class Guards:
         if lapse is not None and lapse.until > now:
             return jobs.keys()
         resting = {uid for uid, pause in self._rests.items() if pause.until > now}
-        return resting | self._safe.get(claimant.uid, set())
+        waiting = self.leases.keys() - {claimant.uid}
+        return resting | waiting | self._safe.get(claimant.uid, set())
 
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""
         ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
-        ends += self._leases.values()
+        ends += self.leases.values()
         return min((end for end in ends if end > now), default=None)
 
 
