@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.watches import Lister
 
@@ -75,6 +76,8 @@ class Evictions:
             return
         await after()
         for pause in RETRY_SECONDS:
+            if by is not None and not self._exists(by):
+                break
             try:
                 is_deleted = await self._delete(pod, message)
             except (APIError, TransportError) as error:
@@ -90,6 +93,11 @@ class Evictions:
                 return
         self._forget(pod)
         self.on_failure()
+
+    def _exists(self, job: Job) -> bool:
+        """Return whether a pod of the job is left that can get the room."""
+        pods = [task.pod for task in job.tasks.values() if task.pod is not None]
+        return any((seen := self.pods.get(pod.name, pod.namespace)) and not seen.is_terminating for pod in pods)
 
     async def _delete(self, pod: Pod, message: str) -> bool:
         seen = self.pods.get(pod.name, pod.namespace)

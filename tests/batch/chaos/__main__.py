@@ -12,7 +12,12 @@ import sys
 import time
 from collections import Counter
 
-from tests.batch.chaos.troubled_cluster import KINDS, TroubledCluster
+from tests.batch.chaos.troubled_cluster import SETUPS, TroubledCluster
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 async def _main(preset: str, seeds: range) -> int:
@@ -26,7 +31,7 @@ async def _main(preset: str, seeds: range) -> int:
         outcome = await troubled.run()
         await troubled.cluster.close()
         for each in outcome.verdict.violations:
-            print(f"seed {seed}: {each}", flush=True)
+            _say(f"seed {seed}: {each}")
         for each, count in outcome.warnings.items():
             troubles[f"warning: {each}"] += count
         troubles += outcome.troubles
@@ -34,17 +39,17 @@ async def _main(preset: str, seeds: range) -> int:
         undecided += outcome.verdict.undecided
         broken += outcome.verdict.rules
         refused += outcome.refused
-    print(f"{preset}: {len(seeds)} runs in {time.process_time() - began:.0f} s of CPU; {refused} pods refused by nodes")
+    _say(f"{preset}: {len(seeds)} runs in {time.process_time() - began:.0f} s of CPU; {refused} pods refused by nodes")
     for what, count in sorted(troubles.items()):
-        print(f"  {count:6} {what}")
+        _say(f"  {count:6} {what}")
     for rule in range(1, 10):
-        print(f"  rule {rule}: {judged[rule]} judged, {undecided[rule]} undecided, {broken[rule]} violations")
+        _say(f"  rule {rule}: {judged[rule]} judged, {undecided[rule]} undecided, {broken[rule]} violations")
     return int(broken.total() > 0 or refused > 0)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.batch.chaos", description=__doc__)
-    parser.add_argument("--preset", choices=[*KINDS], default="kai")
+    parser.add_argument("--preset", choices=[*SETUPS], default="kai")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=100)
     args = parser.parse_args()
