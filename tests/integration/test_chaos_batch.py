@@ -15,7 +15,7 @@ from pyscheduler.audit import check
 from pyscheduler.cluster.embedded.serving.router import UnansweredError
 from pyscheduler.framework.clock import LoopClock
 from tests.batch.chaos.mortal_scheduler import WRITES
-from tests.batch.chaos.troubled_cluster import ACTIONS, OPTIONS, TroubledCluster
+from tests.batch.chaos.troubled_cluster import SETUPS, TroubledCluster
 from tests.integration.chaos import Books, until
 from tests.integration.conftest import Served
 from tests.integration.programs import Api
@@ -32,7 +32,7 @@ leaderElection: {{leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 300ms}}
 profiles:
 - schedulerName: batch
   plugins: {{multiPoint: {{enabled: [{{name: Batch}}], disabled: [{{name: DefaultPreemption}}]}}}}
-  pluginConfig: [{{name: Batch, args: {{preset: kai, actions: "{ACTIONS["kai"]}"}}}}]
+  pluginConfig: [{{name: Batch, args: {{preset: kai, actions: "{SETUPS["kai"].actions}"}}}}]
 """
 #: Rules of the checker: whole gangs, limits, and repeated evictions. The run is too short for the others.
 RULES = {1, 2, 6}
@@ -106,7 +106,7 @@ async def test_leaders_that_are_killed_at_each_kind_of_write(tmp_path: Path) -> 
             troubled.recreate()
     await server.stop()
     history = troubled.log.history()
-    verdict = check(history, OPTIONS["kai"])
+    verdict = check(history, SETUPS["kai"].options)
     troubled.lifecycle.stop()
     troubled.log.stop()
     print(f"killed at: {dict(trap.caught)}; bound: {made}; {verdict.table()}")  # noqa: T201 - for whoever reads of a failure

@@ -20,6 +20,7 @@ from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
+from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
@@ -93,6 +94,10 @@ class Sessions:
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
     guards: Guards = attrs.Factory(Guards)
+    promises: Promises = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Promises(self.guards.leases), takes_self=True)
+    )
+    _is_first: bool = True
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -198,6 +203,7 @@ class Sessions:
         try:
             attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
             self.guards.note(found.decisions, session.jobs, began)
+            self.promises.note(found.decisions, session.jobs, found.tables.names)
             self.waiting = _waiting(session)
             self._plan_retry(self.submission.failures > 0)
             self._plan_wake(session)
@@ -234,13 +240,14 @@ class Sessions:
         self.submission.evictions.forget_seen()
         tables = self.tables
         tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way)
-        decisions = Decisions()
+        self._follow_promises()
+        decisions, held = Decisions(), HoldPromises(self.promises)
         turns = CooperativeYield(clock)
 
         async def turn() -> None:
             await turns.yield_if_due()
             late = clock.now() - until
-            if late > 0 and (decisions.items or late > LONGEST_IDLE_SECONDS):
+            if late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         is_cut, nodes = False, tables.node_table(scheduling.snapshot)
@@ -251,7 +258,7 @@ class Sessions:
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run(self.plugin.actions if actions is None else actions)
+                await session.run([held, *(self.plugin.actions if actions is None else actions)])
             except _PassIsOver:
                 is_cut = True
             except BaseException:
@@ -260,6 +267,21 @@ class Sessions:
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
+
+    def _follow_promises(self) -> None:
+        """End the leases that are kept. In the first pass that counts, take nominations for promises: after a crash."""
+        jobs, pods = self.tables.jobs, self.submission.evictions.pods
+        if self._is_first and self.passes:
+            self._is_first = False
+            self.promises.read_back(jobs.values(), self.submission.scheduling.clock.now())
+            for nodes in self.promises.nodes.values():
+                self.submission.promises.update(nodes)
+
+        def is_bound(pod: Pod) -> bool:
+            seen = pods.get(pod.name, pod.namespace)
+            return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
+
+        self.promises.end_kept(jobs, is_bound)
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held

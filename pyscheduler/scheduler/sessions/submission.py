@@ -1,4 +1,4 @@
-"""Carry out the decisions of a pass: evict, promise, and bind jobs as a whole.
+"""Carry out the decisions of a pass: promise, evict, and bind jobs as a whole.
 
 The cluster may have changed during the pass. So each task that is to be bound is filtered again on its node, as the
 cluster is now, releasing pods included. If a task of a job cannot be reserved, the others of this job that the same
@@ -8,6 +8,7 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -65,8 +66,8 @@ class Submission:
     ) -> Sequence[Attempt]:
         """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
         self.failures = 0
-        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
         self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
+        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
             if each.kind is DecisionKind.BIND:
@@ -80,7 +81,8 @@ class Submission:
 
     def _evict(self, decisions: Sequence[Decision]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
-        self.evictions.begin(decisions)
+        # After a crash, nominations say for whom the room of evicted pods is.
+        self.evictions.begin(decisions, after=partial(self.statuses.sent, [*self.promises]))
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid

@@ -10,9 +10,9 @@ import attrs
 
 from pyscheduler.api import Pod, PriorityClass
 from pyscheduler.audit import History, Options, Verdict, check
-from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
+from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.podgroup.wire import KAI_PODGROUPS, VOLCANO_PODGROUPS
+from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import FakeCluster
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.testing import VirtualClock
 
-__all__ = ["OPTIONS", "Outcome", "TroubledCluster"]
+__all__ = ["SETUPS", "Outcome", "Setup", "TroubledCluster"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -35,31 +35,74 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
   pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"%s}}]
 """
-#: Volcano as it ships lets other policies than gang choose victims, and then breaks gangs.
-TIERS = """, tiers: [
-  {plugins: [{name: priority}, {name: gang}, {name: conformance}]},
-  {plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion},
-             {name: nodeorder}, {name: binpack}]}]"""
-ACTIONS = {
-    "kai": "allocate, consolidation, reclaim, preempt, stalegangeviction",
-    "volcano": "enqueue, allocate, backfill, preempt, reclaim",
-}
-KINDS: dict[str, tuple[ResourceKind, ResourceKind, str]] = {
-    "kai": (KAI_QUEUES, KAI_PODGROUPS, "pod-group-name"),
-    "volcano": (VOLCANO_QUEUES, VOLCANO_PODGROUPS, "scheduling.k8s.io/group-name"),
-}
-OPTIONS = {
-    "kai": Options(schedulers=frozenset({"batch"}), burst_seconds=90.0, status_seconds=60.0, in_flight_seconds=15.0),
-    "volcano": Options(
-        schedulers=frozenset({"batch"}),
+_ORDER = "{name: drf, enablePreemptable: false}, {name: predicates}, {name: nodeorder}, {name: binpack}"
+_LIMITS = {"burst_seconds": 90.0, "status_seconds": 60.0, "in_flight_seconds": 15.0}
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """A preset with its actions and tiers, its kinds, and what the checker must know."""
+
+    preset: str
+    actions: str
+    tiers: str = ""
+    queue: ResourceKind
+    group: ResourceKind
+    #: The annotation of a pod that names its group.
+    key: str
+    options: Options
+
+    @property
+    def config(self) -> str:
+        """Return the configuration of a scheduler."""
+        return CONFIG % (self.preset, self.actions, self.tiers and f", tiers: [{self.tiers}]")
+
+
+def _volcano(tiers: str, **options: Any) -> Setup:
+    return Setup(
+        preset="volcano",
+        actions="enqueue, allocate, backfill, preempt, reclaim",
+        tiers=tiers,
+        queue=VOLCANO_QUEUES,
+        group=VOLCANO_PODGROUPS,
+        key="scheduling.k8s.io/group-name",
+        options=Options(schedulers=frozenset({"batch"}), evicts_stale_gangs=False, **_LIMITS, **options),
+    )
+
+
+SETUPS = {
+    "kai": Setup(
+        preset="kai",
+        actions="allocate, consolidation, reclaim, preempt, stalegangeviction",
+        queue=KAI_QUEUES,
+        group=KAI_PODGROUPS,
+        key="pod-group-name",
+        options=Options(schedulers=frozenset({"batch"}), **_LIMITS),
+    ),
+    # Who may be a victim is decided by gang and proportion together.
+    "volcano": _volcano(
+        "{plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}]}, "
+        f"{{plugins: [{{name: overcommit}}, {_ORDER}]}}",
+        formula="proportion",
+    ),
+    # Nearly as Volcano ships: if gang spares all, proportion chooses alone, breaks gangs, and shares justify nothing.
+    "volcano-shipped": _volcano(
+        "{plugins: [{name: priority}, {name: gang}, {name: conformance}]}, "
+        f"{{plugins: [{{name: overcommit}}, {{name: proportion}}, {_ORDER}]}}",
         formula="none",
-        evicts_stale_gangs=False,
-        burst_seconds=90.0,
-        status_seconds=60.0,
-        in_flight_seconds=15.0,
+        breaks_gangs=True,
+    ),
+    "kube-batch": Setup(
+        preset="kube-batch",
+        actions="reclaim, allocate, backfill, preempt",
+        tiers="{plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}]}, "
+        "{plugins: [{name: drf}, {name: predicates}, {name: nodeorder}]}",
+        queue=KUBE_BATCH_QUEUES[0],
+        group=KUBE_BATCH_PODGROUPS[0],
+        key="scheduling.k8s.io/group-name",
+        options=Options(schedulers=frozenset({"batch"}), formula="kube-batch", evicts_stale_gangs=False, **_LIMITS),
     ),
 }
-"""What the checker must know."""
 
 #: Values of the priority classes. KAI evicts no job of 100 and more.
 CLASSES = {"low": 10, "middle": 60, "build": 100}
@@ -97,10 +140,11 @@ class TroubledCluster:
     """One cluster. `run` lets it live through its troubles, and then rest."""
 
     def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
-        self.preset, self.rng = preset, random.Random(seed)
+        self.setup, self.rng = SETUPS[preset], random.Random(seed)
+        self.preset = self.setup.preset
         self.seed = seed
         self.cluster = FakeCluster(seed=seed, clock=cast("VirtualClock | None", clock))
-        self.queue_kind, self.group_kind, self._key = KINDS[preset]
+        self.queue_kind, self.group_kind = self.setup.queue, self.setup.group
         self.troubles: Counter[str] = Counter()
         self._faults: dict[str, Fault] = {}
         self._jobs: dict[str, _Job] = {}
@@ -113,9 +157,7 @@ class TroubledCluster:
         self.lifecycle.start()
         self._fill()
         scheduler_rng = random.Random(seed)
-        self.mortal = MortalScheduler(
-            self.cluster, CONFIG % (preset, ACTIONS[preset], TIERS if preset == "volcano" else ""), scheduler_rng
-        )
+        self.mortal = MortalScheduler(self.cluster, self.setup.config, scheduler_rng)
 
     # The cluster
 
@@ -140,9 +182,9 @@ class TroubledCluster:
     def _queue_spec(self, name: str) -> dict[str, Any]:
         """Return random quotas, limits and weights."""
         rng = self.rng
-        if self.preset == "volcano":
+        if self.preset != "kai":
             spec: dict[str, Any] = {"weight": rng.randint(1, 4)}
-            if rng.random() < 0.3:
+            if self.preset == "volcano" and rng.random() < 0.3:
                 spec["capability"] = {"nvidia.com/gpu": str(rng.choice([4, 8])), "cpu": "64", "memory": "64Gi"}
             return spec
         gpu = {"quota": rng.choice([0, 2, 4, 6]), "limit": rng.choice([-1, -1, 6, 8])}
@@ -178,7 +220,7 @@ class TroubledCluster:
                 self.cluster.add_pod(
                     f"{job.name}-{self._made}",
                     requests={"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(job.gpus)},
-                    annotations={self._key: job.name},
+                    annotations={self.setup.key: job.name},
                     labels={"job": job.name},
                     scheduler_name="batch",
                     spec={"priorityClassName": job.priority},
@@ -342,7 +384,7 @@ class TroubledCluster:
         assert scheduler is not None
         scheduler.check_invariants()
         history = self.log.history()
-        verdict = check(history, OPTIONS[self.preset])
+        verdict = check(history, self.setup.options)
         pods = self.cluster.pods()
         await self.mortal.crash()
         self.lifecycle.stop()
