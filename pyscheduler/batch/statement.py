@@ -46,7 +46,7 @@ class Ledger:
     nodes: NodeTable
     queues: QueueTable
     placer: Placer
-    listeners: Sequence[Listener] = ()
+    listeners: list[Listener] = attrs.Factory(list)
     #: Takes notice of the jobs whose tasks are put back.
     memory: Memory = attrs.Factory(Memory)
     #: By uid, each task that was ever moved, and its first position.

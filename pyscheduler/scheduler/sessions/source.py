@@ -18,6 +18,7 @@ from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
+from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.diagnosis import FitError
     from pyscheduler.framework.errors import PluginError
-    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.submission import Submission
@@ -88,6 +88,7 @@ class Sessions:
     tables: ClusterTables
     rng: random.Random
     wake: Callable[[], object]
+    _pending: PendingPods = attrs.field(init=False)
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -100,6 +101,10 @@ class Sessions:
     passes: int = 0
     #: Why each job waits, by key, as of the last pass that considered it.
     waiting: Mapping[str, str] = attrs.Factory(dict)
+
+    @_pending.default
+    def _read_pending(self) -> PendingPods:
+        return PendingPods(self.submission.scheduling.queue.sub_queues, self.profile.name)
 
     # When
 
@@ -229,7 +234,7 @@ class Sessions:
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         tables = self.tables
-        tables.refresh(scheduling.snapshot, self._pending(), self.submission.evictions.under_way)
+        tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way)
         decisions = Decisions()
         turns = CooperativeYield(clock)
 
@@ -305,14 +310,6 @@ class Sessions:
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
         )
-
-    def _pending(self) -> list[PodInfo]:
-        """Return the pods of the profile that wait for a node, wherever they are in the queue."""
-        return [
-            info.pod_info
-            for info in self.submission.scheduling.queue.sub_queues
-            if info.pod.scheduler_name == self.profile.name and not info.pod.is_terminating
-        ]
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
+    from pyscheduler.scheduler.sessions.pending import PendingPods
 
 __all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
 
@@ -154,11 +155,18 @@ class ClusterTables:
 
     # Following the cluster
 
-    def refresh(self, snapshot: Snapshot, pending: Iterable[PodInfo], evicting: Collection[str]) -> None:
+    def refresh(self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str]) -> None:
         """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
-        pending = [*pending]
         names = [*snapshot.names_by_row]
-        if names != self.names or self._is_stale or not self._knows_all(snapshot, pending):
+        changes = pods.changes()
+        if (
+            changes is None
+            or names != self.names
+            or self._is_stale
+            or not self._knows_all(snapshot, pending := changes[0])
+        ):
+            pending = pods.all()
+            changes = pending, ()
             self._start_over(snapshot, names, pending)
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
@@ -171,7 +179,7 @@ class ClusterTables:
         gone: set[str] = set()
         for row in rows:
             gone |= self._read_row(snapshot, row)
-        gone |= self._read_pending(pending)
+        gone |= self._read_pending(*changes)
         for uid in gone:
             self._remove(uid)
         dirty, self._dirty = self._dirty, set()
@@ -179,7 +187,7 @@ class ClusterTables:
             self._rebuild(key)
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
-            self.refresh(snapshot, pending, evicting)
+            self.refresh(snapshot, pods, evicting)
 
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
@@ -240,16 +248,16 @@ class ClusterTables:
         self._releasing[row], self._foreign[row] = releasing, foreign
         return {uid for uid in before - here if (member := self._member(uid)) is not None and member.row == row}
 
-    def _read_pending(self, pending: Sequence[PodInfo]) -> set[str]:
-        """Read the waiting pods; return those that do not wait any more and have no node either."""
-        before, infos = self._pending, self.infos
-        fresh = [info for info in pending if infos.get(uid := info.pod.uid) is not info or uid not in before]
-        if not fresh and len(pending) == len(before):
-            return set()
-        self._pending = {info.pod.uid for info in pending}
-        for info in fresh:
-            self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
-        left = before - self._pending
+    def _read_pending(self, changed: Iterable[PodInfo], left: Iterable[str]) -> set[str]:
+        """Read the waiting pods that changed; return those that do not wait any more and have no node either."""
+        waiting, infos = self._pending, self.infos
+        for info in changed:
+            uid = info.pod.uid
+            if infos.get(uid) is not info or uid not in waiting:
+                self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
+                waiting.add(uid)
+        left = waiting.intersection(left)
+        waiting -= left
         return {uid for uid in left if (member := self._member(uid)) is not None and member.row == NO_NODE}
 
     def _put(self, info: PodInfo, state: TaskState, row: int) -> None:

@@ -16,10 +16,10 @@ from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
-from pyscheduler_batch.volcano.row_cache import RowCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
