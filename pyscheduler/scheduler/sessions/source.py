@@ -197,7 +197,7 @@ class Sessions:
         if found.tables.take_new_jobs():
             self.guards.news()
         try:
-            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
             self.waiting = _waiting(session)
