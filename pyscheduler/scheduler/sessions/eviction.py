@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.framework.errors import APIError, TransportError
+from pyscheduler.framework.preemption import DISRUPTION_TARGET
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.watches import Lister
 
-__all__ = ["Evictions"]
+__all__ = ["Evictions", "record_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +29,21 @@ _log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)
 #: Besides server errors, the statuses after which a try may succeed.
 _PASSING: Final = frozenset({409, 429})
+
+
+_MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?")
+
+
+def record_of(pod: Pod) -> tuple[str, str] | None:
+    """Return the action and the key of the job for which a pod was evicted, as its condition says; None if it was not.
+
+    The key is "" for members of broken gangs.
+    """
+    for condition in pod.status.conditions:
+        if condition.type == DISRUPTION_TARGET and condition.status == "True":
+            found = _MESSAGE.match(condition.message)
+            return (found[1], found[2] or "") if found is not None else None
+    return None
 
 
 @attrs.define(kw_only=True, eq=False)

@@ -38,7 +38,7 @@ class Promises:
 
     #: By uid of a job, in the order in which their leases began, when the lease ends, in clock seconds.
     leases: dict[str, float]
-    #: By uid of a job: node names by uid of a task.
+    #: By uid of a job: node names by uid of a task; "" for any node.
     nodes: dict[str, dict[str, str]] = attrs.Factory(dict)
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], names: Sequence[str]) -> None:
@@ -71,13 +71,20 @@ class Promises:
             self.nodes.pop(uid, None)
 
     def read_back(self, jobs: Iterable[Job], now: float) -> None:
-        """Take the nominations of waiting pods for promises, with a new lease each."""
+        """Take up what a crash left, with a new lease for each job.
+
+        The nominations of waiting pods are promises. A gang of which a part is bound gets the rest of its minimum, on
+        any nodes with room: its other bindings may have been lost.
+        """
         for job in jobs:
-            for task in job.tasks.values():
-                name = task.pod.status.nominated_node_name if task.pod is not None else ""
-                if name and task.state is TaskState.PENDING:
-                    self.leases[job.uid] = now + LEASE_SECONDS
-                    self.nodes.setdefault(job.uid, {})[task.uid] = name
+            pending = [task for task in job.tasks.values() if task.state is TaskState.PENDING]
+            names = {task.uid: task.pod.status.nominated_node_name for task in pending if task.pod is not None}
+            found = {uid: name for uid, name in names.items() if name}
+            missing = job.min_member - job.count(ALLOCATED) - len(found)
+            if missing > 0 and job.count(ALLOCATED) and not job.sub_groups and not job.min_task_member:
+                found |= dict.fromkeys([uid for uid in names if uid not in found][:missing], "")
+            if found:
+                self.leases[job.uid], self.nodes[job.uid] = now + LEASE_SECONDS, found
 
 
 class HoldPromises(Action):
@@ -98,18 +105,18 @@ class HoldPromises(Action):
             tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
             tasks = [task for task in tasks if task.state is TaskState.PENDING]
             if job is not None and tasks:
-                places = [(task, session.nodes.index.get(nodes[task.uid], -1)) for task in tasks]
+                places = [(task, nodes[task.uid]) for task in tasks]
                 self.count += len(places) * _hold(session, job, places)
                 await session.turn()
 
 
-def _hold(session: Session, job: Job, places: Sequence[tuple[Task, int]]) -> bool:
-    """Promise nodes (rows) to a job again, or bind it; return False if that is not possible any more."""
+def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> bool:
+    """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more."""
     if job.queue_row < 0 or _is_refused(session, job, [task for task, _ in places]):
         return False
     ran = job.count(ALLOCATED) > 0
     statement = session.statement()
-    if not all(_put(session, statement, task, row) for task, row in places) or job.count(ACTIVE) < job.min_member:
+    if not all(_put(session, statement, task, name) for task, name in places) or job.count(ACTIVE) < job.min_member:
         statement.discard()
         return False
     waits = any(task.state is TaskState.PIPELINED for task, _ in places)
@@ -128,21 +135,24 @@ def _is_refused(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     return any(policy.allocatable(job, tasks) is not None for policy in policies)
 
 
-def _put(session: Session, statement: Statement, task: Task, row: int) -> bool:
-    """Place a task on its node, on idle resources if they suffice; return False if the node cannot take it."""
-    table, placer = session.nodes, session.placer
-    if row < 0 or not placer.feasible(task)[row]:
-        return False
+def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
+    """Place a task on a node, on idle resources if they suffice; return False if the node cannot take it.
+
+    Without a name it is the first node with idle resources.
+    """
+    table, placer, asked = session.nodes, session.placer, task.request > 0
+    able = placer.feasible(task).copy()
     for tier in session.policies(Predicate):
         for policy in tier:
             accepted = policy.filter_nodes(task)
-            if accepted is not None and not accepted[row]:
-                return False
-    asked, idle = task.request > 0, table.idle[row]
-    if np.any((idle + table.releasing[row] - table.pipelined[row] < task.request)[asked]):
+            if accepted is not None:
+                able &= accepted
+    is_free = table.fits_now(task.request)
+    able &= np.all(table.future[:, asked] >= task.request[asked], axis=1) if name else is_free
+    row = table.index.get(name, -1) if name else int(np.argmax(able)) if able.any() else -1
+    if row < 0 or not able[row]:
         return False
-    is_free = not np.any((idle < task.request)[asked])
-    if is_free and (not table.releasing[row].any() or placer.feasible_now(task, row)):
+    if is_free[row] and (not table.releasing[row].any() or placer.feasible_now(task, row)):
         statement.allocate(task, row)
     else:
         statement.pipeline(task, row)

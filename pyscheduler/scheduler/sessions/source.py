@@ -201,7 +201,7 @@ class Sessions:
         if found.tables.take_new_jobs():
             self.guards.news()
         try:
-            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
             self.waiting = _waiting(session)
@@ -269,13 +269,15 @@ class Sessions:
         )
 
     def _follow_promises(self) -> None:
-        """End the leases that are kept. In the first pass that counts, take nominations for promises: after a crash."""
+        """End the leases that are kept. In the first pass, take up what a crash left."""
         jobs, pods = self.tables.jobs, self.submission.evictions.pods
         if self._is_first and self.passes:
             self._is_first = False
-            self.promises.read_back(jobs.values(), self.submission.scheduling.clock.now())
+            clock = self.submission.scheduling.clock
+            self.guards.read_back(jobs, clock.now(), clock.wall())
+            self.promises.read_back(jobs.values(), clock.now())
             for nodes in self.promises.nodes.values():
-                self.submission.promises.update(nodes)
+                self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
 
         def is_bound(pod: Pod) -> bool:
             seen = pods.get(pod.name, pod.namespace)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
@@ -25,9 +26,13 @@ from pyscheduler.scheduler.sessions.tables import NO_GROUP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler.scheduler.sessions.eviction import Evictions
+    from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 __all__ = ["Submission"]
 
@@ -61,16 +67,16 @@ class Submission:
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
-    async def submit(
-        self, decisions: Sequence[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]
-    ) -> Sequence[Attempt]:
-        """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
+    async def submit(self, decisions: Sequence[Decision], session: Session, tables: ClusterTables) -> Sequence[Attempt]:
+        """Carry out all decisions of a session; return the attempts to bind."""
+        names, infos = tables.names, tables.infos
         self.failures = 0
         self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
         self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
+        crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
-            if each.kind is DecisionKind.BIND:
+            if each.kind is DecisionKind.BIND and not self._is_crowded(each.task.job, crowd, session.queues):
                 by_job.setdefault(each.task.job.uid, []).append(each)
         turns = CooperativeYield(self.scheduling.clock)
         attempts: list[Attempt] = []
@@ -78,6 +84,26 @@ class Submission:
             attempts += self._bind_job(members, names)
             await turns.yield_if_due()
         return attempts
+
+    def _crowd(self, queues: QueueTable, tables: ClusterTables) -> NDArray[np.bool_] | None:
+        """Return bool[Q]: the queues above a limit as long as the pods hold their nodes whose eviction is under way.
+
+        A pass counts these pods as gone. Their deletion may fail, so nothing is bound in their place before. None: no
+        eviction is under way.
+        """
+        if not self.evictions.under_way:
+            return None
+        staying = np.zeros_like(queues.allocated)
+        for uid in self.evictions.under_way:
+            task = tables.task(uid)
+            if task is not None and task.job.queue_row >= 0:
+                staying[queues.paths[task.job.queue_row]] += task.request
+        over: NDArray[np.bool_] = np.any((staying > 0) & (queues.allocated + staying > queues.limit), axis=1)
+        return over
+
+    @staticmethod
+    def _is_crowded(job: Job, crowd: NDArray[np.bool_] | None, queues: QueueTable) -> bool:
+        return crowd is not None and bool(crowd[queues.paths[job.queue_row]].any())
 
     def _evict(self, decisions: Sequence[Decision]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""

@@ -154,6 +154,12 @@ class ClusterTables:
         total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
         return total
 
+    def task(self, uid: str) -> Task | None:
+        """Return the task of a pod; None if it is in no job that can be considered."""
+        key = self._key_of.get(uid)
+        job = None if key is None else self._entries[key].job
+        return None if job is None else job.tasks.get(uid)
+
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
         """Return the pods that are releasing, of whatever profile, with their nodes."""
         return [

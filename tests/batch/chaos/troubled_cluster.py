@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 
@@ -139,6 +139,11 @@ class Outcome:
 class TroubledCluster:
     """One cluster. `run` lets it live through its troubles, and then rest."""
 
+    #: How long a pod takes to end, in seconds: one of these.
+    stops: ClassVar[tuple[float, ...]] = (0.0, 2.0, 8.0)
+    #: The grace period of pods; None for the default.
+    grace: ClassVar[int | None] = None
+
     def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
         self.setup, self.rng = SETUPS[preset], random.Random(seed)
         self.preset = self.setup.preset
@@ -149,11 +154,12 @@ class TroubledCluster:
         self._faults: dict[str, Fault] = {}
         self._jobs: dict[str, _Job] = {}
         self._made = 0
+        self._lives = 0
         for kind in (self.queue_kind, self.group_kind):
             self.cluster.serve(kind)
         self.log = WriteLog(self.cluster.server)
         self.log.start()
-        self.lifecycle = self.cluster.server.lifecycle(start_seconds=1.0, stop_seconds=self.rng.choice([0.0, 2.0, 8.0]))
+        self.lifecycle = self.cluster.server.lifecycle(start_seconds=1.0, stop_seconds=self.rng.choice(self.stops))
         self.lifecycle.start()
         self._fill()
         scheduler_rng = random.Random(seed)
@@ -223,7 +229,7 @@ class TroubledCluster:
                     annotations={self.setup.key: job.name},
                     labels={"job": job.name},
                     scheduler_name="batch",
-                    spec={"priorityClassName": job.priority},
+                    spec={"priorityClassName": job.priority, "terminationGracePeriodSeconds": self.grace},
                 )
 
     # Troubles
@@ -349,18 +355,28 @@ class TroubledCluster:
                 # Its last requests may still be under way: a lease keeps the next scheduler from beginning before.
                 await self._step(rng.choice([2.0, 4.0, 10.0]))
                 await self._start_again(self._death())
-        for name, fault in self._faults.items():
-            self.troubles[name] += fault.hits
-        cluster.server.faults.clear()
         await self._rest()
         return await self._end()
 
     async def _start_again(self, death: Death | None = None) -> None:
-        """Start another scheduler, which knows nothing of earlier evictions: for the log, a change from outside."""
-        resources = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 0} for name in ("gpu", "cpu", "memory")}
-        name = f"life-{self.mortal.crashes.total()}"
-        self._add_queue(name, {"resources": resources} if self.preset == "kai" else {})
+        """Start another scheduler."""
+        self.note_crash()
         await self.mortal.start(death)
+
+    def note_crash(self) -> None:
+        """Create a queue, a change from outside: the next scheduler does not know all earlier evictions."""
+        resources = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 0} for name in ("gpu", "cpu", "memory")}
+        self._lives += 1
+        self._add_queue(f"life-{self._lives}", {"resources": resources} if self.preset == "kai" else {})
+
+    def _calm(self) -> None:
+        """End all faults; create the queues that are missing."""
+        for name, fault in self._faults.items():
+            self.troubles[name] += fault.hits
+        self.cluster.server.faults.clear()
+        for name in QUEUES:
+            if not self._has_queue(name):
+                self._add_queue(name, self._queue_spec(name))
 
     async def _step(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
@@ -372,9 +388,7 @@ class TroubledCluster:
             await self.mortal.crash()
             await self._start_again()
         self.mortal.spare()
-        for name in QUEUES:
-            if not self._has_queue(name):
-                self._add_queue(name, self._queue_spec(name))
+        self._calm()
         end = self.cluster.clock.now() + LONG
         while self.cluster.clock.now() < end:
             await self._step(5.0)
