@@ -132,6 +132,11 @@ class Guards:
             todo += fresh
         return found
 
+    def knows(self, claimant: Job) -> bool:
+        """Return whether a job is protected from, or protects, others in particular; `protected` depends on that."""
+        uid = claimant.uid
+        return uid in self._lapses or uid in self._safe or uid in self._leases
+
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""
         ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]

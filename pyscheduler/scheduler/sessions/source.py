@@ -334,6 +334,7 @@ class Sessions:
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
+            has_past=self.guards.knows,
         )
 
 
@@ -352,15 +353,29 @@ def _facts(pod: Pod) -> tuple[object, ...]:
 def _waiting(session: Session) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
+    #: By kind and identity of the reasons: look-alikes that were refused together share both.
+    texts: dict[tuple[int, int], str] = {}
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
-        problem = queue_problem(job, session.queues)
-        reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
-        if job.counts[TaskState.PIPELINED] and not reasons:
-            reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-        found[job.key] = waiting_text(job, reasons) or _not_tried(job)
+        reasons = session.reasons.get(job.uid)
+        if job.look_alike is None or job.counts[TaskState.PIPELINED]:
+            found[job.key] = _waiting_text(session, job, reasons)
+            continue
+        kind = (job.look_alike, id(reasons))
+        text = texts.get(kind)
+        if text is None:
+            text = texts[kind] = _waiting_text(session, job, reasons)
+        found[job.key] = text
     return found
+
+
+def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None) -> str:
+    problem = queue_problem(job, session.queues)
+    reasons = reasons or {} if problem is None else dict([problem])
+    if job.counts[TaskState.PIPELINED] and not reasons:
+        reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
+    return waiting_text(job, reasons) or _not_tried(job)
 
 
 def _not_tried(job: Job) -> str:

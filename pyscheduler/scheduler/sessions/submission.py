@@ -8,6 +8,7 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,9 @@ __all__ = ["Submission"]
 _log = logging.getLogger(__name__)
 
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
+#: A message with the same first reason is written again after so long. The amounts in it change with every pass.
+REPEAT_SECONDS: Final = 10.0
+_FEW: Final = 1000
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -64,6 +68,8 @@ class Submission:
     promises: dict[str, str] = attrs.Factory(dict)
     #: By uid of a pod that waits, what its condition says.
     told: dict[str, str] = attrs.Factory(dict)
+    #: By uid of a pod, when its condition was written last, in clock seconds.
+    _told_at: dict[str, float] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
@@ -154,11 +160,16 @@ class Submission:
             text = waiting.get(job.key, "")
             if not text:
                 continue
+            if job.look_alike is not None and told.get(job.uid) == text:
+                self.told[job.uid] = text
+                continue
             is_marked = self.plugin.marks_unschedulable(job)
             for task in job.tasks.values():
                 pod = task.pod
-                if pod is not None and not pod.node_name and task.state in _WAITING:
+                if pod is not None and task.state in _WAITING and not pod.node_name:
                     self._tell(pod, text, told, is_marked=is_marked)
+        if len(self._told_at) > 2 * len(self.told) + _FEW:
+            self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
         for key, pods in (unknown or {}).items():
             text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
             for pod in pods:
@@ -166,9 +177,17 @@ class Submission:
                     self._tell(pod, text, told, is_marked=True)
 
     def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
-        self.told[pod.uid] = text
-        if told.get(pod.uid) == text:
+        before, now = told.get(pod.uid), self.scheduling.clock.now()
+        if before is not None and (
+            before == text
+            or (
+                before.partition(":")[0] == text.partition(":")[0]
+                and now - self._told_at.get(pod.uid, -math.inf) < REPEAT_SECONDS
+            )
+        ):
+            self.told[pod.uid] = before
             return
+        self.told[pod.uid], self._told_at[pod.uid] = text, now
         self.profile.event_recorder.event(
             pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
         )

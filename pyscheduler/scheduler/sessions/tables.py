@@ -7,6 +7,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -22,7 +23,7 @@ from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,6 +46,8 @@ NOT_A_LEAF: Final = "QueueIsNotALeaf"
 NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
 _MOST_KEYS: Final = 100_000
+#: So many kinds of look-alikes are remembered; then all are forgotten.
+_MOST_KINDS: Final = 10_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -70,8 +73,19 @@ class _Entry:
 class ClusterTables:
     """The tables of one batch profile."""
 
-    def __init__(self, plugin: BatchPlugin, profile_name: str) -> None:
+    def __init__(
+        self,
+        plugin: BatchPlugin,
+        profile_name: str,
+        *,
+        equivalence_key: Callable[[Pod], Hashable | None] = lambda _: None,
+    ) -> None:
+        """Create empty tables. `equivalence_key`: equal for pods that filters and scores treat alike, or None."""
         self._plugin = plugin
+        self._equivalence_key = equivalence_key
+        #: By what look-alikes share, their number. No number is given twice.
+        self._look_alikes: dict[Hashable, int] = {}
+        self._numbers = count()
         self._profile_name = profile_name
         self.axis = ResourceAxis.of(())
         self.queues, self.problems = build_queues(self.axis, ())
@@ -244,6 +258,7 @@ class ClusterTables:
         self._foreign = np.zeros((len(names), len(self.axis)))
         self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
+        self._look_alikes.clear()
         self._is_stale = False
 
     def _member(self, uid: str) -> _Member | None:
@@ -348,9 +363,28 @@ class ClusterTables:
         for member in entry.members.values():
             request = self._amounts(member.info.requests)
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
+        job.look_alike = self._look_alike(job)
         entry.job = self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
+
+    def _look_alike(self, job: Job) -> int | None:
+        """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
+        task = job.tasks.get(job.uid)
+        # A group has a uid of its own. What a pass changes in a job is not among what look-alikes share.
+        if task is None or task.pod is None or task.state is not TaskState.PENDING or job.phase != "Inqueue":
+            return None
+        key = self._equivalence_key(task.pod)
+        if key is None or job.queue_row < 0:
+            return None
+        of_job = (job.queue, job.priority, job.preemptible, job.min_member, task.pod.namespace)
+        of_task = (task.priority, task.role, task.sub_group, task.preemptable, task.may_preempt, task.critical)
+        if len(self._look_alikes) > _MOST_KINDS:
+            self._look_alikes.clear()
+        shared = (key, of_job, of_task, task.request.tobytes())
+        if shared not in self._look_alikes:
+            self._look_alikes[shared] = next(self._numbers)
+        return self._look_alikes[shared]
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
         """Set the queue of a job, or why it can be in none."""
