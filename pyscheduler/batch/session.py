@@ -136,6 +136,6 @@ class Session:
         """Open the session, run the actions in order, close the session."""
         self.open()
         for action in actions:
-            self.action = action.name
+            self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)
         self.close()
