@@ -135,7 +135,7 @@ class Guards:
     def knows(self, claimant: Job) -> bool:
         """Return whether a job is protected from, or protects, others in particular; `protected` depends on that."""
         uid = claimant.uid
-        return uid in self._lapses or uid in self._safe or uid in self._leases
+        return uid in self._lapses or uid in self._takers or uid in self.leases
 
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""
