@@ -380,6 +380,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
+        pod = self._groups.directory.expected(pod)
         return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
