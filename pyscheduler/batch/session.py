@@ -6,9 +6,9 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import attrs
 
@@ -25,7 +25,21 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["EnabledPolicy", "Session"]
+__all__ = ["EnabledPolicy", "Session", "takes_part"]
+
+
+def takes_part(policy: Policy, role: type[Any]) -> TypeGuard[Any]:
+    """Return whether a policy takes part in a role (a class of the contract).
+
+    Each pass asks this for all policies and roles, and `isinstance` is slow for protocols; the answer is that of the
+    policy's class.
+    """
+    return _has_role(type(policy), role)
+
+
+@lru_cache(maxsize=4096)
+def _has_role(kind: type, role: type) -> bool:
+    return issubclass(kind, role)
 
 
 @attrs.frozen
@@ -92,7 +106,7 @@ class Session:
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
-        return [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
+        return [entry.policy for tier in self.tiers for entry in tier if takes_part(entry.policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -105,7 +119,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if isinstance(entry.policy, role) and (not switch or entry.is_on(switch))]
+            [entry.policy for entry in tier if takes_part(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
+from pyscheduler.batch.session import takes_part
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.gang import Gang, Quantities
@@ -72,9 +73,9 @@ class Cycle:
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
             for policy in policies
-            if isinstance(policy, Elastic | JobOrder)
+            if isinstance(policy, Elastic) or takes_part(policy, JobOrder)
         ]
-        self._task_orders = [policy for policy in policies if isinstance(policy, TaskOrder)]
+        self._task_orders = [policy for policy in policies if takes_part(policy, TaskOrder)]
         #: By job uid; made when it is first asked for.
         self.gangs = _Gangs(session.jobs, self._gang_of)
         self._signatures: dict[str, object] = {}

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch import contract
-from pyscheduler.batch.session import Session
+from pyscheduler.batch.session import Session, takes_part
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -130,9 +130,9 @@ class VolcanoSession(Session):
         """Return the comparisons of queues in the order of tiers."""
         orders: list[Callable[[int, int], float]] = []
         for entry in (entry for tier in self.tiers for entry in tier if entry.is_on("enableQueueOrder")):
-            if isinstance(entry.policy, contract.QueueComparison):
+            if takes_part(entry.policy, contract.QueueComparison):
                 orders.append(entry.policy.compare_queues)
-            elif isinstance(entry.policy, contract.QueueOrder):
+            elif takes_part(entry.policy, contract.QueueOrder):
                 orders.append(partial(_by_key, entry.policy.queue_key))
         return orders
 
