@@ -9,7 +9,7 @@ combine the answers of policies, as `Session` says for each class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -52,6 +52,7 @@ __all__ = [
     "Tasks",
     "VictimFilter",
     "VictimQueueOrder",
+    "plays",
 ]
 
 Key = tuple[float | str, ...]
@@ -333,3 +334,16 @@ class Listener(Protocol):
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
         """Take notice that the state of a task changed."""
         ...
+
+
+#: By class of a policy and role: a check against a protocol is slow, and each pass asks again.
+_ROLES: Final[dict[tuple[type, type], bool]] = {}
+
+
+def plays(policy: object, role: type[Any]) -> bool:
+    """Return whether a policy takes part in a role: a class above, all of whose members are methods."""
+    key = (type(policy), role)
+    found = _ROLES.get(key)
+    if found is None:
+        found = _ROLES[key] = isinstance(policy, role)
+    return found

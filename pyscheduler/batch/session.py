@@ -6,13 +6,14 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from pyscheduler.batch.contract import Listener
+from pyscheduler.batch.contract import Listener, plays
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
@@ -25,21 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["EnabledPolicy", "Session", "takes_part"]
-
-
-def takes_part(policy: Policy, role: type[Any]) -> TypeGuard[Any]:
-    """Return whether a policy takes part in a role (a class of the contract).
-
-    Each pass asks this for all policies and roles, and `isinstance` is slow for protocols; the answer is that of the
-    policy's class.
-    """
-    return _has_role(type(policy), role)
-
-
-@lru_cache(maxsize=4096)
-def _has_role(kind: type, role: type) -> bool:
-    return issubclass(kind, role)
+__all__ = ["EnabledPolicy", "Session"]
 
 
 @attrs.frozen
@@ -61,6 +48,11 @@ async def _no_turn() -> None:
 def _nobody(_: Job) -> Collection[str]:
     """Return no jobs."""
     return ()
+
+
+def _has_none(_: Job) -> bool:
+    """Return that the job has no past."""
+    return False
 
 
 def _no_time() -> float:
@@ -86,6 +78,8 @@ class Session:
     turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
+    #: Returns whether `protected` may answer differently for a job than for others.
+    has_past: Callable[[Job], bool] = _has_none
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
@@ -94,19 +88,30 @@ class Session:
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
+    #: What they keep from pass to pass.
+    memory: Memory = attrs.Factory(Memory)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
     wake_at: float = math.inf
+    #: The name of the action that runs, or ran last.
+    action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
     @cached_property
     def ledger(self) -> Ledger:
         """Return the ledger that all statements of the session share."""
-        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=self.listeners())
+        return Ledger(
+            nodes=self.nodes,
+            queues=self.queues,
+            placer=self.placer,
+            listeners=self.listeners(),
+            memory=self.memory,
+        )
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
-        return [entry.policy for tier in self.tiers for entry in tier if takes_part(entry.policy, Listener)]
+        policies = (entry.policy for tier in self.tiers for entry in tier)
+        return [cast("Listener", policy) for policy in policies if plays(policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -119,7 +124,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if takes_part(entry.policy, role) and (not switch or entry.is_on(switch))]
+            [entry.policy for entry in tier if plays(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
 
@@ -148,5 +153,6 @@ class Session:
         """Open the session, run the actions in order, close the session."""
         self.open()
         for action in actions:
+            self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)
         self.close()

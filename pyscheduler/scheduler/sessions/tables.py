@@ -7,6 +7,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -14,13 +15,17 @@ import numpy as np
 
 from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
+    from pyscheduler.scheduler.sessions.pending import PendingPods
 
 __all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
 
@@ -40,6 +46,8 @@ NOT_A_LEAF: Final = "QueueIsNotALeaf"
 NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
 _MOST_KEYS: Final = 100_000
+#: So many kinds of look-alikes are remembered; then all are forgotten.
+_MOST_KINDS: Final = 10_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -58,13 +66,26 @@ class _Entry:
 
     members: dict[str, _Member] = attrs.Factory(dict)
     job: Job | None = None
+    #: Whether another scheduler is responsible for the job.
+    is_foreign: bool = False
 
 
 class ClusterTables:
     """The tables of one batch profile."""
 
-    def __init__(self, plugin: BatchPlugin, profile_name: str) -> None:
+    def __init__(
+        self,
+        plugin: BatchPlugin,
+        profile_name: str,
+        *,
+        equivalence_key: Callable[[Pod], Hashable | None] = lambda _: None,
+    ) -> None:
+        """Create empty tables. `equivalence_key`: equal for pods that filters and scores treat alike, or None."""
         self._plugin = plugin
+        self._equivalence_key = equivalence_key
+        #: By what look-alikes share, their number. No number is given twice.
+        self._look_alikes: dict[Hashable, int] = {}
+        self._numbers = count()
         self._profile_name = profile_name
         self.axis = ResourceAxis.of(())
         self.queues, self.problems = build_queues(self.axis, ())
@@ -73,6 +94,8 @@ class ClusterTables:
         #: By uid of a task.
         self.infos: dict[str, PodInfo] = {}
         self.names: list[str] = []
+        #: What policies and actions keep from pass to pass.
+        self.memory = Memory()
         self._entries: dict[str, _Entry] = {}
         self._key_of: dict[str, str] = {}
         self._pending: set[str] = set()
@@ -83,6 +106,8 @@ class ClusterTables:
         self._releasing_on: list[list[PodInfo]] = []
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
+        #: int8[N]: the `NodeUse` of each node.
+        self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
         self._dirty: set[str] = set()
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
@@ -117,10 +142,20 @@ class ClusterTables:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        absent = self._use == NodeUse.NONE
+        allocatable[absent], used[absent] = 0.0, 0.0
         table = NodeTable.of(self.names, allocatable)
         table.idle -= used
         table.releasing += self._releasing
+        table.releasing[absent] = 0.0
+        table.ready = self.ready
         return table
+
+    @property
+    def ready(self) -> NDArray[np.bool_] | None:
+        """Return bool[N]: the nodes that take tasks; None for all."""
+        ready: NDArray[np.bool_] = self._use == NodeUse.FULL
+        return None if ready.all() else ready
 
     def queue_table(self) -> QueueTable:
         """Return a table of its own for a session."""
@@ -129,9 +164,15 @@ class ClusterTables:
 
     @property
     def foreign(self) -> Amounts:
-        """Return float64[R]: what pods that are no tasks hold of all nodes."""
-        total: Amounts = self._foreign.sum(axis=0)
+        """Return float64[R]: what pods that are no tasks hold of the nodes that take tasks."""
+        total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
         return total
+
+    def task(self, uid: str) -> Task | None:
+        """Return the task of a pod; None if it is in no job that can be considered."""
+        key = self._key_of.get(uid)
+        job = None if key is None else self._entries[key].job
+        return None if job is None else job.tasks.get(uid)
 
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
         """Return the pods that are releasing, of whatever profile, with their nodes."""
@@ -146,16 +187,23 @@ class ClusterTables:
         return {
             key: [member.info.pod for member in entry.members.values()]
             for key, entry in self._entries.items()
-            if entry.job is None
+            if entry.job is None and not entry.is_foreign
         }
 
     # Following the cluster
 
-    def refresh(self, snapshot: Snapshot, pending: Iterable[PodInfo], evicting: Collection[str]) -> None:
+    def refresh(self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str]) -> None:
         """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
-        pending = [*pending]
         names = [*snapshot.names_by_row]
-        if names != self.names or self._is_stale or not self._knows_all(snapshot, pending):
+        changes = pods.changes()
+        if (
+            changes is None
+            or names != self.names
+            or self._is_stale
+            or not self._knows_all(snapshot, pending := changes[0])
+        ):
+            pending = pods.all()
+            changes = pending, ()
             self._start_over(snapshot, names, pending)
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
@@ -168,7 +216,7 @@ class ClusterTables:
         gone: set[str] = set()
         for row in rows:
             gone |= self._read_row(snapshot, row)
-        gone |= self._read_pending(pending)
+        gone |= self._read_pending(*changes)
         for uid in gone:
             self._remove(uid)
         dirty, self._dirty = self._dirty, set()
@@ -176,7 +224,7 @@ class ClusterTables:
             self._rebuild(key)
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
-            self.refresh(snapshot, pending, evicting)
+            self.refresh(snapshot, pods, evicting)
 
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
@@ -200,6 +248,7 @@ class ClusterTables:
         self.axis = ResourceAxis.of(scalars | set(self.axis.names))
         self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
+        self.memory.forget()
         self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
         self._pending, self._evicting, self._dirty = set(), set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
@@ -207,7 +256,9 @@ class ClusterTables:
         self._releasing_on = [[] for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
+        self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
+        self._look_alikes.clear()
         self._is_stale = False
 
     def _member(self, uid: str) -> _Member | None:
@@ -219,6 +270,8 @@ class ClusterTables:
         before, here = self._on_row[row], set()
         releasing, foreign = self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
+        node = snapshot.nodes[row].node
+        self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
             is_own = pod.scheduler_name == self._profile_name
@@ -236,16 +289,16 @@ class ClusterTables:
         self._releasing[row], self._foreign[row] = releasing, foreign
         return {uid for uid in before - here if (member := self._member(uid)) is not None and member.row == row}
 
-    def _read_pending(self, pending: Sequence[PodInfo]) -> set[str]:
-        """Read the waiting pods; return those that do not wait any more and have no node either."""
-        before, infos = self._pending, self.infos
-        fresh = [info for info in pending if infos.get(uid := info.pod.uid) is not info or uid not in before]
-        if not fresh and len(pending) == len(before):
-            return set()
-        self._pending = {info.pod.uid for info in pending}
-        for info in fresh:
-            self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
-        left = before - self._pending
+    def _read_pending(self, changed: Iterable[PodInfo], left: Iterable[str]) -> set[str]:
+        """Read the waiting pods that changed; return those that do not wait any more and have no node either."""
+        waiting, infos = self._pending, self.infos
+        for info in changed:
+            uid = info.pod.uid
+            if infos.get(uid) is not info or uid not in waiting:
+                self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
+                waiting.add(uid)
+        left = waiting.intersection(left)
+        waiting -= left
         return {uid for uid in left if (member := self._member(uid)) is not None and member.row == NO_NODE}
 
     def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
@@ -287,6 +340,7 @@ class ClusterTables:
         if entry is not None and entry.job is not None:
             self._count(entry.job, -1.0)
             self.jobs.pop(entry.job.uid, None)
+            self.memory.note(entry.job.uid)
             entry.job = None
         if not is_here:
             self._entries.pop(key, None)
@@ -296,7 +350,8 @@ class ClusterTables:
             if key not in self._known_keys:
                 self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]
-        spec = self._plugin.job_spec(key, pods)
+        entry.is_foreign = self._plugin.is_foreign(key, pods)
+        spec = None if entry.is_foreign else self._plugin.job_spec(key, pods)
         if spec is None:
             return
         self._named.update(spec.min_resources)
@@ -308,8 +363,28 @@ class ClusterTables:
         for member in entry.members.values():
             request = self._amounts(member.info.requests)
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
+        job.look_alike = self._look_alike(job)
         entry.job = self.jobs[job.uid] = job
+        self.memory.note(job.uid)
         self._count(job, 1.0)
+
+    def _look_alike(self, job: Job) -> int | None:
+        """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
+        task = job.tasks.get(job.uid)
+        # A group has a uid of its own. What a pass changes in a job is not among what look-alikes share.
+        if task is None or task.pod is None or task.state is not TaskState.PENDING or job.phase != "Inqueue":
+            return None
+        key = self._equivalence_key(task.pod)
+        if key is None or job.queue_row < 0:
+            return None
+        of_job = (job.queue, job.priority, job.preemptible, job.min_member, task.pod.namespace)
+        of_task = (task.priority, task.role, task.sub_group, task.preemptable, task.may_preempt, task.critical)
+        if len(self._look_alikes) > _MOST_KINDS:
+            self._look_alikes.clear()
+        shared = (key, of_job, of_task, task.request.tobytes())
+        if shared not in self._look_alikes:
+            self._look_alikes[shared] = next(self._numbers)
+        return self._look_alikes[shared]
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
         """Set the queue of a job, or why it can be in none."""

@@ -51,8 +51,11 @@ def test_an_evicted_job_does_not_evict_its_evictor(jobs: dict[str, Job]) -> None
     guards = Guards()
     guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
     assert "a" in guards.protected(jobs["b"], 1.0, jobs)
+    assert "a" in guards.protected(jobs["c"], 1.0, jobs), "a waits for the room of its victim"
+    guards.leases.clear()  # its promise is kept
     assert "a" not in guards.protected(jobs["c"], 1.0, jobs)
     guards.note([evict(jobs["a"], jobs["c"])], jobs, FIRST + 1)
+    guards.leases.clear()
     later = 3 * FIRST
     assert "c" in guards.protected(jobs["a"], later, jobs)
     assert "c" in guards.protected(jobs["b"], later, jobs)
@@ -99,7 +102,7 @@ def test_a_job_that_lets_its_promise_lapse_evicts_nobody_for_a_while(jobs: dict[
 
     kept = Guards()
     kept.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
-    kept.note([Decision(DecisionKind.BIND, jobs["a"].tasks["a-0"], 0)], jobs, 1.0)
+    kept.leases.clear()
     kept.note([], jobs, lapse)
     assert kept.protected(jobs["a"], lapse + 1, jobs) == {"b"}
 

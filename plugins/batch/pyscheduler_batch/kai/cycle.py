@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
-from pyscheduler.batch.session import takes_part
+from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.kai.gang import Gang, Quantities
-from pyscheduler_batch.kai.job_index import JobIndex, sorted_by_queue
+from pyscheduler_batch.kai.job_index import sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
+from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
-from pyscheduler_batch.kai.orders import Elastic
+from pyscheduler_batch.kai.orders import Keys
 from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.switches import ScenarioGenerator
@@ -25,26 +24,15 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.gang import Gang, Quantities
+    from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "is_candidate"]
+__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of"]
 
 _SMALL: Final = 64
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
-
-
-class _Gangs(dict[str, Gang]):
-    """Gangs by job uid, made when they are first asked for."""
-
-    def __init__(self, jobs: Mapping[str, Job], make: Callable[[Job], Gang]) -> None:
-        super().__init__()
-        self._jobs = jobs
-        self._make = make
-
-    def __missing__(self, uid: str) -> Gang:
-        gang = self[uid] = self._make(self._jobs[uid])
-        return gang
 
 
 class Cycle:
@@ -60,8 +48,6 @@ class Cycle:
         self.min_runtime = _first(policies, MinRuntime)
         self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
         self.placement = Placement(session, self.proportion, policies)
-        #: UIDs of the tasks that were evicted in thought only.
-        self.virtual: set[str] = set()
         #: UIDs of those that the open statement evicted.
         self._evicted: set[str] = set()
         self.victim_filters: list[VictimFilter] = [each for tier in session.policies(VictimFilter) for each in tier]
@@ -70,36 +56,22 @@ class Cycle:
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
         self._top = [path.tolist()[-1] for path in session.queues.paths]
-        self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
-            policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
-            for policy in policies
-            if isinstance(policy, Elastic) or takes_part(policy, JobOrder)
-        ]
-        self._task_orders = [policy for policy in policies if takes_part(policy, TaskOrder)]
+        keys = Keys(policies)
+        self.job_key = keys.of_gang
+        memory = session.memory if keys.is_stable else Memory()
+        kept = self.kept = memory.get(KeptJobs, lambda: KeptJobs(keys, self.proportion.quantities))
+        kept.follow(session)
+        #: UIDs of the tasks that were evicted in thought only.
+        self.virtual = kept.virtual
         #: By job uid; made when it is first asked for.
-        self.gangs = _Gangs(session.jobs, self._gang_of)
+        self.gangs = kept.gangs
+        self._pending, self._running = kept.pending, kept.running
         self._signatures: dict[str, object] = {}
-        pending = self._jobs_by_queue(lambda job: bool(job.counts[TaskState.PENDING]))
-        self._pending = JobIndex(pending, self._gang, Gang.has_pending, self.job_key)
         self.proportion.touched.clear()
-        self._touched_pending: set[str] = set()
-        self._touched_running: set[str] = set()
-        self._largest_units: dict[int, float] = {}
+        self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
+        self._touched_running = {*self._touched_pending}
         #: A search among few jobs simulates all that the original does, since each attempt leaves its reason.
         self.is_large = len(session.jobs) > _SMALL
-
-    def _task_key(self, task: Task) -> tuple[float | str, ...]:
-        key: tuple[float | str, ...] = ()
-        for policy in self._task_orders:
-            key += policy.task_key(task)
-        return (*key, task.created, task.uid)
-
-    def job_key(self, gang: Gang) -> tuple[float | str, ...]:
-        """Return the key of a job among the jobs of its queue."""
-        key: tuple[float | str, ...] = ()
-        for part in self._job_keys:
-            key += part(gang)
-        return (*key, gang.job.created, gang.job.uid)
 
     def queue_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         """Return the key of a queue among its siblings."""
@@ -112,32 +84,13 @@ class Cycle:
             self._signatures[uid] = signature(gang)
         return self._signatures[uid]
 
-    @cached_property
-    def _running(self) -> JobIndex:
-        """Return the candidates for eviction."""
-        return JobIndex(self._jobs_by_queue(lambda job: job.preemptible), self._gang, is_candidate, self.job_key)
-
-    def _gang_of(self, job: Job) -> Gang:
-        return Gang.of(job, self._task_key, self.proportion.quantities, self.virtual)
-
-    def _gang(self, job: Job) -> Gang:
-        return self.gangs[job.uid]
-
-    def _jobs_by_queue(self, has: Callable[[Job], bool]) -> dict[int, list[Job]]:
-        """Return by row of a leaf queue its jobs of which `has` is true."""
-        is_leaf = self.session.queues.is_leaf.tolist()
-        result: dict[int, list[Job]] = {}
-        for job in self.session.jobs.values():
-            row = job.queue_row
-            if row >= 0 and has(job) and is_leaf[row]:
-                result.setdefault(row, []).append(job)
-        return result
-
     def candidates(self) -> Iterator[Gang]:
-        """Return the preemptible jobs with placed tasks, in no order."""
-        for jobs in self._running.jobs.values():
-            for job in jobs:
-                if job.count(ACTIVE) and is_candidate(gang := self._gang(job)):
+        """Return the preemptible jobs with placed tasks, in the order of all jobs."""
+        is_leaf = self.session.queues.is_leaf.tolist()
+        for uid, job in self.session.jobs.items():
+            if job.preemptible and job.queue_row >= 0 and is_leaf[job.queue_row] and job.count(ACTIVE):
+                gang = self.gangs[uid]
+                if is_candidate(gang):
                     yield gang
 
     def waiting(self, *, evicts: bool = False, preemptible: bool = False, depth: str | None = None) -> JobQueue:
@@ -154,8 +107,8 @@ class Cycle:
         return JobQueue(self, jobs)
 
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
-        for job in (job for jobs in self._pending.jobs.values() for job in jobs):
-            gang = self._gang(job)
+        for uid, job in (entry for jobs in self._pending.jobs.values() for entry in jobs.items()):
+            gang = self.gangs[uid]
             if not gang.has_pending() or not gang.is_ready():
                 continue
             if preemptible and not job.preemptible:
@@ -190,13 +143,7 @@ class Cycle:
 
     def largest_units(self, accepts_queue: Callable[[int], bool]) -> Mapping[int, float]:
         """Return by leaf queue the GPUs of its largest preemptible job: no unit of eviction is larger."""
-        known, result = self._largest_units, {}
-        for row, jobs in self._running.jobs.items():
-            if accepts_queue(row):
-                if row not in known:
-                    known[row] = max(sum(map(self.placement.gpus, job.tasks.values())) for job in jobs)
-                result[row] = known[row]
-        return result
+        return self.kept.largest_units(accepts_queue)
 
     def victims(self, accepts: Callable[[Gang], bool], accepts_queue: Callable[[int], bool]) -> JobQueue:
         """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
@@ -274,15 +221,6 @@ class Cycle:
 
 def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
-
-
-def is_candidate(gang: Gang) -> bool:
-    """Return whether a job is preemptible and has placed tasks."""
-    return gang.job.preemptible and gang.active > 0
-
-
-def _whole_job(policy: JobOrder) -> Callable[[Gang], tuple[float | str, ...]]:
-    return lambda gang: policy.job_key(gang.job)
 
 
 def cycle_of(session: Session) -> Cycle:

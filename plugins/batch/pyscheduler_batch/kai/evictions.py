@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
-from pyscheduler_batch.kai.gang import USED, ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.solver import Budget, Solver
@@ -39,7 +41,8 @@ class _Evicting(Action, ABC):
     """What the three solving actions have in common.
 
     Arguments: `queueDepth`, how many jobs of a queue are considered (-1 for all); `schedulingSignatures`, whether a job
-    is skipped that looks like one that failed (default true); `maxActionSearchDuration` and `maxJobSearchDuration`.
+    is skipped that looks like one that failed (default true); `maxActionSearchDuration`, `maxJobSearchDuration` and
+    `minJobSearchDuration`, see `Budget`.
     """
 
     async def run(self, session: Session) -> None:
@@ -65,7 +68,9 @@ class _Evicting(Action, ABC):
                 continue
             # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
             # with the first task alone.
-            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])):
+            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])) or (
+                cycle.is_large and not session.placer.may_run_together(tasks)
+            ):
                 look_alikes.note(gang)
                 continue
             budget.begin_job()
@@ -140,7 +145,7 @@ def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action
     """Return whether the policies allow to evict every task of a job."""
     for policy in filters:
         mask = policy.may_evict(Claim(gang.job), Tasks.of(victim.tasks), action)
-        if mask is not None and not mask.all():
+        if mask is not None and not mask_of(mask, len(victim.tasks), policy.may_evict).all():
             return False
     return True
 
@@ -307,8 +312,8 @@ class StaleGangEviction(Action):
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
         cycle = cycle_of(session)
-        for job in session.jobs.values():
-            if not _is_stale(cycle, job):
+        for job in cycle.kept.maybe_stale(session):
+            if not is_stale(job, cycle.gangs):
                 job.stale_since = None
                 continue
             if job.stale_since is None:
@@ -325,12 +330,3 @@ class StaleGangEviction(Action):
                     statement.evict(task, action=self.name)
             session.commit(statement)
             await session.turn()
-
-
-def _is_stale(cycle: Cycle, job: Job) -> bool:
-    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
-    used = job.count(USED)
-    if not used or job.counts[TaskState.SUCCEEDED] or (not job.sub_groups and used >= job.min_member):
-        return False
-    gang = cycle.gangs[job.uid]
-    return gang.used > 0 and not gang.is_satisfied()

@@ -6,18 +6,20 @@ Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
 from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
+from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,6 +39,7 @@ _NOMINATED: Final = 10_000_000.0
 #: Other tasks of the scheduler may run after so many tasks.
 _TURN_EVERY: Final = 32
 _SPREAD: Final = "spread"
+_T = TypeVar("_T", bound=np.generic)
 
 
 class NodePlacement(Policy):
@@ -62,6 +65,9 @@ class Placement:
         self._session = session
         self._proportion = proportion
         self._table = session.nodes
+        self._rows = RowCache(len(session.nodes))
+        session.ledger.listeners.append(self._rows)
+        self._every: NDArray[np.int64] = np.arange(len(session.nodes))
         names = session.nodes.names
         #: int64[N]: all nodes by name.
         self.all_rows: NDArray[np.int64] = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
@@ -98,13 +104,13 @@ class Placement:
         return float(task.request[self._gpu]) if self._gpu >= 0 else 0.0
 
     def free_gpus(self) -> NDArray[np.float64]:
-        """Return float64[N]: the GPUs that are idle or being released, less what is promised."""
+        """Return float64[N]: the GPUs that are idle or being released, less what is promised; 0 if not ready."""
         table = self._table
         if self._gpu < 0:
             return np.zeros(len(table))
         column = self._gpu
         free: NDArray[np.float64] = table.idle[:, column] + table.releasing[:, column] - table.pipelined[:, column]
-        return free
+        return free if table.ready is None else np.where(table.ready, free, 0.0)
 
     def is_too_large(self, task: Task) -> bool:
         """Return whether no node, even if it were empty, has enough of some resource."""
@@ -138,7 +144,7 @@ class Placement:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
             if accepted is not None:
-                mask = mask & accepted
+                mask = mask & mask_of(accepted, len(mask), predicate.filter_nodes)
         return mask
 
     async def place_gang(self, statement: Statement, rows: NDArray[np.int64], gang: Gang, *, promise: bool) -> bool:
@@ -222,53 +228,82 @@ class Placement:
         return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
 
     def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
-        """Return the best node, and whether the task fits its idle resources; None if no node fits."""
-        table = self._table
-        idle = table.idle[rows]
-        free = idle + table.releasing[rows] - table.pipelined[rows]
-        fits = np.all(free >= task.request, axis=1) & mask[rows]
+        """Return the best node, and whether the task fits its idle resources; None if no node fits.
+
+        Among all nodes they stand in the order of the table, so that nothing has to be copied.
+        """
+        fits = self._fits("later", task, self._free) & mask
+        chosen = self._every if rows is self.all_rows else rows
+        if chosen is rows:
+            fits = fits[rows]
         if not fits.any():
             return None
-        fits_idle = np.all(idle >= task.request, axis=1)
-        score = self._scores(task, rows, fits_idle, free)
-        best = int(np.argmax(np.where(fits, score, -np.inf)))
-        return int(rows[best]), bool(fits_idle[best])
+        fits_idle = self._fits("now", task, lambda some: self._table.idle[some])
+        score = np.where(fits, self._scores(task, chosen, fits_idle), -np.inf)
+        best = int(np.argmax(score))
+        if chosen is not rows:
+            equal = np.flatnonzero(score == score[best])
+            best = int(equal[np.argmin(self.name_rank[equal])])
+        node = int(chosen[best])
+        return node, bool(fits_idle[node])
 
-    def _scores(
-        self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_], free: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _free(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64[n, R]: what is idle or being released, less what is promised."""
         table = self._table
-        score = np.where(fits_idle, self._availability, 0.0)
+        free: NDArray[np.float64] = table.idle[rows] + table.releasing[rows] - table.pipelined[rows]
+        return free
+
+    def _fits(
+        self, when: str, task: Task, room: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    ) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes whose `room` holds the task."""
+        request = task.request
+        fits: NDArray[np.bool_] = self._rows.get(
+            (when, request.tobytes()), lambda rows: np.all(room(rows) >= request, axis=1)
+        )
+        return fits
+
+    def _scores(self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return float64[n]. `fits_idle`: bool[N]; `rows`: int64[n]."""
+        table = self._table
+        score = np.where(self._at(fits_idle, rows), self._availability, 0.0)
         needs_gpu = self.gpus(task) > 0
         if not needs_gpu and self._resource_type:
             has_gpu = table.allocatable[rows, self._gpu] > 0 if self._gpu >= 0 else np.zeros(len(rows), dtype=np.bool_)
             score += np.where(has_gpu, 0.0, self._resource_type)
         if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
             score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
-        for extra in (order.score_nodes(task, rows) for order in self._orders):
+        for order in self._orders:
+            extra = order.score_nodes(task, rows)
             if extra is not None:
-                score += extra
+                score += scores_of(extra, len(rows), order.score_nodes)
         if self._place is None:
             return score
         column = self._gpu if needs_gpu else self._cpu
         spreads = self._place.spread_gpu if needs_gpu else self._place.spread_cpu
-        result: NDArray[np.float64] = score + (_spread if spreads else _pack)(
-            free[:, column], table.allocatable[rows, column]
-        )
-        return result
+        free = self._rows.get(("free", column), lambda some: self._free(some)[:, column])
+        total = self._rows.get(("total", column), lambda some: table.allocatable[some, column])
+        score += (_spread if spreads else _pack)(self._at(free, rows), self._at(total, rows))
+        return score
+
+    def _at(self, figures: NDArray[_T], rows: NDArray[np.int64]) -> NDArray[_T]:
+        """Return those figures [N] that belong to `rows`."""
+        return figures if rows is self._every else figures[rows]
 
 
 def _pack(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return 0 to 9: fuller nodes score higher; nodes without the resource score 0."""
     has = total != 0
-    if not has.any():
+    counted = free if has.all() else free[has]
+    if not len(counted):
         return np.zeros(len(free))
-    least, most = free[has].min(), max(float(free[has].max()), 0.0)
+    least, most = counted.min(), max(float(counted.max()), 0.0)
     if most == 0:
         return np.zeros(len(free))
     if least == most:
         return np.where(has, _DENSITY, 0.0)
-    return np.where(has, _DENSITY * (1 - (free - least) / (most - least)), 0.0)
+    density: NDArray[np.float64] = _DENSITY * (1 - (free - least) / (most - least))
+    return density if counted is free else np.where(has, density, 0.0)
 
 
 def _spread(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
+from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
@@ -60,6 +61,46 @@ class _AllocatableOrder:
 QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float]
 
 
+class _KeptRequests(Kept):
+    """What the pending tasks of each job ask for, kept from pass to pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: By uid of a job with pending tasks: its queue, and float64[3].
+        self._of_job: dict[str, tuple[int, Amounts]] = {}
+        self._is_new = True
+
+    def by_queue(self, session: Session, columns: Sequence[int]) -> Amounts:
+        """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
+        jobs, changed = session.jobs, self.take_changed()
+        for uid in jobs if self._is_new else changed:
+            job = jobs.get(uid)
+            self._of_job.pop(uid, None)
+            if job is not None and job.queue_row >= 0 and _asks(job):
+                self._of_job[uid] = (job.queue_row, _requests(job, columns))
+        self._is_new = False
+        own = np.zeros((len(session.queues), len(columns)))
+        if self._of_job:
+            rows, amounts = zip(*self._of_job.values(), strict=True)
+            np.add.at(own, np.array(rows), np.array(amounts))
+        return own
+
+
+def _asks(job: Job) -> bool:
+    return bool(job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED])
+
+
+def _requests(job: Job, columns: Sequence[int]) -> Amounts:
+    """Return float64[3]: what the pending tasks of a job ask for, less the promised ones."""
+    total: Amounts = np.zeros(len(columns))
+    for task in job.tasks.values():
+        if task.state == TaskState.PENDING:
+            total += task.request[columns]
+        elif task.state == TaskState.PIPELINED:
+            total -= task.request[columns]
+    return total
+
+
 class Proportion(Policy):
     """Divide the pool into fair shares; order queues by them; keep limits and quotas; say who may reclaim from whom."""
 
@@ -82,7 +123,10 @@ class Proportion(Policy):
         self._created = queues.created.tolist()
         self._row_of = queues.index
         self.requested = self._sum_requests(session)
-        pool = self._three(session.nodes.allocatable.sum(axis=0))
+        nodes = session.nodes
+        # Nodes that are not ready hold tasks, but are not divided.
+        offered = nodes.allocatable if nodes.ready is None else nodes.allocatable[nodes.ready]
+        pool = self._three(offered.sum(axis=0))
         if session.foreign is not None:
             pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
@@ -100,7 +144,8 @@ class Proportion(Policy):
         ]
         self.allocated = _rows(self._three(queues.allocated))
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
-        self._quantities: dict[str, Quantities] = {}
+        #: By id of an array of requests, which many tasks share and which lives as long as the pass.
+        self._quantities: dict[int, Quantities] = {}
         self.changes = 0
         #: By queue, how often its sums changed; and the keys that were computed, with that number.
         self._versions = [0] * len(queues)
@@ -122,14 +167,7 @@ class Proportion(Policy):
 
     def _sum_requests(self, session: Session) -> Amounts:
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
-        own = np.zeros((len(session.queues), len(self._columns)))
-        for job in session.jobs.values():
-            if job.queue_row >= 0 and (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
-                for task in job.tasks.values():
-                    if task.state == TaskState.PENDING:
-                        own[job.queue_row] += task.request[self._columns]
-                    elif task.state == TaskState.PIPELINED:
-                        own[job.queue_row] -= task.request[self._columns]
+        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self._columns)
         # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
         return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
 
@@ -152,10 +190,9 @@ class Proportion(Policy):
 
     def quantities(self, task: Task) -> Quantities:
         """Return what a task requests."""
-        found = self._quantities.get(task.uid)
+        found = self._quantities.get(id(task.request))
         if found is None:
-            found = _quantities(task.request[self._columns].tolist())
-            self._quantities[task.uid] = found
+            found = self._quantities[id(task.request)] = _quantities(task.request[self._columns].tolist())
         return found
 
     # Running sums
@@ -226,6 +263,13 @@ class Proportion(Policy):
         return largest
 
     # Gates
+
+    def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queues of a job must not hold these tasks, or None: a limit, or a quota."""
+        total = ZERO
+        for task in tasks:
+            total = add(total, self.quantities(task))
+        return self.over_capacity(job, total)
 
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""

@@ -12,14 +12,15 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch import contract
-from pyscheduler.batch.session import Session, takes_part
+from pyscheduler.batch.answers import mask_of, scores_of
+from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
-from pyscheduler_batch.volcano.row_cache import RowCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +34,7 @@ __all__ = ["VolcanoSession"]
 
 #: A pod's name ends in its index if it has at least this many parts: job, task, index.
 _NAME_PARTS = 3
+_OURS = "pyscheduler_batch."
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -109,6 +111,17 @@ class VolcanoSession(Session):
                     return -1 if first < second else 1
         return 0
 
+    @cached_property
+    def has_own_policies_only(self) -> bool:
+        """Return whether all policies are of this distribution; policies of others may look at anything."""
+        return all(type(entry.policy).__module__.startswith(_OURS) for tier in self.tiers for entry in tier)
+
+    def order_key(self, job: Job) -> contract.Key:
+        """Return the keys of the policies; the smallest is served first, ties by age, then UID."""
+        return tuple(
+            policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier
+        )
+
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
         order = self.compare_jobs(left, right)
@@ -130,9 +143,9 @@ class VolcanoSession(Session):
         """Return the comparisons of queues in the order of tiers."""
         orders: list[Callable[[int, int], float]] = []
         for entry in (entry for tier in self.tiers for entry in tier if entry.is_on("enableQueueOrder")):
-            if takes_part(entry.policy, contract.QueueComparison):
+            if isinstance(entry.policy, contract.QueueComparison):
                 orders.append(entry.policy.compare_queues)
-            elif takes_part(entry.policy, contract.QueueOrder):
+            elif isinstance(entry.policy, contract.QueueOrder):
                 orders.append(partial(_by_key, entry.policy.queue_key))
         return orders
 
@@ -247,12 +260,28 @@ class VolcanoSession(Session):
     def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may preempt."""
         tiers = self.by_tier(contract.Preemptable, "enablePreemptable")
-        return self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        victims = self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        return self._spare_critical(victims, tasks)
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may reclaim."""
         tiers = self.by_tier(contract.Reclaimable, "enableReclaimable")
-        return self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        victims = self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        return self._spare_critical(victims, tasks)
+
+    def _spare_critical(self, victims: NDArray[np.bool_], tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the victims without critical pods, if a policy of another distribution has a say.
+
+        The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
+        """
+        if not self._has_foreign_policies:
+            return victims
+        return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
+
+    @cached_property
+    def _has_foreign_policies(self) -> bool:
+        own = __name__.partition(".")[0]
+        return any(type(entry.policy).__module__.partition(".")[0] != own for tier in self.tiers for entry in tier)
 
     def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.
@@ -262,9 +291,10 @@ class VolcanoSession(Session):
         for tier in tiers:
             victims: NDArray[np.bool_] | None = None
             for answer in tier:
-                mask = answer(claim, tasks)
-                if mask is None:
+                said = answer(claim, tasks)
+                if said is None:
                     continue
+                mask = mask_of(said, len(tasks), answer)
                 if not mask.any():
                     victims = None
                     break
@@ -316,7 +346,7 @@ class VolcanoSession(Session):
             for policy in tier:
                 mask = policy.filter_nodes(task)
                 if mask is not None:
-                    accepted &= mask
+                    accepted &= mask_of(mask, len(accepted), policy.filter_nodes)
         return accepted
 
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -326,7 +356,7 @@ class VolcanoSession(Session):
             for policy in tier:
                 scores = policy.score_nodes(task, rows)
                 if scores is not None:
-                    total += scores
+                    total += scores_of(scores, len(rows), policy.score_nodes)
         return total
 
     def best_node(self, task: Task, rows: NDArray[np.int64]) -> int:
