@@ -1,6 +1,7 @@
 """Guards between passes: evictions end, whatever the policies answer.
 
-Within a pass a preset decides as its model does. Between passes three rules hold:
+Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
+Between passes three rules hold:
 
 - An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
@@ -113,29 +114,35 @@ class Guards:
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
 
-    def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
-        """Return the uids of the jobs that must not be evicted for this one."""
+    def protected(
+        self, claimant: Job, now: float, jobs: Mapping[str, Job], takers: Mapping[str, set[str]] | None = None
+    ) -> Collection[str]:
+        """Return the uids of the jobs that must not be evicted for this one.
+
+        `takers`: by uid of a job that this pass evicts, the jobs that take its room.
+        """
         lapse = self._lapses.get(claimant.uid)
         if lapse is not None and lapse.until > now:
             return jobs.keys()
         resting = {uid for uid, pause in self._rests.items() if pause.until > now}
         waiting = self.leases.keys() - {claimant.uid}
-        return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid)
+        return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid, takers or {})
 
-    def _takers_in_turn(self, uid: str) -> set[str]:
+    def _takers_in_turn(self, uid: str, takers: Mapping[str, set[str]]) -> set[str]:
         """Return the jobs that took the room of a job, and those that took theirs."""
         found: set[str] = set()
         todo = [uid]
         while todo:
-            fresh = self._takers.get(todo.pop(), set()) - found
+            last = todo.pop()
+            fresh = (self._takers.get(last, set()) | takers.get(last, set())) - found
             found |= fresh
             todo += fresh
         return found
 
-    def knows(self, claimant: Job) -> bool:
-        """Return whether a job is protected from, or protects, others in particular; `protected` depends on that."""
+    def knows(self, takers: Mapping[str, set[str]], claimant: Job) -> bool:
+        """Return whether `protected` depends on the job in particular: it is protected, or it protects others."""
         uid = claimant.uid
-        return uid in self._lapses or uid in self._takers or uid in self.leases
+        return uid in self._lapses or uid in self._takers or uid in takers or uid in self.leases
 
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""

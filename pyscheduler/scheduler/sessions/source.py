@@ -347,8 +347,8 @@ class Sessions:
     def _elapsed(self, began: float) -> float:
         return self.submission.scheduling.clock.now() - began
 
-    def _protected(self, now: float, claimant: Job) -> Collection[str]:
-        return self.guards.protected(claimant, now, self.tables.jobs)
+    def _protected(self, now: float, takers: Mapping[str, set[str]], claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs, takers)
 
     def _plan_wake(self, session: Session) -> None:
         """Set the timer for what changes without an event: protections, back-offs and promises that end."""
@@ -389,8 +389,8 @@ class Sessions:
             memory=self.tables.memory,
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
-            protected=partial(self._protected, clock.now()),
-            has_past=self.guards.knows,
+            protected=partial(self._protected, clock.now(), decisions.takers),
+            has_past=partial(self.guards.knows, decisions.takers),
         )
 
 
