@@ -128,11 +128,12 @@ class Session:
         """Record why a job waits; the first message for a reason stays."""
         self.reasons.setdefault(job.uid, {}).setdefault(reason, message)
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Let the policies prepare for the pass."""
         for tier in self.tiers:
             for entry in tier:
                 entry.policy.open_session(self)
+                await self.turn()
 
     def close(self) -> None:
         """Let the policies end the pass."""
@@ -142,7 +143,7 @@ class Session:
 
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
-        self.open()
+        await self.open()
         for action in actions:
             await action.run(self)
         self.close()

@@ -199,19 +199,19 @@ class Sessions:
         try:
             attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
             self.guards.note(found.decisions, session.jobs, began)
-            self.waiting = _waiting(session)
+            self.waiting = await _waiting(session)
             self._plan_retry(self.submission.failures > 0)
             self._plan_wake(session)
-            self._report(session)
+            await self._report(session)
         finally:
             session.ledger.put_back()
         return WorkResult(attempts)
 
-    def _report(self, session: Session) -> None:
+    async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
-            self.plugin.pass_ended(session, self.waiting)
+            await self.submission.report(session, self.waiting, self.tables.unknown())
+            await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
 
@@ -234,9 +234,9 @@ class Sessions:
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         tables = self.tables
-        tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way)
-        decisions = Decisions()
         turns = CooperativeYield(clock)
+        await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        decisions = Decisions()
 
         async def turn() -> None:
             await turns.yield_if_due()
@@ -256,6 +256,7 @@ class Sessions:
             except BaseException:
                 session.ledger.put_back()
                 raise
+            session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
@@ -318,12 +319,13 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
-def _waiting(session: Session) -> dict[str, str]:
+async def _waiting(session: Session) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
+        await session.turn()
         problem = queue_problem(job, session.queues)
         reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
         if job.counts[TaskState.PIPELINED] and not reasons:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -64,20 +65,20 @@ class Submission:
     ) -> Sequence[Attempt]:
         """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
         self.failures = 0
-        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
-        self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
+        turns = CooperativeYield(self.scheduling.clock)
+        await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], turns)
+        await self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos, turns)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
             if each.kind is DecisionKind.BIND:
                 by_job.setdefault(each.task.job.uid, []).append(each)
-        turns = CooperativeYield(self.scheduling.clock)
         attempts: list[Attempt] = []
         for members in by_job.values():
             attempts += self._bind_job(members, names)
             await turns.yield_if_due()
         return attempts
 
-    def _evict(self, decisions: Sequence[Decision]) -> None:
+    async def _evict(self, decisions: Sequence[Decision], turns: CooperativeYield) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
         self.evictions.begin(decisions)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
@@ -85,6 +86,7 @@ class Submission:
             by = "" if each.by is None else each.by.uid
             evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
         for members in evicted.values():
+            await turns.yield_if_due()
             first = members[0]
             tasks = [each.task for each in members]
             try:
@@ -93,7 +95,13 @@ class Submission:
                 self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Eviction was not reported job=%s", first.task.job.key)
 
-    def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
+    async def _promise(
+        self,
+        decisions: Iterable[Decision],
+        names: Sequence[str],
+        infos: Mapping[str, PodInfo],
+        turns: CooperativeYield,
+    ) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
         # Some models promise nodes to a part of a gang, which would only keep others away.
         whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
@@ -105,6 +113,7 @@ class Submission:
                 self.scheduling.queue.nominator.delete(info.pod)
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
         for uid, node_name in promised.items():
+            await turns.yield_if_due()
             info = infos[uid]
             if info.pod.node_name or self.promises.get(uid) == node_name:
                 continue
@@ -113,24 +122,26 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    def report(
-        self, jobs: Iterable[Job], waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]] | None = None
+    async def report(
+        self, session: Session, waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]]
     ) -> None:
         """Write why pods wait into their conditions, with an event, where that changed.
 
         `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
         """
         told, self.told = self.told, {}
-        for job in jobs:
+        for job in session.jobs.values():
             text = waiting.get(job.key, "")
             if not text:
                 continue
+            await session.turn()
             is_marked = self.plugin.marks_unschedulable(job)
             for task in job.tasks.values():
                 pod = task.pod
                 if pod is not None and not pod.node_name and task.state in _WAITING:
                     self._tell(pod, text, told, is_marked=is_marked)
-        for key, pods in (unknown or {}).items():
+        for key, pods in unknown.items():
+            await session.turn()
             text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
             for pod in pods:
                 if not pod.node_name:
