@@ -52,13 +52,43 @@ profiles:
   plugins: {{multiPoint: {{enabled: [{{name: Batch}}], disabled: [{{name: DefaultPreemption}}]}}}}
   pluginConfig: [{{name: Batch, args: {{preset: kai}}}}]
 """
+_COHORTS: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
+  pluginConfig:
+  - name: Batch
+    args:
+      preset: volcano
+      actions: allocate, preempt, reclaim
+      # One tier: victims are those that all policies agree on.
+      tiers:
+      - plugins:
+        - {name: priority}
+        - {name: gang, enablePreemptable: false}
+        - {name: conformance}
+        - {name: predicates}
+        - {name: capacity, enableHierarchy: true}
+        - {name: nodeorder}
+"""
 
 #: By the names that cases have for them; the first profile's name is replaced.
 CONFIGURATIONS: Final = {
     "default": CONFIG,
     "per-node-filter": _PER_NODE_FILTER,
     "batch": _BATCH,
-    "coscheduling": (Path(__file__).parents[1] / "configs" / "coscheduling.yaml").read_text(encoding="utf-8"),
+    "cohorts": _COHORTS,
+    **{
+        name: (Path(__file__).parents[1] / "configs" / file).read_text(encoding="utf-8")
+        for name, file in (
+            ("coscheduling", "coscheduling.yaml"),
+            ("kai", "batch-kai.yaml"),
+            ("volcano", "batch-volcano.yaml"),
+        )
+    },
 }
 
 

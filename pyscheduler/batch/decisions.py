@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.batch.tasks import TaskState
+
 if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
 
@@ -32,6 +34,8 @@ class Decision:
     #: For evictions: the action, and the job that gets the room (None for broken gangs).
     action: str = ""
     by: Job | None = None
+    #: An eviction: the same plan promises another node to the pod's successor.
+    is_moved: bool = False
 
 
 @attrs.define(eq=False)
@@ -52,5 +56,7 @@ class Decisions:
     def evict(self, task: Task, *, action: str, by: Job | None) -> bool:
         """Record an eviction."""
         node = task.leaving[0] if task.leaving else task.node
-        self.items.append(Decision(DecisionKind.EVICT, task, node, action, by))
+        # Another plan of the pass may take that promise; this one was made with it.
+        is_moved = task.state is TaskState.PIPELINED
+        self.items.append(Decision(DecisionKind.EVICT, task, node, action, by, is_moved))
         return True

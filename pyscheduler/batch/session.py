@@ -50,6 +50,11 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
+def _has_none(_: Job) -> bool:
+    """Return that the job has no past."""
+    return False
+
+
 def _no_time() -> float:
     """Return that no time has passed."""
     return 0.0
@@ -73,6 +78,8 @@ class Session:
     turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
+    #: Returns whether `protected` may answer differently for a job than for others.
+    has_past: Callable[[Job], bool] = _has_none
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.

@@ -26,7 +26,7 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock, Timer
@@ -131,6 +131,13 @@ class PodStatusWriter:
     def idle(self) -> bool:
         """Return True if nothing is expected, pending or under way."""
         return not self._pending and not self._busy and not self._expected
+
+    async def sent(self, uids: Iterable[str]) -> None:
+        """Wait until nothing is pending or under way for these pods; a write that failed counts as sent."""
+        for uid in uids:
+            while uid in self._pending or uid in self._busy:
+                busy = [self._busy[uid]] if uid in self._busy else [*self._busy.values()]
+                await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
 
     async def flush(self) -> None:
         """Wait until everything pending is written or rejected; drop what is only expected."""

@@ -65,7 +65,7 @@ def test_kai_job_is_read_with_all_its_fields() -> None:
         preemptible=False,
         min_sub_group=1,
         sub_groups=(
-            SubGroupSpec(name="all", min_sub_group=2),
+            SubGroupSpec(name="all", min_member=0, min_sub_group=2),
             SubGroupSpec(name="workers", parent="all", min_member=2, topology={"topology": "racks"}),
         ),
         topology={"topology": "zones"},

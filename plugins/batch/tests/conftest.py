@@ -56,10 +56,21 @@ class BatchCluster:
         """Let the scheduler work."""
         await self.cluster.clock.advance(seconds)
 
-    def nodes(self, count: int, **allocatable: str) -> None:
+    def nodes(self, count: int, labels: dict[str, str] | None = None, **allocatable: str) -> None:
         """Add nodes."""
+        amounts = {"memory": "64Gi", "pods": "110", **allocatable}
         for number in range(count):
-            self.cluster.add_node(f"n{number}", allocatable={"memory": "64Gi", "pods": "110", **allocatable})
+            self.cluster.add_node(f"n{number}", allocatable=amounts, labels=labels or {})
+
+    def labelled_queue(self, name: str, labels: dict[str, str]) -> None:
+        """Create a queue with labels; in KAI it is unlimited."""
+        self.queue(name)
+        self.cluster.patch(self.queue_kind.type, name, {"metadata": {"labels": labels}}, namespace="")
+
+    def labelled_group(self, name: str, queue: str, minimum: int, labels: dict[str, str]) -> None:
+        """Create a group with labels."""
+        self.group(name, queue, minimum)
+        self.cluster.patch(self.group_kind.type, name, {"metadata": {"labels": labels}})
 
     def queue(self, name: str, **spec: Any) -> None:
         """Create a queue; in KAI it is unlimited unless `resources` are given."""

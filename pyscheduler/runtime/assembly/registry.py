@@ -175,6 +175,7 @@ class Registry:
         self._actions: dict[str, Offer] = {}
         self._queue_dialects: dict[str, Offer] = {}
         self._direct = Distribution(name="this program")
+        self._loaded: dict[str, type[Plugin]] = {}
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
         """Offer a plugin that comes with no distribution; raise `PluginError` for what can be none."""
@@ -229,6 +230,7 @@ class Registry:
         # The same class twice is no conflict: a test may add the class that its own package registers.
         if all(offer.target != other.target for other in offers):
             offers.append(offer)
+            self._loaded.pop(name, None)
 
     def __contains__(self, name: str) -> bool:
         return name in self._offers
@@ -242,12 +244,15 @@ class Registry:
 
         Raises `ConfigError` with one line where nobody offers it, where several do, or where it does not import.
         """
-        offers = self._offers.get(name)
-        if offers is None:
-            raise ConfigError(self._unknown(name))
-        if len(offers) > 1:
-            raise ConfigError(_ambiguous(name, offers))
-        return offers[0].load(name)
+        found = self._loaded.get(name)
+        if found is None:
+            offers = self._offers.get(name)
+            if offers is None:
+                raise ConfigError(self._unknown(name))
+            if len(offers) > 1:
+                raise ConfigError(_ambiguous(name, offers))
+            found = self._loaded[name] = offers[0].load(name)
+        return found
 
     def args_type(self, name: str) -> type | None:
         """Return the class of the args that the plugin takes; None where it takes none, or cannot be loaded."""

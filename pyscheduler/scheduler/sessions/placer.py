@@ -56,12 +56,21 @@ class _Answer:
 class SnapshotPlacer:
     """Implements `batch.placer.Placer`. Use it as a context manager: on exit the snapshot is as it was."""
 
-    def __init__(self, profile: Profile, snapshot: Snapshot, names: Sequence[str], infos: dict[str, PodInfo]) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        snapshot: Snapshot,
+        names: Sequence[str],
+        infos: dict[str, PodInfo],
+        ready: NDArray[np.bool_] | None = None,
+    ) -> None:
         self._profile = profile
         self._snapshot = snapshot
         self._names = names
         #: By uid of a task, its pod as it is on its node, or as it waits.
         self._infos = infos
+        #: bool[N]: the nodes that take tasks; None for all.
+        self._ready = ready
         #: Evicted pods give back in the trial what they hold in plugins' books.
         self._statement = Statement(snapshot, TrialKind.ATTEMPT, release=profile.release())
         #: Whether plugins of other distributions keep books, about any pod.
@@ -116,6 +125,8 @@ class SnapshotPlacer:
         answer = self._answer_for(task)
         if answer.curable is None:
             answer.curable = self._cure(task, answer)
+            if self._ready is not None:
+                answer.curable = answer.curable & self._ready
             answer.curable.flags.writeable = False
         return answer.curable
 
@@ -155,6 +166,8 @@ class SnapshotPlacer:
             answer.error = self.rejections[task.uid] = error
         else:
             answer.accepted[found.rows] = True
+            if self._ready is not None:
+                answer.accepted &= self._ready
         answer.accepted.flags.writeable = False
         return answer
 

@@ -20,6 +20,7 @@ from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
+from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
@@ -93,6 +94,10 @@ class Sessions:
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
     guards: Guards = attrs.Factory(Guards)
+    promises: Promises = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Promises(self.guards.leases), takes_self=True)
+    )
+    _is_first: bool = True
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -125,9 +130,8 @@ class Sessions:
         self.request()
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        before, after = (old.spec, old.metadata.labels), (new.spec, new.metadata.labels)
         # Heartbeats change the rest of the status.
-        if (before, old.status.allocatable) != (after, new.status.allocatable):
+        if _node_facts(old) != _node_facts(new):
             self._node_changed(new)
 
     def _pod_added(self, pod: Pod) -> None:
@@ -197,8 +201,9 @@ class Sessions:
         if found.tables.take_new_jobs():
             self.guards.news()
         try:
-            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
+            self.promises.note(found.decisions, session.jobs, found.tables.names)
             self.waiting = await _waiting(session)
             self._plan_retry(self.submission.failures > 0)
             self._plan_wake(session)
@@ -236,21 +241,24 @@ class Sessions:
         tables = self.tables
         turns = CooperativeYield(clock)
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
-        decisions = Decisions()
+        self._follow_promises()
+        decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
             await turns.yield_if_due()
             late = clock.now() - until
-            if late > 0 and (decisions.items or late > LONGEST_IDLE_SECONDS):
+            if late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         is_cut, nodes = False, tables.node_table(scheduling.snapshot)
-        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.names, tables.infos) as placer:
+        with SnapshotPlacer(
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+        ) as placer:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run(self.plugin.actions if actions is None else actions)
+                await session.run([held, *(self.plugin.actions if actions is None else actions)])
             except _PassIsOver:
                 is_cut = True
             except BaseException:
@@ -260,6 +268,23 @@ class Sessions:
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
+
+    def _follow_promises(self) -> None:
+        """End the leases that are kept. In the first pass, take up what a crash left."""
+        jobs, pods = self.tables.jobs, self.submission.evictions.pods
+        if self._is_first and self.passes:
+            self._is_first = False
+            clock = self.submission.scheduling.clock
+            self.guards.read_back(jobs, clock.now(), clock.wall())
+            self.promises.read_back(jobs.values(), clock.now())
+            for nodes in self.promises.nodes.values():
+                self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
+
+        def is_bound(pod: Pod) -> bool:
+            seen = pods.get(pod.name, pod.namespace)
+            return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
+
+        self.promises.end_kept(jobs, is_bound)
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
@@ -310,7 +335,14 @@ class Sessions:
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now()),
+            has_past=self.guards.knows,
         )
+
+
+def _node_facts(node: Node) -> tuple[object, ...]:
+    """Return what a decision may depend on."""
+    conditions = [(each.type, each.status) for each in node.status.conditions]
+    return node.spec, node.metadata.labels, node.status.allocatable, conditions
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:
@@ -322,16 +354,30 @@ def _facts(pod: Pod) -> tuple[object, ...]:
 async def _waiting(session: Session) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
+    #: By kind and identity of the reasons: look-alikes that were refused together share both.
+    texts: dict[tuple[int, int], str] = {}
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
         await session.turn()
-        problem = queue_problem(job, session.queues)
-        reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
-        if job.counts[TaskState.PIPELINED] and not reasons:
-            reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-        found[job.key] = waiting_text(job, reasons) or _not_tried(job)
+        reasons = session.reasons.get(job.uid)
+        if job.look_alike is None or job.counts[TaskState.PIPELINED]:
+            found[job.key] = _waiting_text(session, job, reasons)
+            continue
+        kind = (job.look_alike, id(reasons))
+        text = texts.get(kind)
+        if text is None:
+            text = texts[kind] = _waiting_text(session, job, reasons)
+        found[job.key] = text
     return found
+
+
+def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None) -> str:
+    problem = queue_problem(job, session.queues)
+    reasons = reasons or {} if problem is None else dict([problem])
+    if job.counts[TaskState.PIPELINED] and not reasons:
+        reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
+    return waiting_text(job, reasons) or _not_tried(job)
 
 
 def _not_tried(job: Job) -> str:

@@ -7,6 +7,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,12 +17,15 @@ from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
@@ -45,6 +49,8 @@ NO_GROUP: Final = "PodGroupDoesNotExist"
 _MOST_KEYS: Final = 100_000
 #: Other tasks of the scheduler may run after so many waiting pods.
 _PART: Final = 256
+#: So many kinds of look-alikes are remembered; then all are forgotten.
+_MOST_KINDS: Final = 10_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -63,13 +69,26 @@ class _Entry:
 
     members: dict[str, _Member] = attrs.Factory(dict)
     job: Job | None = None
+    #: Whether another scheduler is responsible for the job.
+    is_foreign: bool = False
 
 
 class ClusterTables:
     """The tables of one batch profile."""
 
-    def __init__(self, plugin: BatchPlugin, profile_name: str) -> None:
+    def __init__(
+        self,
+        plugin: BatchPlugin,
+        profile_name: str,
+        *,
+        equivalence_key: Callable[[Pod], Hashable | None] = lambda _: None,
+    ) -> None:
+        """Create empty tables. `equivalence_key`: equal for pods that filters and scores treat alike, or None."""
         self._plugin = plugin
+        self._equivalence_key = equivalence_key
+        #: By what look-alikes share, their number. No number is given twice.
+        self._look_alikes: dict[Hashable, int] = {}
+        self._numbers = count()
         self._profile_name = profile_name
         self.axis = ResourceAxis.of(())
         self.queues, self.problems = build_queues(self.axis, ())
@@ -90,6 +109,8 @@ class ClusterTables:
         self._releasing_on: list[list[PodInfo]] = []
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
+        #: int8[N]: the `NodeUse` of each node.
+        self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
         self._dirty: set[str] = set()
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
@@ -124,10 +145,20 @@ class ClusterTables:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        absent = self._use == NodeUse.NONE
+        allocatable[absent], used[absent] = 0.0, 0.0
         table = NodeTable.of(self.names, allocatable)
         table.idle -= used
         table.releasing += self._releasing
+        table.releasing[absent] = 0.0
+        table.ready = self.ready
         return table
+
+    @property
+    def ready(self) -> NDArray[np.bool_] | None:
+        """Return bool[N]: the nodes that take tasks; None for all."""
+        ready: NDArray[np.bool_] = self._use == NodeUse.FULL
+        return None if ready.all() else ready
 
     def queue_table(self) -> QueueTable:
         """Return a table of its own for a session."""
@@ -136,9 +167,15 @@ class ClusterTables:
 
     @property
     def foreign(self) -> Amounts:
-        """Return float64[R]: what pods that are no tasks hold of all nodes."""
-        total: Amounts = self._foreign.sum(axis=0)
+        """Return float64[R]: what pods that are no tasks hold of the nodes that take tasks."""
+        total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
         return total
+
+    def task(self, uid: str) -> Task | None:
+        """Return the task of a pod; None if it is in no job that can be considered."""
+        key = self._key_of.get(uid)
+        job = None if key is None else self._entries[key].job
+        return None if job is None else job.tasks.get(uid)
 
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
         """Return the pods that are releasing, of whatever profile, with their nodes."""
@@ -153,7 +190,7 @@ class ClusterTables:
         return {
             key: [member.info.pod for member in entry.members.values()]
             for key, entry in self._entries.items()
-            if entry.job is None
+            if entry.job is None and not entry.is_foreign
         }
 
     # Following the cluster
@@ -232,7 +269,9 @@ class ClusterTables:
         self._releasing_on = [[] for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
+        self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
+        self._look_alikes.clear()
         self._is_stale = False
 
     def _member(self, uid: str) -> _Member | None:
@@ -244,6 +283,8 @@ class ClusterTables:
         before, here = self._on_row[row], set()
         releasing, foreign = self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
+        node = snapshot.nodes[row].node
+        self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
             is_own = pod.scheduler_name == self._profile_name
@@ -325,7 +366,8 @@ class ClusterTables:
             if key not in self._known_keys:
                 self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]
-        spec = self._plugin.job_spec(key, pods)
+        entry.is_foreign = self._plugin.is_foreign(key, pods)
+        spec = None if entry.is_foreign else self._plugin.job_spec(key, pods)
         if spec is None:
             return
         self._named.update(spec.min_resources)
@@ -337,9 +379,28 @@ class ClusterTables:
         for member in entry.members.values():
             request = self._amounts(member.info.requests)
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
+        job.look_alike = self._look_alike(job)
         entry.job = self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
+
+    def _look_alike(self, job: Job) -> int | None:
+        """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
+        task = job.tasks.get(job.uid)
+        # A group has a uid of its own. What a pass changes in a job is not among what look-alikes share.
+        if task is None or task.pod is None or task.state is not TaskState.PENDING or job.phase != "Inqueue":
+            return None
+        key = self._equivalence_key(task.pod)
+        if key is None or job.queue_row < 0:
+            return None
+        of_job = (job.queue, job.priority, job.preemptible, job.min_member, task.pod.namespace)
+        of_task = (task.priority, task.role, task.sub_group, task.preemptable, task.may_preempt, task.critical)
+        if len(self._look_alikes) > _MOST_KINDS:
+            self._look_alikes.clear()
+        shared = (key, of_job, of_task, task.request.tobytes())
+        if shared not in self._look_alikes:
+            self._look_alikes[shared] = next(self._numbers)
+        return self._look_alikes[shared]
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
         """Set the queue of a job, or why it can be in none."""

@@ -40,7 +40,8 @@ class _Evicting(Action, ABC):
     """What the three solving actions have in common.
 
     Arguments: `queueDepth`, how many jobs of a queue are considered (-1 for all); `schedulingSignatures`, whether a job
-    is skipped that looks like one that failed (default true); `maxActionSearchDuration` and `maxJobSearchDuration`.
+    is skipped that looks like one that failed (default true); `maxActionSearchDuration`, `maxJobSearchDuration` and
+    `minJobSearchDuration`, see `Budget`.
     """
 
     async def run(self, session: Session) -> None:

@@ -103,13 +103,13 @@ class Placement:
         return float(task.request[self._gpu]) if self._gpu >= 0 else 0.0
 
     def free_gpus(self) -> NDArray[np.float64]:
-        """Return float64[N]: the GPUs that are idle or being released, less what is promised."""
+        """Return float64[N]: the GPUs that are idle or being released, less what is promised; 0 if not ready."""
         table = self._table
         if self._gpu < 0:
             return np.zeros(len(table))
         column = self._gpu
         free: NDArray[np.float64] = table.idle[:, column] + table.releasing[:, column] - table.pipelined[:, column]
-        return free
+        return free if table.ready is None else np.where(table.ready, free, 0.0)
 
     def is_too_large(self, task: Task) -> bool:
         """Return whether no node, even if it were empty, has enough of some resource."""

@@ -123,7 +123,10 @@ class Proportion(Policy):
         self._created = queues.created.tolist()
         self._row_of = queues.index
         self.requested = self._sum_requests(session)
-        pool = self._three(session.nodes.allocatable.sum(axis=0))
+        nodes = session.nodes
+        # Nodes that are not ready hold tasks, but are not divided.
+        offered = nodes.allocatable if nodes.ready is None else nodes.allocatable[nodes.ready]
+        pool = self._three(offered.sum(axis=0))
         if session.foreign is not None:
             pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
@@ -260,6 +263,13 @@ class Proportion(Policy):
         return largest
 
     # Gates
+
+    def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queues of a job must not hold these tasks, or None: a limit, or a quota."""
+        total = ZERO
+        for task in tasks:
+            total = add(total, self.quantities(task))
+        return self.over_capacity(job, total)
 
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""

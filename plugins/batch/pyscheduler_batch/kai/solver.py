@@ -42,7 +42,8 @@ _JOB_SECONDS: Final = 240.0
 class Budget:
     """How long the searches of an action may take in all, and each of them.
 
-    Arguments of the action: `maxActionSearchDuration` and `maxJobSearchDuration`, in seconds; 0 is unlimited.
+    Arguments of the action, in seconds: `maxActionSearchDuration` and `maxJobSearchDuration`, 0 is unlimited; and
+    `minJobSearchDuration`, what each job gets at least.
     Source: KAI-Scheduler, `actions/common/solvers/search_budget.go`.
     """
 
@@ -51,11 +52,13 @@ class Budget:
         action = float(arguments.get("maxActionSearchDuration", _ACTION_SECONDS))
         self._action_end = elapsed() + (action or inf)
         self._job_seconds = float(arguments.get("maxJobSearchDuration", _JOB_SECONDS)) or inf
+        self._least_job_seconds = float(arguments.get("minJobSearchDuration", 0.0))
         self._job_end = inf
 
     def begin_job(self) -> None:
         """Begin the search for one job."""
-        self._job_end = min(self._action_end, self.elapsed() + self._job_seconds)
+        now = self.elapsed()
+        self._job_end = max(min(self._action_end, now + self._job_seconds), now + self._least_job_seconds)
 
     @property
     def is_spent(self) -> bool:

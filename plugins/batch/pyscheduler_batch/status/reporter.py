@@ -75,6 +75,10 @@ class StatusReporter:
                 and ((why := reasons.get(uid)) is None or why == mark.reasons)
             ):
                 continue
+            if mark is not None and mark.job is job and mark.changes == job.changes and job.look_alike is not None:
+                # Only the reasons changed, and there is no group to which they are reported.
+                marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+                continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
             sums = sums_of(job, session.axis, self._is_bound)
             is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed

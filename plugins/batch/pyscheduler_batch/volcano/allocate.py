@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.enqueue import is_pending
 from pyscheduler_batch.volcano.gang import READY, roles
+from pyscheduler_batch.volcano.look_alikes import Failures, JobLine, Kinds
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -35,35 +37,55 @@ class Allocate(Action):
         """Place what fits; bind the tasks of ready jobs."""
         session = cast("VolcanoSession", session)
         tasks: dict[str, deque[Task]] = {}
-        jobs: dict[int, PriorityQueue[Job]] = {}
-        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
-        for job in session.books.jobs:
-            if not _may_start(session, job):
-                continue
-            wanted = [
-                task
-                for task in job.tasks.values()
-                if task.state == TaskState.PENDING and task.uid not in session.books.best_effort
-            ]
-            if not wanted:
-                continue
-            if job.queue_row not in jobs:
-                jobs[job.queue_row] = PriorityQueue(session.job_less)
-                queues.push(job.queue_row)
-            jobs[job.queue_row].push(job)
-            tasks[job.uid] = deque(session.sorted_tasks(wanted))
+        key = Kinds(session, session.order_key)
+        jobs = {queue: JobLine(session, key, waiting) for queue, waiting in _waiting(session).items()}
+        queues: PriorityQueue[int] = PriorityQueue(session.queue_less, jobs)
+        # Room only shrinks here, so a failure holds until the end.
+        failures = Failures(session)
         while len(queues):
             queue = queues.pop()
-            if session.overused(queue) or not len(jobs[queue]):
+            line = jobs[queue]
+            if session.overused(queue) or (job := _next(line, failures)) is None:
                 continue
-            job = jobs[queue].pop()
-            statement = _allocate_job(session, job, tasks[job.uid])
-            if statement is not None and session.job_ready(job):
+            wanted = tasks.get(job.uid)
+            if wanted is None:
+                wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
+            statement = _allocate_job(session, job, wanted)
+            if statement is None:
+                failures.add(job)
+            elif session.job_ready(job):
                 session.commit(statement)
-                if tasks[job.uid]:
-                    jobs[queue].push(job)
+                if wanted:
+                    line.push(job)
             queues.push(queue)
             await session.turn()
+
+
+def _waiting(session: VolcanoSession) -> dict[int, list[Job]]:
+    """Return by queue the jobs that may start and have tasks to place, in the order of the session."""
+    waiting: dict[int, list[Job]] = {}
+    may_start = Kinds(session, partial(_may_start, session))
+    for job in session.books.jobs:
+        if may_start(job) and _wanted(session, job):
+            waiting.setdefault(job.queue_row, []).append(job)
+    return waiting
+
+
+def _wanted(session: VolcanoSession, job: Job) -> list[Task]:
+    """Return the tasks to place; backfill places those that request nothing."""
+    if not job.counts[TaskState.PENDING]:
+        return []
+    best_effort = session.books.best_effort
+    return [task for task in job.tasks.values() if task.state == TaskState.PENDING and task.uid not in best_effort]
+
+
+def _next(line: JobLine, failures: Failures) -> Job | None:
+    """Take the next job out of a line, without those that would fail as others did; None if there is none."""
+    while len(line):
+        job = line.pop()
+        if job not in failures:
+            return job
+    return None
 
 
 def _may_start(session: VolcanoSession, job: Job) -> bool:

@@ -11,9 +11,10 @@ import numpy as np
 from pyscheduler.batch.contract import Tasks
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.volcano.enqueue import is_pending
+from pyscheduler_batch.volcano.look_alikes import JobLine, Kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,12 +23,31 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Search", "eligible_jobs", "evict_until", "pending_tasks", "reachable"]
+__all__ = ["Search", "evict_until", "in_order", "pending_tasks", "reachable", "starving_jobs"]
 
 
-def eligible_jobs(session: VolcanoSession) -> list[Job]:
-    """Return the jobs that are enqueued and valid."""
-    return [job for job in session.books.jobs if not is_pending(job) and session.job_valid(job) is None]
+def starving_jobs(session: VolcanoSession) -> dict[int, list[Job]]:
+    """Return by queue the starving ones of the jobs that are enqueued and valid; queues with any such job are there."""
+
+    def ask(job: Job) -> bool | None:
+        return None if is_pending(job) or session.job_valid(job) is not None else session.job_starving(job)
+
+    is_starving = Kinds(session, ask)
+    starving: dict[int, list[Job]] = {}
+    for job in session.books.jobs:
+        answer = is_starving(job)
+        if answer is not None:
+            jobs = starving.setdefault(job.queue_row, [])
+            if answer:
+                jobs.append(job)
+    return starving
+
+
+def in_order(session: VolcanoSession, jobs: Sequence[Job]) -> Iterator[Job]:
+    """Yield jobs in the order in which they are served."""
+    line = JobLine(session, Kinds(session, session.order_key), jobs)
+    while len(line):
+        yield line.pop()
 
 
 def pending_tasks(session: VolcanoSession, job: Job) -> deque[Task]:

@@ -8,11 +8,10 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, eligible_jobs, evict_until, pending_tasks, reachable
+from pyscheduler_batch.volcano.evictions import Search, evict_until, in_order, pending_tasks, reachable, starving_jobs
+from pyscheduler_batch.volcano.look_alikes import Failures
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -32,39 +31,47 @@ class Preempt(Action):
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
-        starving: dict[int, list[Job]] = {}
-        tasks: dict[str, deque[Task]] = {}
-        for job in eligible_jobs(session):
-            if session.job_starving(job):
-                starving.setdefault(job.queue_row, []).append(job)
-                tasks[job.uid] = pending_tasks(session, job)
-        waiting = {queue: PriorityQueue(session.job_less, jobs) for queue, jobs in starving.items()}
+        starving = {queue: jobs for queue, jobs in starving_jobs(session).items() if jobs}
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
             queue = queues.pop()
-            while len(waiting[queue]):
-                job = waiting[queue].pop()
+            failures = Failures(session)
+            for job in in_order(session, starving[queue]):
+                if job in failures:
+                    continue
                 statement = session.statement()
-                while tasks[job.uid] and session.job_starving(job):
-                    _preempt(session, statement, tasks[job.uid].popleft(), within_job=False)
+                tasks = pending_tasks(session, job)
+                while tasks and session.job_starving(job):
+                    _preempt(session, statement, tasks.popleft(), within_job=False)
                 if session.job_pipelined(job):
                     session.commit(statement)
+                    failures.clear()
                 else:
                     statement.discard()
+                    failures.add(job)
                 await session.turn()
+            failures.clear()
             for job in starving[queue]:
-                _preempt_within(session, job)
+                if job in failures:
+                    continue
+                if _preempt_within(session, job):
+                    failures.clear()
+                else:
+                    failures.add(job)
                 await session.turn()
 
 
-def _preempt_within(session: VolcanoSession, job: Job) -> None:
-    """Place tasks of a job at the cost of its other tasks, until one cannot be placed."""
+def _preempt_within(session: VolcanoSession, job: Job) -> bool:
+    """Place tasks of a job at the cost of its other tasks, until one cannot be placed; return whether any was."""
+    is_any_placed = False
     for task in pending_tasks(session, job):
         statement = session.statement()
         if not _preempt(session, statement, task, within_job=True):
             statement.discard()
-            return
+            break
         session.commit(statement)
+        is_any_placed = True
+    return is_any_placed
 
 
 def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, within_job: bool) -> bool:

@@ -8,14 +8,13 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, eligible_jobs, evict_until, pending_tasks, reachable
+from pyscheduler_batch.volcano.evictions import Search, evict_until, in_order, pending_tasks, reachable, starving_jobs
+from pyscheduler_batch.volcano.look_alikes import Failures
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Reclaim"]
@@ -32,30 +31,28 @@ class Reclaim(Action):
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
-        starving: dict[int, list[Job]] = {}
-        tasks: dict[str, deque[Task]] = {}
-        for job in eligible_jobs(session):
-            jobs = starving.setdefault(job.queue_row, [])
-            if session.job_starving(job):
-                jobs.append(job)
-                tasks[job.uid] = pending_tasks(session, job)
-        waiting = {queue: PriorityQueue(session.job_less, jobs) for queue, jobs in starving.items()}
+        starving = starving_jobs(session)
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
             queue = queues.pop()
             if session.overused(queue):
                 continue
-            while len(waiting[queue]):
-                job = waiting[queue].pop()
+            failures = Failures(session)
+            for job in in_order(session, starving[queue]):
+                if job in failures:
+                    continue
                 statement = session.statement()
-                while tasks[job.uid] and session.job_starving(job):
-                    task = tasks[job.uid].popleft()
+                tasks = pending_tasks(session, job)
+                while tasks and session.job_starving(job):
+                    task = tasks.popleft()
                     if task.may_preempt and session.may_reclaim(queue, Claim(job, task)):
                         _reclaim(session, statement, task)
                 if session.job_pipelined(job):
                     session.commit(statement)
+                    failures.clear()
                 else:
                     statement.discard()
+                    failures.add(job)
                 await session.turn()
 
 

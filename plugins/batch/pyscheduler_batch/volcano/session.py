@@ -33,6 +33,7 @@ __all__ = ["VolcanoSession"]
 
 #: A pod's name ends in its index if it has at least this many parts: job, task, index.
 _NAME_PARTS = 3
+_OURS = "pyscheduler_batch."
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -108,6 +109,17 @@ class VolcanoSession(Session):
                 if first != second:
                     return -1 if first < second else 1
         return 0
+
+    @cached_property
+    def has_own_policies_only(self) -> bool:
+        """Return whether all policies are of this distribution; policies of others may look at anything."""
+        return all(type(entry.policy).__module__.startswith(_OURS) for tier in self.tiers for entry in tier)
+
+    def order_key(self, job: Job) -> contract.Key:
+        """Return the keys of the policies; the smallest is served first, ties by age, then UID."""
+        return tuple(
+            policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier
+        )
 
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
