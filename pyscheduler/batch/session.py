@@ -92,6 +92,8 @@ class Session:
     memory: Memory = attrs.Factory(Memory)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
     wake_at: float = math.inf
+    #: The name of the action that runs, or ran last.
+    action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
 
@@ -152,5 +154,6 @@ class Session:
         """Open the session, run the actions in order, close the session."""
         await self.open()
         for action in actions:
+            self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)
         self.close()

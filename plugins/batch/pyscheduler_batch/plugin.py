@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job, Task
-    from pyscheduler.framework import Handle, Status
+    from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupChange, GroupFields, GroupState
 
 __all__ = ["Batch"]
@@ -144,6 +144,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
         rows = (self._queue_row, *extensions.queue_rows())
         self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
+        #: By kind, the queues that any profile of this scheduler reads; two dialects must not have queues of one name.
+        self._all_queues: dict[type, Lister[Any]] = handle.shared("pyscheduler-batch/queues", dict)
+        self._own_kinds = {kind.type for row in rows for kind in row.kinds}
+        self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
         self._actions = make_actions(self._args, extensions)
         self._tiers = make_tiers(self._args, extensions)
@@ -191,11 +195,18 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
+        taken = {item.name for lister in self._other_queues() for item in lister}
         if self._row.name == "kai":
-            return build_queues(axis, self._queue_specs())
+            return build_queues(axis, self._queue_specs(), taken=taken)
         # Volcano's queues are a tree for hierarchical capacity only, and a broken tree stops all of its queues.
         is_tree = any(entry.is_on("enableHierarchy", default=False) for tier in self._tiers for entry in tier)
-        return build_queues(axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan)
+        return build_queues(
+            axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan, taken=taken
+        )
+
+    def _other_queues(self) -> Iterable[Lister[Any]]:
+        """Return the listers of queues that only other profiles read."""
+        return [lister for kind, lister in self._all_queues.items() if kind not in self._own_kinds]
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
@@ -214,6 +225,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         for lister, row in self._queues:
             updated = partial(queue_updated, row)
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
+        for lister in self._other_queues():
+            lister.add_event_handler(on_add=changed, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
@@ -367,6 +380,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
+        pod = self._groups.directory.expected(pod)
         return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,11 @@ from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster
 from tests.scheduler.measured import Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.runtime.assembly.registry import Registry
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -44,11 +49,21 @@ class BatchCluster:
         cluster.serve(self.queue_kind)
         self.scheduler: Measured | None = None
 
-    async def start(self, args: str = "", *, profiles: tuple[str, ...] = ("batch",), before: str = "") -> Measured:
-        """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile."""
+    async def start(
+        self,
+        args: str = "",
+        *,
+        profiles: tuple[str, ...] = ("batch",),
+        before: str = "",
+        offer: Callable[[Registry], object] = lambda _: None,
+    ) -> Measured:
+        """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile.
+
+        `offer` adds policies and actions of other distributions.
+        """
         given = f"{{preset: {self.preset}, {args}}}"
         config = CONFIG + before + "".join(PROFILE % (name, given) for name in profiles)
-        self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s")
+        self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s", offer=offer)
         await self.scheduler.start()
         return self.scheduler
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,9 @@ BUILD: Final = "build"
 TRAIN: Final = "train"
 INFERENCE: Final = "inference"
 
+#: Texts that YAML reads as they are, and words that it does not; for others YAML is asked, which takes long.
+_PLAIN: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9./-]*|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]+)\Z", re.ASCII)
+_WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _PREEMPTIBILITIES: Final = frozenset({"preemptible", "non-preemptible", ""})
 
 
@@ -107,6 +111,8 @@ def _described(owner: Owner) -> str:
 
 def _scalar(value: str) -> str:
     """Return a text as YAML: plain if it is read back as the same text."""
+    if _PLAIN.match(value) is not None and value.lower() not in _WORDS:
+        return value
     try:
         is_plain = value != "" and yaml.safe_load(f"k: {value}") == {"k": value}
     except yaml.YAMLError:

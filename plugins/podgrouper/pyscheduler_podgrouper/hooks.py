@@ -1,4 +1,4 @@
-"""The hook that the entry point names."""
+"""The hook that the entry point names. It names the plugin class without an import of it."""
 
 from __future__ import annotations
 
@@ -10,3 +10,4 @@ __all__ = ["pyscheduler_register"]
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugins of this distribution."""
+    registry.add("PodGrouper", "pyscheduler_podgrouper.plugin:PodGrouper")

@@ -6,8 +6,9 @@ Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/hub`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from pyscheduler.framework import ConfigError
 from pyscheduler_podgrouper.contract import Grouper
 from pyscheduler_podgrouper.fields import GroupingError
 from pyscheduler_podgrouper.generic import generic
@@ -28,7 +29,10 @@ from pyscheduler_podgrouper.rules.simple import (
     spot_request,
 )
 
-__all__ = ["GENERIC", "GROUPERS", "GrouperTable"]
+if TYPE_CHECKING:
+    from pyscheduler.batch.extensions import BatchExtensions
+
+__all__ = ["GENERIC", "GROUPERS", "GrouperTable", "third_party_rows"]
 
 _SPEC: Final = ("spec",)
 _SPEC_AND_STATUS: Final = ("spec", "status")
@@ -193,3 +197,16 @@ class GrouperTable:
     def find_exact(self, group: str, version: str, kind: str) -> Grouper:
         """Return the row of a kind in this very version, else `GENERIC`."""
         return self._rows.get((group, version, kind)) or GENERIC
+
+
+def third_party_rows(extensions: BatchExtensions) -> list[Grouper]:
+    """Return the rows that distributions offer, imported now.
+
+    Raises `ConfigError` for one that is none, and for a kind that has a rule already.
+    """
+    rows = [offer.load(f'grouper "{name}"', Grouper) for name, offer in extensions.groupers.items()]
+    try:
+        GrouperTable((*GROUPERS, *rows))
+    except GroupingError as error:
+        raise ConfigError(str(error)) from error
+    return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.discovery import discover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +24,21 @@ def print_plans(path: str, blocked: Sequence[str]) -> int:
 
     Raises `ConfigError` if the file cannot be read, or if the distribution with the rules is missing or blocked.
     """
+    cases, table = _modules(blocked)
+    rows = table.third_party_rows(discover(blocked=blocked).batch_extensions())
     failed = False
-    for answer in _cases_module(blocked).answer_cases(path):
+    for answer in cases.answer_cases(path, table.GrouperTable((*table.GROUPERS, *rows))):
         failed = failed or "error" in answer
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
     return int(failed)
 
 
-def _cases_module(blocked: Sequence[str]) -> Any:
+def _modules(blocked: Sequence[str]) -> tuple[Any, Any]:
+    """Return the modules with the reader of cases and with the table of kinds."""
     if _DISTRIBUTION not in blocked:
         try:
-            return import_module("pyscheduler_podgrouper.cases")
+            return import_module("pyscheduler_podgrouper.cases"), import_module("pyscheduler_podgrouper.table")
         except ModuleNotFoundError as error:
             if error.name != "pyscheduler_podgrouper":
                 raise

@@ -154,6 +154,10 @@ class _Registrar:
         """Offer a dialect of queues; raise `PluginError` for what can be none."""
         self._extend("queue dialect", self.registry._queue_dialects, name, row)  # noqa: SLF001 - the same
 
+    def add_grouper(self, name: str, row: str) -> None:
+        """Offer the rule of a workload kind; raise `PluginError` for what can be none."""
+        self._extend("grouper", self.registry._groupers, name, row)  # noqa: SLF001 - the same
+
     def _extend(self, what: str, offers: dict[str, Offer], name: object, target: object) -> None:
         if not isinstance(name, str) or not name:
             raise PluginError(f"the name of a batch {what} is a text, not {name!r}", plugin="")
@@ -174,6 +178,7 @@ class Registry:
         self._policies: dict[str, Offer] = {}
         self._actions: dict[str, Offer] = {}
         self._queue_dialects: dict[str, Offer] = {}
+        self._groupers: dict[str, Offer] = {}
         self._direct = Distribution(name="this program")
         self._loaded: dict[str, type[Plugin]] = {}
 
@@ -197,9 +202,13 @@ class Registry:
         """Offer a dialect of queues that comes with no distribution."""
         _Registrar(self, self._direct).add_queue_dialect(name, row)
 
+    def add_grouper(self, name: str, row: str) -> None:
+        """Offer the rule of a workload kind that comes with no distribution."""
+        _Registrar(self, self._direct).add_grouper(name, row)
+
     def batch_extensions(self) -> BatchExtensions:
         """Return what distributions add to batch profiles."""
-        return BatchExtensions(self._policies, self._actions, self._queue_dialects)
+        return BatchExtensions(self._policies, self._actions, self._queue_dialects, self._groupers)
 
     def dialects_for(self, plugin: str) -> list[Dialect]:
         """Return the dialects that are offered for a plugin to serve, importing them now.

@@ -6,6 +6,7 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from functools import partial
@@ -16,6 +17,7 @@ import attrs
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.diagnosis import FitError
-    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.submission import Submission
@@ -54,6 +55,8 @@ PERIOD_SECONDS: Final = 0.050
 LONGEST_PASS_SECONDS: Final = 1.0
 #: A pass without a decision is cut so much later.
 LONGEST_IDLE_SECONDS: Final = 9.0
+#: An action that takes no turns is ended so much later still.
+LONGEST_STUCK_SECONDS: Final = 20.0
 #: A job that could not be reserved for real is tried again after so long, doubled up to the second number.
 RETRY_SECONDS: Final = (1.0, 10.0)
 
@@ -61,6 +64,11 @@ RETRY_SECONDS: Final = (1.0, 10.0)
 PIPELINED: Final = "Pipelined"
 #: The reason of a job that a pass did not try.
 NOT_READY: Final = "NotReady"
+#: The reason of all jobs that wait while passes fail.
+FAILED: Final = "SessionFailed"
+
+
+_WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -193,19 +201,24 @@ class Sessions:
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
+            self._tell_failure(error)
             self._fail("Pass failed; it is tried again after a back-off", error)
             return WorkResult()
-        if found.is_cut:
-            self.request()
         session = found.session
+        # A search without a result would be cut again and again: the next pass begins after a back-off.
+        is_stuck = found.is_cut and not found.decisions
+        if is_stuck:
+            self._note_stuck(session)
+        elif found.is_cut:
+            self.request()
         if found.tables.take_new_jobs():
             self.guards.news()
         try:
             attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
-            self.waiting = await _waiting(session)
-            self._plan_retry(self.submission.failures > 0)
+            self.waiting = await _waiting(session, is_cut=found.is_cut)
+            self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
             await self._report(session)
         finally:
@@ -229,6 +242,25 @@ class Sessions:
         self.tables.changed(None)
         self._plan_retry(True)
 
+    def _tell_failure(self, error: Exception) -> None:
+        """Say on the pods that wait why nothing is decided about them."""
+        what = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
+        jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
+        self.waiting = {job.key: text for job in jobs}
+        try:
+            self.submission.report(jobs, self.waiting)
+        except Exception:  # this is about another error already  # noqa: BLE001
+            _log.exception("The failure was not reported profile=%s", self.profile.name)
+
+    def _note_stuck(self, session: Session) -> None:
+        self.submission.scheduling.recorder.warning("session_stuck")
+        _log.warning(
+            "Pass was ended without a decision; another one begins after a back-off profile=%s action=%s",
+            self.profile.name,
+            session.action,
+        )
+
     async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
@@ -250,7 +282,7 @@ class Sessions:
             if late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
-        is_cut, nodes = False, tables.node_table(scheduling.snapshot)
+        nodes = tables.node_table(scheduling.snapshot)
         with SnapshotPlacer(
             self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
         ) as placer:
@@ -258,9 +290,8 @@ class Sessions:
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
             try:
-                await session.run([held, *(self.plugin.actions if actions is None else actions)])
-            except _PassIsOver:
-                is_cut = True
+                todo = self.plugin.actions if actions is None else actions
+                is_cut = await self._run_actions(session, [held, *todo], until)
             except BaseException:
                 session.ledger.put_back()
                 raise
@@ -285,6 +316,31 @@ class Sessions:
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
         self.promises.end_kept(jobs, is_bound)
+
+    async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
+        """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""
+        running = asyncio.ensure_future(session.run(actions))
+        is_stuck = False
+
+        def cancel() -> None:
+            nonlocal is_stuck
+            is_stuck = True
+            running.cancel()
+
+        clock = self.submission.scheduling.clock
+        timer = clock.call_at(until + LONGEST_STUCK_SECONDS, cancel) if until < math.inf else None
+        try:
+            await running
+        except _PassIsOver:
+            return True
+        except asyncio.CancelledError:
+            if not is_stuck:
+                raise
+            return True
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return False
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
@@ -351,38 +407,44 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
-async def _waiting(session: Session) -> dict[str, str]:
+async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
     #: By kind and identity of the reasons: look-alikes that were refused together share both.
     texts: dict[tuple[int, int], str] = {}
+    cut_in = session.action if is_cut else ""
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
         await session.turn()
         reasons = session.reasons.get(job.uid)
         if job.look_alike is None or job.counts[TaskState.PIPELINED]:
-            found[job.key] = _waiting_text(session, job, reasons)
+            found[job.key] = _waiting_text(session, job, reasons, cut_in)
             continue
         kind = (job.look_alike, id(reasons))
         text = texts.get(kind)
         if text is None:
-            text = texts[kind] = _waiting_text(session, job, reasons)
+            text = texts[kind] = _waiting_text(session, job, reasons, cut_in)
         found[job.key] = text
     return found
 
 
-def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None) -> str:
+def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None, cut_in: str) -> str:
     problem = queue_problem(job, session.queues)
     reasons = reasons or {} if problem is None else dict([problem])
     if job.counts[TaskState.PIPELINED] and not reasons:
         reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-    return waiting_text(job, reasons) or _not_tried(job)
+    return waiting_text(job, reasons) or _not_tried(job, cut_in)
 
 
-def _not_tried(job: Job) -> str:
-    """Return why a pass did not try a job: it has too few pods, or its turn did not come."""
+def _not_tried(job: Job, cut_in: str) -> str:
+    """Return why a pass did not try a job: it has too few pods, or its turn did not come.
+
+    `cut_in`: the action in which the pass was cut, "" for a pass that ended.
+    """
     alive = job.count(ALIVE) + job.counts[TaskState.SUCCEEDED]
     if alive < job.min_member:
         return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist"
+    if cut_in:
+        return f'{NOT_READY}: the pass did not come to this job; the action "{cut_in}" took too long'
     return f"{NOT_READY}: the pass did not come to this job"

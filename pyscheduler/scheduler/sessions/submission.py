@@ -156,9 +156,7 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    async def report(
-        self, session: Session, waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]]
-    ) -> None:
+    async def report(self, session: Session, waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]]) -> None:
         """Write why pods wait into their conditions, with an event, where that changed.
 
         `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.

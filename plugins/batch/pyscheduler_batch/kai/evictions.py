@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
@@ -144,7 +145,7 @@ def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action
     """Return whether the policies allow to evict every task of a job."""
     for policy in filters:
         mask = policy.may_evict(Claim(gang.job), Tasks.of(victim.tasks), action)
-        if mask is not None and not mask.all():
+        if mask is not None and not mask_of(mask, len(victim.tasks), policy.may_evict).all():
             return False
     return True
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.tasks import TaskState
@@ -143,7 +144,7 @@ class Placement:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
             if accepted is not None:
-                mask = mask & accepted
+                mask = mask & mask_of(accepted, len(mask), predicate.filter_nodes)
         return mask
 
     async def place_gang(self, statement: Statement, rows: NDArray[np.int64], gang: Gang, *, promise: bool) -> bool:
@@ -272,9 +273,10 @@ class Placement:
             score += np.where(has_gpu, 0.0, self._resource_type)
         if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
             score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
-        for extra in (order.score_nodes(task, rows) for order in self._orders):
+        for order in self._orders:
+            extra = order.score_nodes(task, rows)
             if extra is not None:
-                score += extra
+                score += scores_of(extra, len(rows), order.score_nodes)
         if self._place is None:
             return score
         column = self._gpu if needs_gpu else self._cpu

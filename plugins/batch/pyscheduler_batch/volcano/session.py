@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch import contract
+from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
@@ -259,12 +260,28 @@ class VolcanoSession(Session):
     def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may preempt."""
         tiers = self.by_tier(contract.Preemptable, "enablePreemptable")
-        return self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        victims = self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        return self._spare_critical(victims, tasks)
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may reclaim."""
         tiers = self.by_tier(contract.Reclaimable, "enableReclaimable")
-        return self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        victims = self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        return self._spare_critical(victims, tasks)
+
+    def _spare_critical(self, victims: NDArray[np.bool_], tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the victims without critical pods, if a policy of another distribution has a say.
+
+        The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
+        """
+        if not self._has_foreign_policies:
+            return victims
+        return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
+
+    @cached_property
+    def _has_foreign_policies(self) -> bool:
+        own = __name__.partition(".")[0]
+        return any(type(entry.policy).__module__.partition(".")[0] != own for tier in self.tiers for entry in tier)
 
     def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.
@@ -274,9 +291,10 @@ class VolcanoSession(Session):
         for tier in tiers:
             victims: NDArray[np.bool_] | None = None
             for answer in tier:
-                mask = answer(claim, tasks)
-                if mask is None:
+                said = answer(claim, tasks)
+                if said is None:
                     continue
+                mask = mask_of(said, len(tasks), answer)
                 if not mask.any():
                     victims = None
                     break
@@ -328,7 +346,7 @@ class VolcanoSession(Session):
             for policy in tier:
                 mask = policy.filter_nodes(task)
                 if mask is not None:
-                    accepted &= mask
+                    accepted &= mask_of(mask, len(accepted), policy.filter_nodes)
         return accepted
 
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -338,7 +356,7 @@ class VolcanoSession(Session):
             for policy in tier:
                 scores = policy.score_nodes(task, rows)
                 if scores is not None:
-                    total += scores
+                    total += scores_of(scores, len(rows), policy.score_nodes)
         return total
 
     def best_node(self, task: Task, rows: NDArray[np.int64]) -> int:
