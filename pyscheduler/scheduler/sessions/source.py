@@ -201,7 +201,7 @@ class Sessions:
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
-            self._tell_failure(error)
+            await self._tell_failure(error)
             self._fail("Pass failed; it is tried again after a back-off", error)
             return WorkResult()
         session = found.session
@@ -228,7 +228,7 @@ class Sessions:
     async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            await self.submission.report(session, self.waiting, self.tables.unknown())
+            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
             await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
@@ -242,14 +242,15 @@ class Sessions:
         self.tables.changed(None)
         self._plan_retry(True)
 
-    def _tell_failure(self, error: Exception) -> None:
+    async def _tell_failure(self, error: Exception) -> None:
         """Say on the pods that wait why nothing is decided about them."""
         what = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
         jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
         self.waiting = {job.key: text for job in jobs}
         try:
-            self.submission.report(jobs, self.waiting)
+            turns = CooperativeYield(self.submission.scheduling.clock)
+            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 

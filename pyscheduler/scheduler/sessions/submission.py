@@ -156,17 +156,23 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    async def report(self, session: Session, waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]]) -> None:
+    async def report(
+        self,
+        jobs: Iterable[Job],
+        waiting: Mapping[str, str],
+        turn: Callable[[], Awaitable[None]],
+        unknown: Mapping[str, Iterable[Pod]] | None = None,
+    ) -> None:
         """Write why pods wait into their conditions, with an event, where that changed.
 
         `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
         """
         told, self.told = self.told, {}
-        for job in session.jobs.values():
+        for job in jobs:
             text = waiting.get(job.key, "")
             if not text:
                 continue
-            await session.turn()
+            await turn()
             if job.look_alike is not None and told.get(job.uid) == text:
                 self.told[job.uid] = text
                 continue
@@ -177,8 +183,8 @@ class Submission:
                     self._tell(pod, text, told, is_marked=is_marked)
         if len(self._told_at) > 2 * len(self.told) + _FEW:
             self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
-        for key, pods in unknown.items():
-            await session.turn()
+        for key, pods in (unknown or {}).items():
+            await turn()
             text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
             for pod in pods:
                 if not pod.node_name:
