@@ -96,6 +96,8 @@ class Session:
     action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: Whether all policies have prepared for the pass; before, it cannot be cut.
+    is_open: bool = False
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -153,6 +155,7 @@ class Session:
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
         await self.open()
+        self.is_open = True
         for action in actions:
             self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)

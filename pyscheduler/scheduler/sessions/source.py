@@ -265,22 +265,24 @@ class Sessions:
     async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
-        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
+        `until`: clock seconds at which to stop; the time in which tables are read does not count.
+        With no action, the policies only prepare, and compute their shares.
         The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         tables = self.tables
-        turns = CooperativeYield(clock)
+        turns, began = CooperativeYield(clock), clock.now()
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        until += clock.now() - began
         self._follow_promises()
         decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
             await turns.yield_if_due()
             late = clock.now() - until
-            if late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
+            if session.is_open and late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
