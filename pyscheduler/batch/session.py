@@ -137,7 +137,10 @@ class Session:
 
     def record(self, job: Job, reason: str, message: str = "") -> None:
         """Record why a job waits; the first message for a reason stays."""
-        self.reasons.setdefault(job.uid, {}).setdefault(reason, message)
+        known = self.reasons.get(job.uid, {})
+        if reason not in known:
+            # Not changed in place: what is known may be kept for later passes.
+            self.reasons[job.uid] = {**known, reason: message}
 
     async def open(self) -> None:
         """Let the policies prepare for the pass."""

@@ -5,6 +5,7 @@ Source: KAI-Scheduler, `actions/allocate`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from pyscheduler.batch.contract import Action
@@ -30,11 +31,26 @@ class Allocate(Action):
         """Run the action."""
         cycle = cycle_of(session)
         cycle.placement.forget_failures()
-        line = cycle.waiting(depth=self.arguments.get("queueDepth"))
+        depth = self.arguments.get("queueDepth")
+        is_fresh = depth is None and not session.ledger.moved
+        line = cycle.waiting(depth=depth)
+        #: The jobs that left the line, and those of them that came back.
+        popped: dict[str, None] = {}
+        back: dict[str, Gang] = {}
         while line:
             gang = line.pop()
-            if await _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):
-                line.push(gang)
+            uid = gang.job.uid
+            popped[uid] = None
+            back.pop(uid, None)
+            if await _allocate(cycle, gang):
+                if any(task.state == TaskState.PENDING for task in gang.tasks):
+                    line.push(gang)
+                    back[uid] = gang
+            elif is_fresh and cycle.placement.is_full(cycle.kept.backlog.requests().values()):
+                for other in back.values():
+                    await _allocate(cycle, other)
+                await cycle.refuse_rest(popped, partial(_allocate, cycle))
+                return
             await session.turn()
 
 

@@ -8,6 +8,7 @@ from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.job_index import sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
@@ -19,11 +20,12 @@ from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.backlog import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.proportion import QueueKey
@@ -60,7 +62,7 @@ class Cycle:
         self.job_key = keys.of_gang
         memory = session.memory if keys.is_stable else Memory()
         kept = self.kept = memory.get(KeptJobs, lambda: KeptJobs(keys, self.proportion.quantities))
-        kept.follow(session)
+        kept.follow(session, self.proportion)
         #: UIDs of the tasks that were evicted in thought only.
         self.virtual = kept.virtual
         #: By job uid; made when it is first asked for.
@@ -94,11 +96,14 @@ class Cycle:
                     yield gang
 
     def waiting(self, *, evicts: bool = False, preemptible: bool = False, depth: str | None = None) -> JobQueue:
-        """Return the jobs with pending tasks that are complete enough to be placed.
+        """Return the jobs with pending tasks that are complete enough to be placed, in the order of queues.
 
         `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs. `depth`: a number,
         so many jobs of each queue at most; -1 or None for all.
         """
+        if not evicts and not preemptible and depth is None and not self.session.ledger.moved:
+            index = self.kept.backlog.index
+            return JobQueue(self, index.by_queue(index.jobs))
         # The line outlives changes of the index: it has lists of its own.
         jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
         most = int(depth or -1)
@@ -109,15 +114,38 @@ class Cycle:
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
         for uid, job in (entry for jobs in self._pending.jobs.values() for entry in jobs.items()):
             gang = self.gangs[uid]
-            if not gang.has_pending() or not gang.is_ready():
+            if not is_waiting(gang):
                 continue
             if preemptible and not job.preemptible:
                 continue
-            if evicts and self._is_delayed(job):
-                message = f"may evict others {job.preemption_delay:g} s after its creation or last eviction"
-                self.session.record(job, DELAY_NOT_ELAPSED, message)
-                continue
-            yield gang
+            if not evicts or self._may_evict(job):
+                yield gang
+
+    def _touched(self) -> set[str]:
+        """Return the uids of the jobs that changed since the begin of the pass."""
+        return {task.job.uid for task, _ in self.session.ledger.moved.values()}
+
+    def asks(self) -> Asks:
+        """Return what the waiting jobs ask for, and maybe what they asked for at the begin of the pass."""
+        return self.kept.backlog.asks(self._touched())
+
+    def lowest_priorities(self) -> Mapping[int, float]:
+        """Return by leaf queue a priority that no preemptible job with placed tasks is below."""
+        return self.kept.lowest_priorities(self._touched())
+
+    def note_delays(self, *, preemptible: bool) -> None:
+        """Record which jobs may not yet evict others. `preemptible`: only preemptible jobs."""
+        for gang in (self.gangs[uid] for uid in self.kept.backlog.delayed):
+            if is_waiting(gang) and (gang.job.preemptible or not preemptible):
+                self._may_evict(gang.job)
+
+    def _may_evict(self, job: Job) -> bool:
+        """Return whether a job may evict others by now; record it if it may not."""
+        if not self._is_delayed(job):
+            return True
+        message = f"may evict others {job.preemption_delay:g} s after its creation or last eviction"
+        self.session.record(job, DELAY_NOT_ELAPSED, message)
+        return False
 
     def _settle(self, index: JobIndex, touched: set[str]) -> None:
         """Put jobs that changed in their place in an index."""
@@ -193,6 +221,21 @@ class Cycle:
             statement.evict(task, action=action, by=by)
             self._evicted.add(task.uid)
             self.virtual.add(task.uid)
+
+    async def refuse_rest(self, popped: Collection[str], refuse: Callable[[Gang], Awaitable[object]]) -> None:
+        """Record why the waiting jobs that were not popped find no room, where no node has room for any of them.
+
+        `refuse` tries a job that may have another reason.
+        """
+        backlog, reasons = self.kept.backlog, self.session.reasons
+        own = dict(reasons)
+        reasons.update(backlog.refused)
+        for uid in popped:
+            reasons.pop(uid, None)
+        reasons.update(own)
+        for uid in backlog.others:
+            if uid not in popped:
+                await refuse(self.gangs[uid])
 
     def discard(self, statement: Statement) -> None:
         """Undo a statement."""
