@@ -15,7 +15,7 @@ import numpy as np
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
@@ -47,7 +47,7 @@ class _Evicting(Action, ABC):
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
-        cycle = cycle_of(session)
+        cycle = await prepared_cycle(session)
         if cycle.is_large and not self.may_help(cycle):
             cycle.note_delays(preemptible=self.name == Consolidation.name)
             return
@@ -58,6 +58,7 @@ class _Evicting(Action, ABC):
         skips = self.arguments.get("schedulingSignatures", "true") != "false"
         budget = Budget(session.elapsed, self.arguments)
         while line:
+            await session.turn()
             gang = line.pop()
             if not self.may_try(cycle, gang):
                 continue
@@ -87,6 +88,7 @@ class _Evicting(Action, ABC):
         """Search room for one job and carry it out; return whether there was any."""
         if not self.is_worth_it(cycle, gang):
             return False
+        await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
         solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self.accepts(cycle, part, plan))
         statement = await solver.solve(gang)
@@ -338,7 +340,7 @@ class StaleGangEviction(Action):
 
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
-        cycle = cycle_of(session)
+        cycle = await prepared_cycle(session)
         for job in cycle.kept.maybe_stale(session):
             if not is_stale(job, cycle.gangs):
                 job.stale_since = None

@@ -38,7 +38,7 @@ _AVAILABILITY: Final = 1_000.0
 _NOMINATED: Final = 10_000_000.0
 
 #: Other tasks of the scheduler may run after so many tasks.
-_TURN_EVERY: Final = 32
+_TURN_EVERY: Final = 8
 _SPREAD: Final = "spread"
 _T = TypeVar("_T", bound=np.generic)
 

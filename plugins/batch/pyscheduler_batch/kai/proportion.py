@@ -73,8 +73,8 @@ class _KeptRequests(Kept):
 
     def by_queue(self, session: Session, columns: Sequence[int]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
-        jobs, changed = session.jobs, self.take_changed()
-        for uid in jobs if self._is_new else changed:
+        jobs = session.jobs
+        for uid in [*jobs] if self._is_new else self.changed():
             job = jobs.get(uid)
             self._of_job.pop(uid, None)
             if job is not None and job.queue_row >= 0 and _asks(job):
