@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from benchmarks import clusters
+from benchmarks.batch_objects import busy_cluster, gang
 from benchmarks.cohort_stage import CohortStage
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
@@ -61,6 +62,25 @@ class _Desk:
         return await self._handle(request)
 
     # Orders
+
+    def fill_with_batch(self, *, nodes: int) -> object:
+        """Create a cluster whose GPUs borrowing queues hold; from now on pods run, and evicted ones end."""
+        for manifest in busy_cluster(nodes):
+            self.cluster.add(manifest)
+        self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
+        self._kubelets.start()
+        return nodes
+
+    def create_gangs(self, *, count: int, pods: int, pause_seconds: float, queue: str, prefix: str) -> object:
+        """Create gangs one after the other, at random about so often, in the background."""
+        self._tasks.create_task(self._create_gangs(count, pods, pause_seconds, queue, prefix))
+        return count
+
+    async def _create_gangs(self, count: int, pods: int, pause: float, queue: str, prefix: str) -> None:
+        for number in range(count):
+            for manifest in gang(f"{prefix}-{number:05d}", queue, pods):
+                self.cluster.add(manifest)
+            await asyncio.sleep(pause * 2 * self._rng.random())
 
     def create(self, *, count: int, pause_seconds: float, prefix: str, heavy: bool = False) -> object:
         """Create pods one after the other, at random about so often, in the background; `heavy` ones have 8 kB."""

@@ -96,6 +96,8 @@ class Session:
     action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: Whether all policies have prepared for the pass; before, it cannot be cut.
+    is_open: bool = False
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -135,13 +137,17 @@ class Session:
 
     def record(self, job: Job, reason: str, message: str = "") -> None:
         """Record why a job waits; the first message for a reason stays."""
-        self.reasons.setdefault(job.uid, {}).setdefault(reason, message)
+        known = self.reasons.get(job.uid, {})
+        if reason not in known:
+            # Not changed in place: what is known may be kept for later passes.
+            self.reasons[job.uid] = {**known, reason: message}
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Let the policies prepare for the pass."""
         for tier in self.tiers:
             for entry in tier:
                 entry.policy.open_session(self)
+                await self.turn()
 
     def close(self) -> None:
         """Let the policies end the pass."""
@@ -151,7 +157,8 @@ class Session:
 
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
-        self.open()
+        await self.open()
+        self.is_open = True
         for action in actions:
             self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)

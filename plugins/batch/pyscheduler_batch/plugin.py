@@ -395,9 +395,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return what the group of KAI says in `markUnschedulable`."""
         return job.uid not in self._unmarked
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report what the pass came to, in statuses and events."""
-        self._reporter.pass_ended(session, waiting)
+        await self._reporter.pass_ended(session, waiting)
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""

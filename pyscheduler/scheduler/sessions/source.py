@@ -201,7 +201,7 @@ class Sessions:
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
-            self._tell_failure(error)
+            await self._tell_failure(error)
             self._fail("Pass failed; it is tried again after a back-off", error)
             return WorkResult()
         session = found.session
@@ -217,19 +217,19 @@ class Sessions:
             attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
-            self.waiting = _waiting(session, is_cut=found.is_cut)
+            self.waiting = await _waiting(session, is_cut=found.is_cut)
             self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
-            self._report(session)
+            await self._report(session)
         finally:
             session.ledger.put_back()
         return WorkResult(attempts)
 
-    def _report(self, session: Session) -> None:
+    async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
-            self.plugin.pass_ended(session, self.waiting)
+            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
 
@@ -242,14 +242,15 @@ class Sessions:
         self.tables.changed(None)
         self._plan_retry(True)
 
-    def _tell_failure(self, error: Exception) -> None:
+    async def _tell_failure(self, error: Exception) -> None:
         """Say on the pods that wait why nothing is decided about them."""
         what = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
         jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
         self.waiting = {job.key: text for job in jobs}
         try:
-            self.submission.report(jobs, self.waiting)
+            turns = CooperativeYield(self.submission.scheduling.clock)
+            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 
@@ -264,22 +265,24 @@ class Sessions:
     async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
-        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
+        `until`: clock seconds at which to stop; the time in which tables are read does not count.
+        With no action, the policies only prepare, and compute their shares.
         The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         tables = self.tables
-        tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way)
+        turns, began = CooperativeYield(clock), clock.now()
+        await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        until += clock.now() - began
         self._follow_promises()
         decisions, held = Decisions(), HoldPromises(self.promises)
-        turns = CooperativeYield(clock)
 
         async def turn() -> None:
             await turns.yield_if_due()
             late = clock.now() - until
-            if late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
+            if session.is_open and late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
@@ -295,6 +298,7 @@ class Sessions:
             except BaseException:
                 session.ledger.put_back()
                 raise
+            session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
@@ -406,7 +410,7 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
-def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
+async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
     #: By kind and identity of the reasons: look-alikes that were refused together share both.
@@ -415,6 +419,7 @@ def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
+        await session.turn()
         reasons = session.reasons.get(job.uid)
         if job.look_alike is None or job.counts[TaskState.PIPELINED]:
             found[job.key] = _waiting_text(session, job, reasons, cut_in)

@@ -18,14 +18,13 @@ import numpy as np
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
 from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,18 +76,19 @@ class Submission:
         """Carry out all decisions of a session; return the attempts to bind."""
         names, infos = tables.names, tables.infos
         self.failures = 0
-        self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
-        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
+        await self._promise(
+            [each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos, session.turn
+        )
+        await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], session.turn)
         crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
             if each.kind is DecisionKind.BIND and not self._is_crowded(each.task.job, crowd, session.queues):
                 by_job.setdefault(each.task.job.uid, []).append(each)
-        turns = CooperativeYield(self.scheduling.clock)
         attempts: list[Attempt] = []
         for members in by_job.values():
             attempts += self._bind_job(members, names)
-            await turns.yield_if_due()
+            await session.turn()
         return attempts
 
     def _crowd(self, queues: QueueTable, tables: ClusterTables) -> NDArray[np.bool_] | None:
@@ -111,7 +111,7 @@ class Submission:
     def _is_crowded(job: Job, crowd: NDArray[np.bool_] | None, queues: QueueTable) -> bool:
         return crowd is not None and bool(crowd[queues.paths[job.queue_row]].any())
 
-    def _evict(self, decisions: Sequence[Decision]) -> None:
+    async def _evict(self, decisions: Sequence[Decision], turn: Callable[[], Awaitable[None]]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
         # After a crash, nominations say for whom the room of evicted pods is.
         self.evictions.begin(decisions, after=partial(self.statuses.sent, [*self.promises]))
@@ -120,6 +120,7 @@ class Submission:
             by = "" if each.by is None else each.by.uid
             evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
         for members in evicted.values():
+            await turn()
             first = members[0]
             tasks = [each.task for each in members]
             try:
@@ -128,7 +129,13 @@ class Submission:
                 self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Eviction was not reported job=%s", first.task.job.key)
 
-    def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
+    async def _promise(
+        self,
+        decisions: Iterable[Decision],
+        names: Sequence[str],
+        infos: Mapping[str, PodInfo],
+        turn: Callable[[], Awaitable[None]],
+    ) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
         # Some models promise nodes to a part of a gang, which would only keep others away.
         whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
@@ -140,6 +147,7 @@ class Submission:
                 self.scheduling.queue.nominator.delete(info.pod)
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
         for uid, node_name in promised.items():
+            await turn()
             info = infos[uid]
             if info.pod.node_name or self.promises.get(uid) == node_name:
                 continue
@@ -148,8 +156,12 @@ class Submission:
             self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    def report(
-        self, jobs: Iterable[Job], waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]] | None = None
+    async def report(
+        self,
+        jobs: Iterable[Job],
+        waiting: Mapping[str, str],
+        turn: Callable[[], Awaitable[None]],
+        unknown: Mapping[str, Iterable[Pod]] | None = None,
     ) -> None:
         """Write why pods wait into their conditions, with an event, where that changed.
 
@@ -160,6 +172,7 @@ class Submission:
             text = waiting.get(job.key, "")
             if not text:
                 continue
+            await turn()
             if job.look_alike is not None and told.get(job.uid) == text:
                 self.told[job.uid] = text
                 continue
@@ -171,6 +184,7 @@ class Submission:
         if len(self._told_at) > 2 * len(self.told) + _FEW:
             self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
         for key, pods in (unknown or {}).items():
+            await turn()
             text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
             for pod in pods:
                 if not pod.node_name:

@@ -23,7 +23,7 @@ from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.scheduler.sessions.pending import PendingPods
 
 __all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
@@ -46,6 +47,8 @@ NOT_A_LEAF: Final = "QueueIsNotALeaf"
 NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
 _MOST_KEYS: Final = 100_000
+#: Other tasks of the scheduler may run after so many waiting pods.
+_PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -192,8 +195,13 @@ class ClusterTables:
 
     # Following the cluster
 
-    def refresh(self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str]) -> None:
-        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
+    async def refresh(
+        self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str], turns: CooperativeYield
+    ) -> None:
+        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet.
+
+        Other tasks of the scheduler may run meanwhile, but must not change the snapshot.
+        """
         names = [*snapshot.names_by_row]
         changes = pods.changes()
         if (
@@ -216,15 +224,20 @@ class ClusterTables:
         gone: set[str] = set()
         for row in rows:
             gone |= self._read_row(snapshot, row)
-        gone |= self._read_pending(*changes)
+            await turns.yield_if_due()
+        for part in _parts(changes[0]):
+            self._read_pending(part)
+            await turns.yield_if_due()
+        gone |= self._forget_pending(changes[1])
         for uid in gone:
             self._remove(uid)
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
             self._rebuild(key)
+            await turns.yield_if_due()
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
-            self.refresh(snapshot, pods, evicting)
+            await self.refresh(snapshot, pods, evicting, turns)
 
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
@@ -289,16 +302,19 @@ class ClusterTables:
         self._releasing[row], self._foreign[row] = releasing, foreign
         return {uid for uid in before - here if (member := self._member(uid)) is not None and member.row == row}
 
-    def _read_pending(self, changed: Iterable[PodInfo], left: Iterable[str]) -> set[str]:
-        """Read the waiting pods that changed; return those that do not wait any more and have no node either."""
+    def _read_pending(self, changed: Iterable[PodInfo]) -> None:
+        """Read waiting pods that changed."""
         waiting, infos = self._pending, self.infos
         for info in changed:
             uid = info.pod.uid
             if infos.get(uid) is not info or uid not in waiting:
                 self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
                 waiting.add(uid)
-        left = waiting.intersection(left)
-        waiting -= left
+
+    def _forget_pending(self, uids: Iterable[str]) -> set[str]:
+        """Forget pods that do not wait any more; return those that have no node either."""
+        left = self._pending.intersection(uids)
+        self._pending -= left
         return {uid for uid in left if (member := self._member(uid)) is not None and member.row == NO_NODE}
 
     def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
@@ -437,6 +453,11 @@ class ClusterTables:
             found = self._requests[key] = self.axis.amounts(values)
             found.flags.writeable = False
         return found
+
+
+def _parts(infos: Sequence[PodInfo]) -> Iterator[Sequence[PodInfo]]:
+    """Return the pods in parts that take a few milliseconds each."""
+    return (infos[at : at + _PART] for at in range(0, len(infos), _PART))
 
 
 def _state_on_node(pod: Pod) -> TaskState:

@@ -126,7 +126,7 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         return ()
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         pass
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:

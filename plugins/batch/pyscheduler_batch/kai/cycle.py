@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.job_index import sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
@@ -19,18 +21,21 @@ from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.backlog import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of"]
+__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
 
 _SMALL: Final = 64
+#: Other tasks of the scheduler may run after so many changes of a statement.
+_TURN_EVERY: Final = 32
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
 
@@ -40,11 +45,8 @@ class Cycle:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        policies = [entry.policy for tier in session.tiers for entry in tier]
-        proportion = _first(policies, Proportion)
-        if proportion is None:
-            raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
-        self.proportion = proportion
+        policies = _policies(session)
+        self.proportion = _proportion(session)
         self.min_runtime = _first(policies, MinRuntime)
         self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
         self.placement = Placement(session, self.proportion, policies)
@@ -56,11 +58,9 @@ class Cycle:
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
         self._top = [path.tolist()[-1] for path in session.queues.paths]
-        keys = Keys(policies)
-        self.job_key = keys.of_gang
-        memory = session.memory if keys.is_stable else Memory()
-        kept = self.kept = memory.get(KeptJobs, lambda: KeptJobs(keys, self.proportion.quantities))
-        kept.follow(session)
+        self.job_key = Keys(policies).of_gang
+        kept = self.kept = _kept_jobs(session)
+        deque(kept.follow(session, self.proportion), maxlen=0)
         #: UIDs of the tasks that were evicted in thought only.
         self.virtual = kept.virtual
         #: By job uid; made when it is first asked for.
@@ -94,11 +94,14 @@ class Cycle:
                     yield gang
 
     def waiting(self, *, evicts: bool = False, preemptible: bool = False, depth: str | None = None) -> JobQueue:
-        """Return the jobs with pending tasks that are complete enough to be placed.
+        """Return the jobs with pending tasks that are complete enough to be placed, in the order of queues.
 
         `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs. `depth`: a number,
         so many jobs of each queue at most; -1 or None for all.
         """
+        if not evicts and not preemptible and depth is None and not self.session.ledger.moved:
+            index = self.kept.backlog.index
+            return JobQueue(self, index.by_queue(index.jobs))
         # The line outlives changes of the index: it has lists of its own.
         jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
         most = int(depth or -1)
@@ -109,15 +112,38 @@ class Cycle:
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
         for uid, job in (entry for jobs in self._pending.jobs.values() for entry in jobs.items()):
             gang = self.gangs[uid]
-            if not gang.has_pending() or not gang.is_ready():
+            if not is_waiting(gang):
                 continue
             if preemptible and not job.preemptible:
                 continue
-            if evicts and self._is_delayed(job):
-                message = f"may evict others {job.preemption_delay:g} s after its creation or last eviction"
-                self.session.record(job, DELAY_NOT_ELAPSED, message)
-                continue
-            yield gang
+            if not evicts or self._may_evict(job):
+                yield gang
+
+    def _touched(self) -> set[str]:
+        """Return the uids of the jobs that changed since the begin of the pass."""
+        return {task.job.uid for task, _ in self.session.ledger.moved.values()}
+
+    def asks(self) -> Asks:
+        """Return what the waiting jobs ask for, and maybe what they asked for at the begin of the pass."""
+        return self.kept.backlog.asks(self._touched())
+
+    def lowest_priorities(self) -> Mapping[int, float]:
+        """Return by leaf queue a priority that no preemptible job with placed tasks is below."""
+        return self.kept.lowest_priorities(self._touched())
+
+    def note_delays(self, *, preemptible: bool) -> None:
+        """Record which jobs may not yet evict others. `preemptible`: only preemptible jobs."""
+        for gang in (self.gangs[uid] for uid in self.kept.backlog.delayed):
+            if is_waiting(gang) and (gang.job.preemptible or not preemptible):
+                self._may_evict(gang.job)
+
+    def _may_evict(self, job: Job) -> bool:
+        """Return whether a job may evict others by now; record it if it may not."""
+        if not self._is_delayed(job):
+            return True
+        message = f"may evict others {job.preemption_delay:g} s after its creation or last eviction"
+        self.session.record(job, DELAY_NOT_ELAPSED, message)
+        return False
 
     def _settle(self, index: JobIndex, touched: set[str]) -> None:
         """Put jobs that changed in their place in an index."""
@@ -151,6 +177,15 @@ class Cycle:
         chosen = self._running.by_queue(filter(accepts_queue, self._running.jobs))
         return JobQueue(self, chosen, victims=True, accepts=accepts)
 
+    async def read_victims(self, accepts_queue: Callable[[int], bool]) -> None:
+        """Read the jobs that a search looks at, as far as they were not read yet."""
+        for index, rows in (
+            (self._running, filter(accepts_queue, self._running.jobs)),
+            (self._pending, self._pending.jobs),
+        ):
+            for _ in index.read(rows):
+                await self.session.turn()
+
     def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
         """Return whether a job's run time allows to make it a victim."""
         return self.min_runtime is None or self.min_runtime.allows_victim(action, claimant, victim)
@@ -182,9 +217,11 @@ class Cycle:
         self._repeated.clear()
         return self.session.statement()
 
-    def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
+    async def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
-        for task in tasks:
+        for at, task in enumerate(tasks, start=1):
+            if at % _TURN_EVERY == 0:
+                await self.session.turn()
             if task.uid in self._evicted:
                 # The original takes a task that a scenario names twice out of its queues' sums twice.
                 self._repeated.append((task, action, by))
@@ -194,8 +231,32 @@ class Cycle:
             self._evicted.add(task.uid)
             self.virtual.add(task.uid)
 
+    async def refuse_rest(self, popped: Collection[str], refuse: Callable[[Gang], Awaitable[object]]) -> None:
+        """Record why the waiting jobs that were not popped find no room, where no node has room for any of them.
+
+        `refuse` tries a job that may have another reason.
+        """
+        backlog, reasons = self.kept.backlog, self.session.reasons
+        own = dict(reasons)
+        reasons.update(backlog.refused)
+        for uid in popped:
+            reasons.pop(uid, None)
+        reasons.update(own)
+        for uid in backlog.others:
+            if uid not in popped:
+                await refuse(self.gangs[uid])
+
+    async def undo(self, statement: Statement) -> None:
+        """Undo a statement; other tasks of the scheduler may run meanwhile."""
+        try:
+            while (left := statement.checkpoint()) > _TURN_EVERY:
+                statement.rollback(left - _TURN_EVERY)
+                await self.session.turn()
+        finally:
+            self.discard(statement)
+
     def discard(self, statement: Statement) -> None:
-        """Undo a statement."""
+        """Undo a statement at once."""
         statement.discard()
         for task, _, _ in self._repeated:
             self.proportion.book(task, placed=True)
@@ -221,6 +282,37 @@ class Cycle:
 
 def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
+
+
+async def prepared_cycle(session: Session) -> Cycle:
+    """Return what the actions of this pass share; let other tasks of the scheduler run while jobs are read for it."""
+    if Cycle not in session.extras:
+        for _ in _kept_jobs(session).follow(session, _proportion(session)):
+            await session.turn()
+    return cycle_of(session)
+
+
+def _policies(session: Session) -> list[Policy]:
+    return [entry.policy for tier in session.tiers for entry in tier]
+
+
+def _proportion(session: Session) -> Proportion:
+    found = _first(_policies(session), Proportion)
+    if found is None:
+        raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+    return found
+
+
+def _kept_jobs(session: Session) -> KeptJobs:
+    """Return what is kept of the jobs; something new if orders of further policies may change by themselves."""
+    found = session.extras.get(KeptJobs)
+    if found is None:
+        keys = Keys(_policies(session))
+        memory = session.memory if keys.is_stable else Memory()
+        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities))
+        session.extras[KeptJobs] = found
+    assert isinstance(found, KeptJobs)
+    return found
 
 
 def cycle_of(session: Session) -> Cycle:

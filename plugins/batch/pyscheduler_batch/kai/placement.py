@@ -19,16 +19,17 @@ from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, Reso
 from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.proportion import Proportion
 
-__all__ = ["POD_SCHEDULING_ERRORS", "Placement"]
+__all__ = ["POD_SCHEDULING_ERRORS", "Placement", "no_room"]
 
 POD_SCHEDULING_ERRORS: Final = "PodSchedulingErrors"
 _DENSITY: Final = 9.0
@@ -37,9 +38,14 @@ _AVAILABILITY: Final = 1_000.0
 _NOMINATED: Final = 10_000_000.0
 
 #: Other tasks of the scheduler may run after so many tasks.
-_TURN_EVERY: Final = 32
+_TURN_EVERY: Final = 8
 _SPREAD: Final = "spread"
 _T = TypeVar("_T", bound=np.generic)
+
+
+def no_room(task: Task) -> str:
+    """Return why a job waits: the first of its tasks that finds no node."""
+    return f"no node has room for {task.key}"
 
 
 class NodePlacement(Policy):
@@ -194,7 +200,7 @@ class Placement:
                 is_first = statement.checkpoint() == self._mark
                 if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
                     if not gang.is_part:
-                        self._session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node has room for {task.key}")
+                        self._session.record(gang.job, POD_SCHEDULING_ERRORS, no_room(task))
                     return False
         return True
 
@@ -232,13 +238,13 @@ class Placement:
 
         Among all nodes they stand in the order of the table, so that nothing has to be copied.
         """
-        fits = self._fits("later", task, self._free) & mask
+        fits = self._holds("later", task.request, self._free) & mask
         chosen = self._every if rows is self.all_rows else rows
         if chosen is rows:
             fits = fits[rows]
         if not fits.any():
             return None
-        fits_idle = self._fits("now", task, lambda some: self._table.idle[some])
+        fits_idle = self._holds("now", task.request, lambda some: self._table.idle[some])
         score = np.where(fits, self._scores(task, chosen, fits_idle), -np.inf)
         best = int(np.argmax(score))
         if chosen is not rows:
@@ -247,17 +253,20 @@ class Placement:
         node = int(chosen[best])
         return node, bool(fits_idle[node])
 
+    def is_full(self, requests: Iterable[Amounts]) -> bool:
+        """Return whether no node has room for a task of any of these requests, now or once releasing tasks are gone."""
+        return not any(self._holds("later", request, self._free).any() for request in requests)
+
     def _free(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return float64[n, R]: what is idle or being released, less what is promised."""
         table = self._table
         free: NDArray[np.float64] = table.idle[rows] + table.releasing[rows] - table.pipelined[rows]
         return free
 
-    def _fits(
-        self, when: str, task: Task, room: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    def _holds(
+        self, when: str, request: Amounts, room: Callable[[NDArray[np.int64]], NDArray[np.float64]]
     ) -> NDArray[np.bool_]:
-        """Return bool[N]: the nodes whose `room` holds the task."""
-        request = task.request
+        """Return bool[N]: the nodes whose `room` holds the request."""
         fits: NDArray[np.bool_] = self._rows.get(
             (when, request.tobytes()), lambda rows: np.all(room(rows) >= request, axis=1)
         )

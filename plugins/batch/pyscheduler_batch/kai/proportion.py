@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.backlog import Asks
 
 __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
@@ -72,8 +73,8 @@ class _KeptRequests(Kept):
 
     def by_queue(self, session: Session, columns: Sequence[int]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
-        jobs, changed = session.jobs, self.take_changed()
-        for uid in jobs if self._is_new else changed:
+        jobs = session.jobs
+        for uid in [*jobs] if self._is_new else self.changed():
             job = jobs.get(uid)
             self._of_job.pop(uid, None)
             if job is not None and job.queue_row >= 0 and _asks(job):
@@ -308,7 +309,26 @@ class Proportion(Policy):
             f"{used[row][column]:g} used, {requested[column]:g} requested",
         )
 
+    def rows_without_limit(self) -> list[bool]:
+        """Return by queue whether neither it nor a queue above it has a limit."""
+        found: list[bool] = []
+        for limit, above in zip(self._limit, self._parent, strict=True):
+            found.append(min(limit) == _INFINITY and (above < 0 or found[above]))
+        return found
+
     # Reclaim
+
+    def any_can_reclaim(self, asks: Asks, free_gpus: float) -> bool:
+        """Return whether some ask would leave its queue within its fair share, and there may be GPUs to take.
+
+        `free_gpus`: of the whole cluster. The bound of `most_gpus` is 0 if no queue is above its share.
+        """
+        allocated, rows = np.array(self.allocated).reshape(-1, 3), asks.rows
+        may_try = np.all(allocated[rows] + asks.requested <= np.array(self._fair).reshape(-1, 3)[rows], axis=1)
+        if not may_try.any():
+            return False
+        shares = np.minimum(np.array(self._allocatable).reshape(-1, 3), np.array(self._quota).reshape(-1, 3))
+        return bool((allocated > shares).any() or (asks.gpus[may_try] <= free_gpus).any())
 
     def can_reclaim(self, job: Job, requested: Quantities) -> bool:
         """Return whether the job's queue would stay within its fair share, and within quota if not preemptible."""

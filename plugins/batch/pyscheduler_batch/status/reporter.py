@@ -58,7 +58,7 @@ class StatusReporter:
         #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
         self._pipelined: dict[str, dict[str, str]] = {}
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report the jobs that changed; the session still has the state that the pass came to."""
         session_id = ""
         is_changed = False
@@ -85,6 +85,7 @@ class StatusReporter:
             self._report(job, session, sums, session_id, waiting.get(job.key, ""))
             # The report may have moved the job to another phase.
             marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+            await session.turn()
         if len(marks) != len(session.jobs):
             for uid in marks.keys() - session.jobs.keys():
                 self._forget(uid)

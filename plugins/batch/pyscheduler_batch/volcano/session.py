@@ -76,10 +76,10 @@ class VolcanoSession(Session):
         """Return who follows the changes of statements; the sums by job come first, policies may use them."""
         return [self.books, self.rows, self.refused, *super().listeners()]
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Prepare the sums, then the policies."""
         _ = self.books, self.ledger
-        super().open()
+        await super().open()
 
     def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
         """Return a switch of a policy in the configuration, such as `enableHierarchy`."""
