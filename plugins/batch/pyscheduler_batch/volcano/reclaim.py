@@ -8,8 +8,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, evict_until, in_order, pending_tasks, reachable, starving_jobs
-from pyscheduler_batch.volcano.look_alikes import Failures
+from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -37,10 +36,8 @@ class Reclaim(Action):
             queue = queues.pop()
             if session.overused(queue):
                 continue
-            failures = Failures(session)
-            for job in in_order(session, starving[queue]):
-                if job in failures:
-                    continue
+            line = starving[queue].in_order(session)
+            while (job := line.pop()) is not None:
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
                 while tasks and session.job_starving(job):
@@ -49,10 +46,10 @@ class Reclaim(Action):
                         _reclaim(session, statement, task)
                 if session.job_pipelined(job):
                     session.commit(statement)
-                    failures.clear()
+                    line.revive()
                 else:
                     statement.discard()
-                    failures.add(job)
+                    line.fail()
                 await session.turn()
 
 
