@@ -53,6 +53,8 @@ _BATCH: Final = (
     "batch-four-queues",
     "batch-shares",
     "batch-many-queues",
+    "batch-full",
+    "batch-memory",
 )
 _DISTINCT: Final = ("SchedulingBasic", *_FAST, "Unschedulable", "SchedulingWithMixedChurn")
 #: Every row with a target that is about cases, and the two besides, the most important first: a run of them may be

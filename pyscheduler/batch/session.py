@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -39,6 +39,19 @@ class EnabledPolicy:
     def is_on(self, switch: str, *, default: bool = True) -> bool:
         """Return whether the file leaves a switch on, for example `enablePreemptable`."""
         return self.switches.get(switch, default)
+
+
+#: By type of a policy and role. Protocols are slow to check.
+_ROLES: Final[dict[tuple[type, type], bool]] = {}
+
+
+def _takes_part(policy: Policy, role: type[Any]) -> bool:
+    """Return whether a policy has a role."""
+    key = (type(policy), role)
+    found = _ROLES.get(key)
+    if found is None:
+        found = _ROLES[key] = isinstance(policy, role)
+    return found
 
 
 async def _no_turn() -> None:
@@ -101,7 +114,7 @@ class Session:
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
-        return [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
+        return [policy for tier in self.policies(Listener) for policy in tier]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -114,7 +127,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if isinstance(entry.policy, role) and (not switch or entry.is_on(switch))]
+            [entry.policy for entry in tier if _takes_part(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
 
