@@ -3,8 +3,8 @@
 A job for which pods are evicted is promised their room. A preset forgets all promises at the begin of a pass and
 decides anew, as its model does; then another job could take the room, and the evictions would have been in vain. So a
 promise has a lease: the grace period of the victims and 60 s. While the lease lives, each pass first puts the tasks of
-the job on the nodes that they were promised, before the actions run. A promise is withdrawn if the gates of the preset
-(`Allocatable`, for example a limit) refuse it now, or if a node cannot take its task any more. The job then has no
+the job on the nodes that they were promised, before the actions run. A promise is withdrawn if a limit of a queue or
+a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
 precedence.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Allocatable, Predicate
+from pyscheduler.batch.contract import Action, Predicate, PromiseGate
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
@@ -131,8 +131,13 @@ def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> boo
 
 
 def _is_refused(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
-    policies = [policy for tier in session.policies(Allocatable, "enabledAllocatable") for policy in tier]
-    return any(policy.allocatable(job, tasks) is not None for policy in policies)
+    """Return whether a limit of a queue, or a gate of the preset, refuses the tasks now."""
+    queues, path = session.queues, session.queues.paths[job.queue_row]
+    total = np.sum([task.request for task in tasks], axis=0)
+    if np.any((total > 0) & (queues.allocated[path] + total > queues.limit[path])):
+        return True
+    gates = [policy for tier in session.policies(PromiseGate) for policy in tier]
+    return any(policy.may_keep(job, tasks) is not None for policy in gates)
 
 
 def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:

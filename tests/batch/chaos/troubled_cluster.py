@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.testing import VirtualClock
 
-__all__ = ["SETUPS", "Outcome", "Setup", "TroubledCluster"]
+__all__ = ["QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -202,11 +202,15 @@ class TroubledCluster:
             spec |= {"preemptMinRuntime": "20s", "reclaimMinRuntime": "30s"}
         return spec
 
-    def add_job(self) -> None:
-        """Create a random gang."""
+    def add_job(self, queue: str = "") -> None:
+        """Create a random gang, in a random queue unless one is given."""
         size, rng = self.rng.randint(1, 4), self.rng
         job = _Job(f"job{len(self._jobs)}-{self._made}", size, rng.choice([1, 2, 4]), rng.choice([*CLASSES, "middle"]))
-        spec = {"minMember": rng.randint(1, size), "queue": rng.choice(QUEUES), "priorityClassName": job.priority}
+        spec = {
+            "minMember": rng.randint(1, size),
+            "queue": queue or rng.choice(QUEUES),
+            "priorityClassName": job.priority,
+        }
         manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
         metadata = {"name": job.name, "namespace": "default"}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
