@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+import msgspec
 
 from pyscheduler.audit import Verdict, check
 from pyscheduler.cluster.embedded.serving.router import UnansweredError
@@ -32,6 +33,9 @@ from tests.integration.programs import Api
 from tests.integration.test_chaos_kills import kept_running
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.audit import Change
     from pyscheduler.cluster.embedded.requests import Request
 
 __all__ = ["LEADERS", "Trap", "run"]
@@ -97,9 +101,10 @@ class HurriedCluster(TroubledCluster):
 
 @attrs.frozen
 class Run:
-    """What a run came to: the verdict, how often each trouble happened, and how many pods were bound."""
+    """What a run came to: the verdict on the changes, how often each trouble happened, and how many pods were bound."""
 
     verdict: Verdict
+    changes: Sequence[Change]
     troubles: Counter[str]
     bound: int
     refused: int
@@ -150,7 +155,7 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
     troubles = troubled.troubles + Counter({f"killed at: {kind}": count for kind, count in trap.caught.items()})
     twice = sum(count > 1 for count in books.made.values())
     await troubled.cluster.close()
-    return Run(verdict, troubles, len(books.made), troubled.lifecycle.rejections, twice)
+    return Run(verdict, history.changes, troubles, len(books.made), troubled.lifecycle.rejections, twice)
 
 
 async def _rest(troubled: TroubledCluster, books: Books) -> None:
@@ -172,7 +177,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def _main(preset: str, seeds: range) -> int:
+async def _main(preset: str, seeds: range, dump: Path | None) -> int:
     troubles: Counter[str] = Counter()
     judged: Counter[int] = Counter()
     undecided: Counter[int] = Counter()
@@ -183,6 +188,9 @@ async def _main(preset: str, seeds: range) -> int:
             found = await run(preset, seed, Path(folder))
             for each in found.verdict.violations:
                 _say(f"seed {seed}: {each}")
+            if dump and found.verdict.violations:
+                lines = [msgspec.json.encode([each.at, each.type, each.obj]) for each in found.changes]
+                (dump / f"{preset}-{seed}.jsonl").write_bytes(b"\n".join(lines))
             if found.refused or found.twice:
                 _say(f"seed {seed}: {found.refused} pods refused by nodes, {found.twice} bound twice")
             troubles += found.troubles
@@ -204,6 +212,7 @@ if __name__ == "__main__":
     parser.add_argument("--preset", choices=[*SETUPS], default="kai")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--dump", type=Path, help="folder for the logs of runs that break a rule")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    sys.exit(asyncio.run(_main(args.preset, range(args.first, args.first + args.runs))))
+    sys.exit(asyncio.run(_main(args.preset, range(args.first, args.first + args.runs), args.dump)))
