@@ -33,7 +33,7 @@ from tests.integration.programs import Api
 from tests.integration.test_chaos_kills import kept_running
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.audit import Change
     from pyscheduler.cluster.embedded.requests import Request
@@ -81,10 +81,11 @@ class Trap:
 
 
 class HurriedCluster(TroubledCluster):
-    """A cluster whose pods end soon."""
+    """A cluster whose pods end soon, and whose broken gangs are evicted soon."""
 
     stops: ClassVar[tuple[float, ...]] = (0.0, 0.2, 1.0)
     grace: ClassVar[int | None] = 1
+    group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {"kai": {"stalenessGracePeriod": "5s"}}
 
     def random_trouble(self) -> None:
         """Let something happen from outside, perhaps."""

@@ -8,7 +8,6 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -106,8 +105,7 @@ class Submission:
 
     def _evict(self, decisions: Sequence[Decision]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
-        # After a crash, nominations say for whom the room of evicted pods is.
-        self.evictions.begin(decisions, after=partial(self.statuses.sent, [*self.promises]))
+        self.evictions.begin(decisions, after=self._nominate)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid
@@ -120,6 +118,17 @@ class Submission:
             except Exception:  # a bug in an event must not undo the decisions  # noqa: BLE001
                 self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Eviction was not reported job=%s", first.task.job.key)
+
+    async def _nominate(self, by: Job | None) -> bool:
+        """Wait until the nominations of a job are written; return False if that failed.
+
+        After a crash, nominations say for whom the room of evicted pods is.
+        """
+        pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
+        pods = [pod for pod in pods if pod.uid in self.promises]
+        for pod in pods:
+            self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+        return await self.statuses.sent([pod.uid for pod in pods])
 
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
@@ -134,11 +143,12 @@ class Submission:
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
         for uid, node_name in promised.items():
             info = infos[uid]
-            if info.pod.node_name or self.promises.get(uid) == node_name:
+            if info.pod.node_name:
                 continue
-            self.promises[uid] = node_name
             nominating = NominatingInfo(node_name)
-            self.scheduling.queue.nominator.add(info, nominating)
+            if self.promises.get(uid) != node_name:
+                self.promises[uid] = node_name
+                self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
     def report(

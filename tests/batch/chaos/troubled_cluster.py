@@ -18,7 +18,7 @@ from pyscheduler.testing import FakeCluster
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.clock import Clock
@@ -143,6 +143,8 @@ class TroubledCluster:
     stops: ClassVar[tuple[float, ...]] = (0.0, 2.0, 8.0)
     #: The grace period of pods; None for the default.
     grace: ClassVar[int | None] = None
+    #: More fields of pod groups, by preset.
+    group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
         self.setup, self.rng = SETUPS[preset], random.Random(seed)
@@ -211,6 +213,7 @@ class TroubledCluster:
             "queue": queue or rng.choice(QUEUES),
             "priorityClassName": job.priority,
         }
+        spec |= self.group_fields.get(self.preset, {})
         manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
         metadata = {"name": job.name, "namespace": "default"}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
