@@ -69,7 +69,7 @@ class Submission:
         """Carry out all decisions of a session; return the attempts to bind."""
         names, infos = tables.names, tables.infos
         self.failures = 0
-        self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
+        self._promise(decisions, names, infos)
         self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
         crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
@@ -132,12 +132,17 @@ class Submission:
 
     def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
+        nominated = [each for each in decisions if each.kind is DecisionKind.NOMINATE]
         # Some models promise nodes to a part of a gang, which would only keep others away.
-        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        whole = [each for each in nominated if each.task.job.count(ACTIVE) >= each.task.job.min_member]
         promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
-        for uid in [uid for uid in self.promises if uid not in promised]:
-            del self.promises[uid]
+        # The API server ends the nomination of a pod that it binds. Until then, a crash must not lose it.
+        bound = {each.task.uid for each in decisions if each.kind is DecisionKind.BIND}
+        for uid in [uid for uid in self.promises if uid not in promised and uid not in bound]:
             info = infos.get(uid)
+            if info is not None and info.pod.node_name and info.pod.status.nominated_node_name:
+                continue  # its binding may fail
+            del self.promises[uid]
             if info is not None and not info.pod.node_name:
                 self.scheduling.queue.nominator.delete(info.pod)
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
@@ -198,7 +203,6 @@ class Submission:
                 if reason:
                     queue.put_back(attempt.queued)
                     break
-                self.promises.pop(each.task.uid, None)
                 reserved.append(attempt)
         if not reason:
             return reserved
