@@ -84,21 +84,27 @@ class Guards:
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
-    def read_back(self, jobs: Mapping[str, Job], now: float, wall: float) -> None:
-        """Read what a crash left of earlier evictions. `wall`: seconds since 1970.
+    def read_back(self, jobs: Mapping[str, Job], now: float, wall: float) -> set[str]:
+        """Read what a crash left of earlier evictions; return the uids of the jobs that get room by them.
+
+        `wall`: seconds since 1970.
 
         Pods that are ending name the job that evicted them. A group of KAI has the time of its last eviction.
         """
         by_key = {job.key: job.uid for job in jobs.values()}
+        found: set[str] = set()
         for uid, job in jobs.items():
             leaving = [task.pod for task in job.tasks.values() if task.state is TaskState.RELEASING]
             records = [record for pod in leaving if pod is not None and (record := record_of(pod)) is not None]
+            takers = {by_key[by] for _, by in records if by in by_key}
             if records:
-                self._takers.setdefault(uid, set()).update(by_key[by] for _, by in records if by in by_key)
+                self._takers.setdefault(uid, set()).update(takers)
+            found |= takers - {uid}
             age = math.inf if job.last_eviction is None else wall - job.last_eviction
             if records or age < BACKOFF_SECONDS[0]:
                 is_moved = any(action == _MOVING for action, _ in records)
                 self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+        return found
 
     def news(self) -> None:
         """Take notice of a change outside: what was evicted for whom does not matter any more."""

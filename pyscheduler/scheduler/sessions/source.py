@@ -309,8 +309,8 @@ class Sessions:
         if self._is_first and self.passes:
             self._is_first = False
             clock = self.submission.scheduling.clock
-            self.guards.read_back(jobs, clock.now(), clock.wall())
-            self.promises.read_back(jobs.values(), clock.now())
+            takers = self.guards.read_back(jobs, clock.now(), clock.wall())
+            self.promises.read_back(jobs.values(), clock.now(), takers)
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
 

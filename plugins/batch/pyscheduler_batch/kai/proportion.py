@@ -299,12 +299,12 @@ class Proportion(Policy):
 
     # Gates
 
-    def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
-        """Return why the queues of a job must not hold these tasks, or None: a limit, or a quota."""
+    def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queues of a non-preemptible job must not hold these tasks, or None."""
         total = ZERO
         for task in tasks:
             total = add(total, self.quantities(task))
-        return self.over_capacity(job, total)
+        return self.over_quota(job, total)
 
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""
