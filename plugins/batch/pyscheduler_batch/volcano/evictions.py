@@ -74,6 +74,7 @@ def evict_until(
             room += victim.request
     if not session.scale.fits(task.request, room):
         search.refused[node] = True
+        session.note_plan(search.action, claim, node, [*chosen], found)
         return False
     start = statement.checkpoint()
     order = session.victim_queue(chosen, claim)

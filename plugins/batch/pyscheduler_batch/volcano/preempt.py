@@ -50,6 +50,7 @@ class Preempt(Action):
                 if session.job_pipelined(job):
                     session.commit(statement)
                 else:
+                    session.note_discarded(job, self.name, statement)
                     statement.discard()
                 await session.turn()
             for job in starving[queue]:
