@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
+from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
@@ -262,12 +263,15 @@ class Sessions:
             session.action,
         )
 
-    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+    async def decide(
+        self, *, until: float = math.inf, actions: Sequence[Action] | None = None, explains: bool = False
+    ) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
+        `explains`: note the eviction plans that are rejected.
         `until`: clock seconds at which to stop; the time in which tables are read does not count.
-        With no action, the policies only prepare, and compute their shares.
-        The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
+        With no action, the policies only prepare, and compute their shares. The caller holds the lock on the snapshot,
+        and calls `session.ledger.put_back()` once it has read the result.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
@@ -292,6 +296,7 @@ class Sessions:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
+            session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions
                 is_cut = await self._run_actions(session, [held, *todo], until)

@@ -31,6 +31,8 @@ __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
 OVER_LIMIT: Final = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
+OVER_FAIR_SHARE: Final = "OverFairShare"
+NOT_FAIR: Final = "ReclaimNotFair"
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
@@ -369,6 +371,27 @@ class Proportion(Policy):
         if not _at_most(add(self.allocated[row], requested), self._fair[row]):
             return False
         return job.preemptible or _at_most(add(self.non_preemptible[row], requested), self._quota[row])
+
+    def why_no_reclaim(self, job: Job, requested: Quantities) -> Refusal | None:
+        """Return why `can_reclaim` is false, or None."""
+        row = job.queue_row
+        column = _first_over(self.allocated[row], requested, self._fair[row])
+        if column is not None:
+            return self._refusal(OVER_FAIR_SHARE, "fair share", row, column, self._fair, self.allocated, requested)
+        return self.over_quota(job, requested)
+
+    def why_unfair(self, job: Job, units: Mapping[int, Sequence[Quantities]]) -> Refusal:
+        """Return what the queues hold that lose something in a plan that `is_fair` rejects."""
+        names, texts = {at: name for name, at in self._row_of.items()}, []
+        for queue in units:
+            own, other = self.split(job.queue_row, queue)
+            held = [
+                f"{self._at_start[1][other][column]:g} of {self._allocatable[other][column]:g} {_NAMES[column]}"
+                for column in sorted(_columns_of(units[queue]))
+                if self._allocatable[other][column] != _INFINITY
+            ]
+            texts.append(f"queue {names[own]} may not take so much: queue {names[other]} holds {', '.join(held)}")
+        return Refusal(NOT_FAIR, "; ".join(dict.fromkeys(texts)))
 
     def split(self, claimant: int, victim: int) -> tuple[int, int]:
         """Return the two queues where the paths from the top to two queues part."""

@@ -28,7 +28,7 @@ __all__ = ["Search", "evict_until", "pending_tasks", "reachable", "starving_jobs
 
 def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
     """Return by queue the starving ones of the jobs that are enqueued and valid; queues with any such job are there."""
-    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only)
+    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only and session.plan_log is None)
     starving: dict[int, Backlog] = {}
     for job in single:
         if _is_eligible(session, job):
@@ -93,6 +93,7 @@ def evict_until(
             room += victim.request
     if not session.scale.fits(task.request, room):
         search.refused[node] = True
+        session.note_plan(search.action, claim, node, [*chosen], found)
         return False
     start = statement.checkpoint()
     order = session.victim_queue(chosen, claim)

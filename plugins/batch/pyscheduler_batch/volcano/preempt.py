@@ -44,6 +44,7 @@ class Preempt(Action):
                     session.commit(statement)
                     line.revive()
                 else:
+                    session.note_discarded(job, self.name, statement)
                     statement.discard()
                     line.fail()
                 await session.turn()
