@@ -6,9 +6,10 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -16,7 +17,7 @@ from pyscheduler.batch.contract import Listener
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
@@ -39,6 +40,17 @@ class EnabledPolicy:
         """Return whether the file leaves a switch on, for example `enablePreemptable`."""
         return self.switches.get(switch, default)
 
+    def has(self, role: type[Any]) -> bool:
+        """Return whether the policy takes part in a role (a class of the contract); its class decides."""
+        known = _ROLES.setdefault(type(self.policy), {})
+        if role not in known:
+            known[role] = isinstance(self.policy, role)
+        return known[role]
+
+
+#: The roles that were looked up, by class of policy: a protocol looks for all of its methods, which takes 50 us.
+_ROLES: Final[MutableMapping[type, dict[type, bool]]] = WeakKeyDictionary()
+
 
 async def _no_turn() -> None:
     """Go on at once."""
@@ -52,12 +64,6 @@ def _nobody(_: Job) -> Collection[str]:
 def _no_time() -> float:
     """Return that no time has passed."""
     return 0.0
-
-
-@lru_cache(maxsize=1024)
-def _has(policy: type, role: type) -> bool:
-    """Return True if the class takes part in a role; a protocol looks for all of its methods, which takes 50 us."""
-    return issubclass(policy, role)
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -111,7 +117,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if _has(type(entry.policy), role) and (not switch or entry.is_on(switch))]
+            [each.policy for each in tier if each.has(role) and (not switch or each.is_on(switch))]
             for tier in self.tiers
         ]
 
