@@ -1,7 +1,8 @@
 """Writes planned groups and the membership of their pods; one group is written by one task at a time.
 
 The membership reaches the group directory before it is written, and so does the answer to a write of a group. So a
-decision about these pods need not wait until a watch shows what was written.
+decision about these pods need not wait until a watch shows what was written. Groups are written at once, because their
+pods are scheduled only then. Pods are written a few at a time, so that bindings go first on a busy API server.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -32,6 +33,8 @@ __all__ = ["GroupsWriter", "Member", "membership_patch"]
 
 _log = logging.getLogger(__name__)
 
+#: How many pods are written at a time.
+_PATCHES: Final = 8
 #: Namespace and name.
 _Key: TypeAlias = tuple[str, str]
 
@@ -47,6 +50,11 @@ class Member:
     def key(self) -> _Key:
         """Return namespace and name of the group."""
         return (self.plan.namespace, self.plan.name)
+
+    @property
+    def membership(self) -> tuple[str, str | None]:
+        """Return the names of the group and the sub-group."""
+        return (self.plan.name, self.plan.sub_group_of(self.pod))
 
 
 def membership_patch(pod: Pod, plan: GroupPlan) -> dict[str, Any]:
@@ -82,12 +90,23 @@ class GroupsWriter:
         #: Members to write, by group; a group with a task is in `_busy`.
         self._waiting: dict[_Key, dict[str, Member]] = {}
         self._busy: set[_Key] = set()
+        #: Members whose group is written and that are not, by uid of the pod, and their order.
+        self._unwritten: dict[str, Member] = {}
+        self._order: asyncio.Queue[str] = asyncio.Queue()
         #: Number of writes by kind of object.
         self.writes: Counter[str] = Counter()
         self._groups.add_event_handler(on_delete=self._deleted)
 
     def _deleted(self, group: KubeObject) -> None:
         self._written.pop((group.namespace, group.name), None)
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Write members from now on, in `tasks`."""
+        for known in (self._waiting, self._busy, self._unwritten):
+            known.clear()
+        self._order = asyncio.Queue()
+        for number in range(_PATCHES):
+            tasks.create_task(self._write_members(), name=f"members of pod groups {number}")
 
     def put(self, members: Sequence[Member], tasks: asyncio.TaskGroup) -> None:
         """Write these members and their groups, in `tasks`."""
@@ -135,7 +154,11 @@ class GroupsWriter:
             for member in members:
                 self._failed(member.pod, error)
             return
-        await asyncio.gather(*(self._write_member(member) for member in members))
+        for member in members:
+            uid = member.pod.uid
+            if uid not in self._unwritten:
+                self._order.put_nowait(uid)
+            self._unwritten[uid] = member
 
     async def _write_group(self, key: _Key, plan: GroupPlan) -> None:
         namespace, name = key
@@ -170,6 +193,16 @@ class GroupsWriter:
         self.writes["PodGroup"] += 1
         self._directory.object_added(group)
 
+    async def _write_members(self) -> None:
+        while True:
+            uid = await self._order.get()
+            member = self._unwritten[uid]
+            await self._write_member(member)
+            later = self._unwritten.pop(uid)
+            if later.membership != member.membership:
+                self._unwritten[uid] = later
+                self._order.put_nowait(uid)
+
     async def _write_member(self, member: Member) -> None:
         pod, patch = member.pod, membership_patch(member.pod, member.plan)
         try:
@@ -177,11 +210,13 @@ class GroupsWriter:
                 await self._client.patch(Pod, pod.name, pod.namespace, patch=patch)
                 self.writes["Pod"] += 1
         except (NotFoundError, ConflictError):
-            pass  # the pod is gone; another one may have its name
-        except (APIError, TransportError) as error:
+            self._member_written(pod)  # the pod is gone; another one may have its name
+        except Exception as error:  # a bug with one pod must not stop the others  # noqa: BLE001
+            if not isinstance(error, (APIError, TransportError)):
+                _log.exception("Pod cannot be written pod=%s", pod.key)
             self._failed(pod, error)
-            return
-        self._member_written(pod)
+        else:
+            self._member_written(pod)
 
 
 def selects(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:

@@ -137,6 +137,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
             for pod in self._pods:
                 self._enqueue(pod)
             async with asyncio.TaskGroup() as tasks:
+                self._writer.start(tasks)
                 while True:
                     await self._wake.wait()
                     await self.handle.clock.sleep(_COLLECT_SECONDS)

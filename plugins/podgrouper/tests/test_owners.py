@@ -49,6 +49,13 @@ def test_owners_in_a_circle_are_refused() -> None:
     assert "it owns itself" in error_of(pod("p", one), objects=[first, second])
 
 
+def test_fields_that_are_null_count_as_missing() -> None:
+    """Labels, annotations and owners may be null, of pods and of owners."""
+    owner = item("acme.example/v1", "Widget", "w", labels=None, annotations=None, metadata={"ownerReferences": None})
+    group = group_of(pod("p", owner, labels=None, annotations=None), objects=[owner])
+    assert (group["name"], group["labels"]) == ("pg-w-uid-w", {})
+
+
 def test_only_the_first_owner_of_a_pod_counts() -> None:
     """Further owner references of the pod itself are not followed."""
     owners = [item("acme.example/v1", "Widget", name) for name in ("a", "b")]
