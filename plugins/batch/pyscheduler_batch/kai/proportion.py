@@ -31,6 +31,8 @@ __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
 OVER_LIMIT: Final = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
+_PENDING: Final = int(TaskState.PENDING)
+_PIPELINED: Final = int(TaskState.PIPELINED)
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
@@ -74,21 +76,22 @@ class _KeptRequests(Kept):
     def by_queue(self, session: Session, columns: Sequence[int]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
         jobs = session.jobs
-        for uid in [*jobs] if self._is_new else self.changed():
+        if self._is_new:
+            self._is_new = False
+            # Most jobs run: no function call for them.
+            changed = [uid for uid, job in jobs.items() if job.counts[_PENDING] or job.counts[_PIPELINED]]
+        else:
+            changed = [*self.changed()]
+        for uid in changed:
             job = jobs.get(uid)
             self._of_job.pop(uid, None)
-            if job is not None and job.queue_row >= 0 and _asks(job):
+            if job is not None and job.queue_row >= 0 and (job.counts[_PENDING] or job.counts[_PIPELINED]):
                 self._of_job[uid] = (job.queue_row, _requests(job, columns))
-        self._is_new = False
         own = np.zeros((len(session.queues), len(columns)))
         if self._of_job:
             rows, amounts = zip(*self._of_job.values(), strict=True)
             np.add.at(own, np.array(rows), np.array(amounts))
         return own
-
-
-def _asks(job: Job) -> bool:
-    return bool(job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED])
 
 
 def _requests(job: Job, columns: Sequence[int]) -> Amounts:
