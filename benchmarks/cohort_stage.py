@@ -101,6 +101,7 @@ class CohortStage:
         self._held_core_seconds = 0.0
         self._usages: dict[str, _QueueUsage] = {}
         clock, registry = self.cluster.clock, self.cluster.registry
+        self._now = clock.now
         pods = registry.collection(self.cluster.resource("v1", "Pod"))
         queues = registry.collection(self.cluster.resource(_QUEUES, "Queue"))
         self._followers = [
@@ -125,7 +126,7 @@ class CohortStage:
         self._lifecycle.start()
         for follower in self._followers:
             follower.start()
-        self._began = time.perf_counter()
+        self._began = self._now()
         shape = self._shape
         for cohort in self._cohorts:
             quota = shape.quota * shape.queues
@@ -141,7 +142,7 @@ class CohortStage:
         for number in range(of.count):
             await asyncio.sleep(of.interval_seconds)
             name = f"{of.name}-{number}"
-            self._workloads[f"{queue}/{name}"] = _Workload(of, time.perf_counter())
+            self._workloads[f"{queue}/{name}"] = _Workload(of, self._now())
             self.cluster.add(_pod(queue, name, cohort, of))
 
     def progress(self) -> object:
@@ -179,7 +180,7 @@ class CohortStage:
     # The recorder, and the controller of jobs
 
     def _pod_changed(self, change: Change) -> None:
-        record, now = change.record, time.perf_counter()
+        record, now = change.record, self._now()
         workload = self._workloads[record.key]
         if change.type == "DELETED":
             self._evicted(record, workload, now)
@@ -208,7 +209,7 @@ class CohortStage:
             workload.bound = None
 
     def _queue_changed(self, change: Change) -> None:
-        record, now = change.record, time.perf_counter()
+        record, now = change.record, self._now()
         if not record.name.startswith("cq-"):
             return
         allocated = (record.decode().get("status") or {}).get("allocated") or {}

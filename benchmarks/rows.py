@@ -237,6 +237,18 @@ def _batch_rows(*, short: bool) -> Sequence[Row]:
             measure=partial(batch.many_queues, size, jobs, queues),
             targets={"pods_per_second": ">= 2,000 pods/s"},
         ),
+        Row(
+            name="batch-full",
+            what=f"{queues:,} queues in 4 levels, {jobs:,} jobs of 8 pods on {size:,} full nodes",
+            measure=partial(batch.full_cluster, size, jobs, queues),
+            targets={"first_pass_seconds": "<= 2 s", "freed_node_ms": "<= 20 ms"},
+        ),
+        Row(
+            name="batch-memory",
+            what=f"a batch profile with {jobs:,} waiting jobs of 8 pods and {size:,} running jobs, between passes",
+            measure=partial(batch.memory, size, jobs, queues),
+            targets={"on_top_mib": "<= 40 MiB"},
+        ),
     ]
 
 

@@ -60,6 +60,8 @@ _BATCH: Final = (
     "batch-reclaim-impossible-apart-500",
     "batch-beside",
     "batch-philly",
+    "batch-full",
+    "batch-memory",
 )
 #: In real time: these take minutes, whatever the machine.
 _COHORTS: Final = ("batch-cohorts", "batch-cohorts-large")

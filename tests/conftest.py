@@ -46,9 +46,10 @@ def _logging_as_before() -> Iterator[None]:
     yield
     if root.handlers != handlers:
         root.handlers[:] = handlers
-    root.setLevel(level)
     logging.setLoggerClass(kind)
-    for name in _levels().keys() | levels.keys():
+    if root.level != level:  # setting a level takes time: every logger forgets what it has cached
+        root.setLevel(level)
+    for name in dict(_levels().items() ^ levels.items()):
         logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
 
 

@@ -44,6 +44,8 @@ class PurposeRule(Rule):
     def __init__(self, world: World, verdict: Verdict) -> None:
         super().__init__(world, verdict)
         self._debts: dict[str, list[_Debt]] = defaultdict(list)
+        #: When each job last bound its minimum in room that it got.
+        self._served: dict[str, float] = {}
         #: When each job last lost a pod from outside.
         self._lost: dict[str, float] = {}
         #: Since when each gang lacks members although some hold nodes.
@@ -124,6 +126,8 @@ class PurposeRule(Rule):
             text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
             self.report(fact.at, fact.revision, (pod.key, record.by), text)
             return
+        if fact.at - self._served.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
+            return  # a late part of the same decision: the rest of a gang is evicted as well
         deadline = fact.at + pod.grace_seconds + self.options.lease_seconds
         self._debts[record.by].append(_Debt(fact, deadline))
 
@@ -154,6 +158,7 @@ class PurposeRule(Rule):
         state = gang_state(self.world.group_of(job), self.world.members[job].values())
         if not state.missing:
             del self._debts[job]
+            self._served[job] = self.world.now
 
     def _outside(self, fact: Outside) -> None:
         if fact.kind == "pod-gone":

@@ -41,6 +41,7 @@ __all__ = [
     "Policy",
     "Predicate",
     "Preemptable",
+    "PromiseGate",
     "QueueComparison",
     "QueueOrder",
     "Reclaimable",
@@ -216,6 +217,15 @@ class Allocatable(Protocol):
 
     def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
         """Return why the queue of the job must not get these tasks, or None."""
+        ...
+
+
+@runtime_checkable
+class PromiseGate(Protocol):
+    """The first refusal wins. Limits of queues hold anyway, and a share is no gate."""
+
+    def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the job must not get these tasks although earlier evictions made room for them, or None."""
         ...
 
 

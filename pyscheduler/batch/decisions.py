@@ -43,6 +43,8 @@ class Decisions:
     """Implements `Effects` by recording them."""
 
     items: list[Decision] = attrs.Factory(list)
+    #: By uid of a job that is evicted, the jobs that take its room.
+    takers: dict[str, set[str]] = attrs.Factory(dict)
 
     def bind(self, task: Task, node: int) -> bool:
         """Record a binding."""
@@ -59,4 +61,6 @@ class Decisions:
         # Another plan of the pass may take that promise; this one was made with it.
         is_moved = task.state is TaskState.PIPELINED
         self.items.append(Decision(DecisionKind.EVICT, task, node, action, by, is_moved))
+        if by is not None:
+            self.takers.setdefault(task.job.uid, set()).add(by.uid)
         return True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyscheduler.batch.session import Session
+from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,6 +67,13 @@ class BatchPlugin:
     def tiers(self) -> Sequence[Sequence[EnabledPolicy]]:
         """Return the policies by tier."""
         raise NotImplementedError
+
+    def prepare_args(self, args: object) -> Callable[[], object]:  # noqa: ARG002 - for plugins that can
+        """Check new args from the configuration file; return what puts them in force for the next pass.
+
+        Raises `ConfigError` for args that cannot be used, or that cannot change while the plugin runs.
+        """
+        raise ConfigError("the args of the batch plugin cannot change while the scheduler runs; restart it")
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose description changed, with None for queues and priorities."""

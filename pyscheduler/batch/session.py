@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Action, Policy
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
+    from pyscheduler.batch.plan_log import PlanLog
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
@@ -92,6 +93,8 @@ class Session:
     memory: Memory = attrs.Factory(Memory)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
     wake_at: float = math.inf
+    #: Where rejected eviction plans are noted; None if nobody wants to know.
+    plan_log: PlanLog | None = None
     #: The name of the action that runs, or ran last.
     action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.

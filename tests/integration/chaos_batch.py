@@ -20,18 +20,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
+import msgspec
 
 from pyscheduler.audit import Verdict, check
 from pyscheduler.cluster.embedded.serving.router import UnansweredError
 from pyscheduler.framework.clock import LoopClock
 from tests.batch.chaos.mortal_scheduler import WRITES
-from tests.batch.chaos.troubled_cluster import SETUPS, TroubledCluster
+from tests.batch.chaos.troubled_cluster import QUEUES, SETUPS, TroubledCluster
 from tests.integration.chaos import Books, until
 from tests.integration.conftest import Served
 from tests.integration.programs import Api
 from tests.integration.test_chaos_kills import kept_running
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.audit import Change
     from pyscheduler.cluster.embedded.requests import Request
 
 __all__ = ["LEADERS", "Trap", "run"]
@@ -40,10 +44,11 @@ LEADERS = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPerio
 #: For so long there are troubles; then the cluster rests until nothing was written for a while, or for so long.
 TROUBLED_SECONDS = 5.0
 QUIET_SECONDS = 2.0
-REST_SECONDS = 25.0
-#: What nobody wrote while the cluster was quiet, nobody writes so much later.
-SURE_SECONDS = 8.0
-KILLS = 2
+REST_SECONDS = 40.0
+#: What a leader did not write while the cluster was quiet, it does not write so much later.
+SURE_SECONDS = 25.0
+#: How often the leader is killed.
+KILLS = (1, 1, 2)
 
 
 class Trap:
@@ -76,10 +81,11 @@ class Trap:
 
 
 class HurriedCluster(TroubledCluster):
-    """A cluster whose pods end soon."""
+    """A cluster whose pods end soon, and whose broken gangs are evicted soon."""
 
     stops: ClassVar[tuple[float, ...]] = (0.0, 0.2, 1.0)
     grace: ClassVar[int | None] = 1
+    group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {"kai": {"stalenessGracePeriod": "5s"}}
 
     def random_trouble(self) -> None:
         """Let something happen from outside, perhaps."""
@@ -96,9 +102,10 @@ class HurriedCluster(TroubledCluster):
 
 @attrs.frozen
 class Run:
-    """What a run came to: the verdict, how often each trouble happened, and how many pods were bound."""
+    """What a run came to: the verdict on the changes, how often each trouble happened, and how many pods were bound."""
 
     verdict: Verdict
+    changes: Sequence[Change]
     troubles: Counter[str]
     bound: int
     refused: int
@@ -110,21 +117,25 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
     troubled = HurriedCluster(preset, seed, LoopClock())
     cluster, rng = troubled.cluster.server, troubled.rng
     options = attrs.evolve(
-        troubled.setup.options, lease_seconds=20.0, burst_seconds=20.0, status_seconds=8.0, reason_seconds=8.0
+        troubled.setup.options, lease_seconds=20.0, burst_seconds=20.0, status_seconds=20.0, reason_seconds=20.0
     )
     server = cluster.server()
     await server.start()
     config = folder / f"{preset}-{seed}.yaml"
     config.write_text(troubled.setup.config.replace("profiles:", f"{LEADERS}profiles:", 1), encoding="utf-8")
-    for _ in range(rng.randint(6, 10)):
-        troubled.add_job()
+    # The first jobs borrow, and those of other queues reclaim.
+    first = rng.choice(QUEUES)
+    for _ in range(5):
+        troubled.add_job(first)
     books, trap = Books(cluster), Trap(troubled)
     async with kept_running(Served(cluster, Api(server.url)), config) as replicas:
-        trap.replicas = replicas.replicas
-        await until(lambda: books.lease)
+        trap.replicas, begun = replicas.replicas, time.monotonic()
+        await until(lambda: books.made or time.monotonic() > begun + REST_SECONDS)
         troubled.arm()
+        for _ in range(rng.randint(5, 8)):
+            troubled.add_job()
         end = time.monotonic() + TROUBLED_SECONDS
-        kills = sorted(end - rng.uniform(0.5, TROUBLED_SECONDS) for _ in range(KILLS))
+        kills = sorted(end - rng.uniform(0.5, TROUBLED_SECONDS) for _ in range(rng.choice(KILLS)))
         while time.monotonic() < end:
             await asyncio.sleep(0.1)
             troubled.recreate()
@@ -135,7 +146,7 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
                 trap.is_lost, trap.kind = rng.random() < 0.5, rng.choice([*WRITES])
         trap.kind = ""
         troubled.calm()
-        await _rest(troubled)
+        await _rest(troubled, books)
     await server.stop()
     history = troubled.log.history()
     history.end += SURE_SECONDS
@@ -145,18 +156,21 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
     troubles = troubled.troubles + Counter({f"killed at: {kind}": count for kind, count in trap.caught.items()})
     twice = sum(count > 1 for count in books.made.values())
     await troubled.cluster.close()
-    return Run(verdict, troubles, len(books.made), troubled.lifecycle.rejections, twice)
+    return Run(verdict, history.changes, troubles, len(books.made), troubled.lifecycle.rejections, twice)
 
 
-async def _rest(troubled: TroubledCluster) -> None:
-    """Wait until no pod, group or queue changed for a while."""
-    end, seen, since = time.monotonic() + REST_SECONDS, -1, time.monotonic()
+async def _rest(troubled: TroubledCluster, books: Books) -> None:
+    """Wait until no pod, group or queue changed for a while, under one leader."""
+    end, since = time.monotonic() + REST_SECONDS, time.monotonic()
+    seen: tuple[int, str, bool] | None = None
     while (now := time.monotonic()) < end and now < since + QUIET_SECONDS:
         await asyncio.sleep(0.1)
         troubled.recreate()
         count = sum(change.kind != "Event" for change in troubled.log.history().changes)
-        if count != seen:
-            seen, since = count, time.monotonic()
+        is_led = books.lease[-1].at > now - 1.0
+        state = (count, books.lease[-1].holder, is_led)
+        if state != seen or not is_led:
+            seen, since = state, time.monotonic()
 
 
 def _say(text: str) -> None:
@@ -164,7 +178,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def _main(preset: str, seeds: range) -> int:
+async def _main(preset: str, seeds: range, dump: Path | None) -> int:
     troubles: Counter[str] = Counter()
     judged: Counter[int] = Counter()
     undecided: Counter[int] = Counter()
@@ -175,6 +189,9 @@ async def _main(preset: str, seeds: range) -> int:
             found = await run(preset, seed, Path(folder))
             for each in found.verdict.violations:
                 _say(f"seed {seed}: {each}")
+            if dump and found.verdict.violations:
+                lines = [msgspec.json.encode([each.at, each.type, each.obj]) for each in found.changes]
+                (dump / f"{preset}-{seed}.jsonl").write_bytes(b"\n".join(lines))
             if found.refused or found.twice:
                 _say(f"seed {seed}: {found.refused} pods refused by nodes, {found.twice} bound twice")
             troubles += found.troubles
@@ -196,6 +213,7 @@ if __name__ == "__main__":
     parser.add_argument("--preset", choices=[*SETUPS], default="kai")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--dump", type=Path, help="folder for the logs of runs that break a rule")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    sys.exit(asyncio.run(_main(args.preset, range(args.first, args.first + args.runs))))
+    sys.exit(asyncio.run(_main(args.preset, range(args.first, args.first + args.runs), args.dump)))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject, Node, Pod, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
+    from pyscheduler.batch.configuration import BatchArgs
     from pyscheduler.batch.contract import Action
     from pyscheduler.batch.dialects import JobDialect, QueueDialect
     from pyscheduler.batch.queue_spec import QueueSpec
@@ -126,21 +127,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
-        extensions = BatchExtensions.of(handle)
-        self._args = batch_args(
-            args if isinstance(args, Mapping) else {},
-            "$.pluginConfig[Batch].args",
-            more_actions=extensions.actions,
-            more_policies=dict.fromkeys(extensions.policies),
-        )
-        for sentence in self._args.warnings:
-            _log.warning("Configuration of Batch: %s", sentence)
+        extensions = self._extensions = BatchExtensions.of(handle)
+        self._args = self._read(args)
         self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
         self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
-        self._rows = {row.name: _with_default_queue(row, self._args.default_queue) for row in JOB_DIALECTS}
-        self._row = self._rows[self._args.preset]
+        self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
+        self._follow_args()
         self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
         rows = (self._queue_row, *extensions.queue_rows())
         self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
@@ -149,8 +143,6 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        self._actions = make_actions(self._args, extensions)
-        self._tiers = make_tiers(self._args, extensions)
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -159,13 +151,49 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._unmarked: set[str] = set()
         # In Volcano such a job stops its tree of queues, as a broken tree does.
         self.inner_queues = self._args.preset != "kai"
-        self.gang_barrier = self._args.gang_barrier
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
-        self._pool = NodePool.of(self._args)
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
-        self._statuses.pools.append(self._pool)
+        self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        #: Called with None if jobs and queues must be read anew.
+        self._on_change: Callable[[str | None], object] = lambda _: None
+
+    def _read(self, args: object) -> BatchArgs:
+        """Read the args, and log what has no effect; raise `ConfigError` for mistakes."""
+        read = batch_args(
+            args if isinstance(args, Mapping) else {},
+            "$.pluginConfig[Batch].args",
+            more_actions=self._extensions.actions,
+            more_policies=dict.fromkeys(self._extensions.policies),
+        )
+        for sentence in read.warnings:
+            _log.warning("Configuration of Batch: %s", sentence)
+        return read
+
+    def _follow_args(self) -> None:
+        """Set what follows from the args, apart from actions and policies."""
+        self._rows = {row.name: _with_default_queue(row, self._args.default_queue) for row in JOB_DIALECTS}
+        self._row = self._rows[self._args.preset]
+        self._pool = NodePool.of(self._args)
+        self.gang_barrier = self._args.gang_barrier
+
+    def prepare_args(self, args: object) -> Callable[[], object]:
+        """Check new args; return what puts them in force. The preset cannot change."""
+        new = self._read(args)
+        if new.preset != self._args.preset:
+            text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
+            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
+
+        def apply() -> None:
+            self._args, self._actions, self._tiers = new, actions, tiers
+            self._follow_args()
+            self._statuses.pools[self.handle.profile_name] = self._pool
+            self._reporter.node_pool = new.node_pool
+            self._on_change(None)
+
+        return apply
 
     async def run(self) -> None:
         """Write the status of queues and groups; from now on, log what is wrong with queues."""
@@ -210,6 +238,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
+        self._on_change = on_change
 
         def changed(*_: object) -> None:
             on_change(None)

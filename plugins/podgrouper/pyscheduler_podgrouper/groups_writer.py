@@ -7,6 +7,7 @@ decision about these pods need not wait until a watch shows what was written.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pyscheduler_podgrouper.contract import GroupPlan, Settings
 
 __all__ = ["GroupsWriter", "Member", "membership_patch"]
+
+_log = logging.getLogger(__name__)
 
 #: Namespace and name.
 _Key: TypeAlias = tuple[str, str]
@@ -58,12 +61,20 @@ def membership_patch(pod: Pod, plan: GroupPlan) -> dict[str, Any]:
 
 
 class GroupsWriter:
-    """Writes groups and members. `failed` is called for each pod whose group or membership could not be written."""
+    """Writes groups and members. It calls `written` for each pod that is a member now, else `failed`."""
 
-    def __init__(self, handle: Handle, settings: Settings, *, failed: Callable[[Pod, Exception], object]) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        settings: Settings,
+        *,
+        failed: Callable[[Pod, Exception], object],
+        written: Callable[[Pod], object],
+    ) -> None:
         self._client = handle.client
         self._settings = settings
         self._failed = failed
+        self._member_written = written
         self._groups = handle.lister(PODGROUPS.type)
         self._directory = PodGroups.of(handle).directory
         #: Groups as written last; the watch may be behind.
@@ -103,9 +114,17 @@ class GroupsWriter:
     async def _work(self, key: _Key) -> None:
         try:
             while members := self._waiting.pop(key, None):
-                await self._write(key, list(members.values()))
+                await self._write_safely(key, list(members.values()))
         finally:
             self._busy.discard(key)
+
+    async def _write_safely(self, key: _Key, members: Sequence[Member]) -> None:
+        try:
+            await self._write(key, members)
+        except Exception as error:  # a bug with one group must not stop the others  # noqa: BLE001
+            _log.exception("Pod group cannot be written podGroup=%s/%s", *key)
+            for member in members:
+                self._failed(member.pod, error)
 
     async def _write(self, key: _Key, members: Sequence[Member]) -> None:
         # Members of one gang say the same, but for kinds whose pods come one after the other: then the most counts.
@@ -153,16 +172,16 @@ class GroupsWriter:
 
     async def _write_member(self, member: Member) -> None:
         pod, patch = member.pod, membership_patch(member.pod, member.plan)
-        if not patch:
-            return
         try:
-            await self._client.patch(Pod, pod.name, pod.namespace, patch=patch)
+            if patch:
+                await self._client.patch(Pod, pod.name, pod.namespace, patch=patch)
+                self.writes["Pod"] += 1
         except (NotFoundError, ConflictError):
-            return  # the pod is gone; another one may have its name
+            pass  # the pod is gone; another one may have its name
         except (APIError, TransportError) as error:
             self._failed(pod, error)
-        else:
-            self.writes["Pod"] += 1
+            return
+        self._member_written(pod)
 
 
 def selects(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:

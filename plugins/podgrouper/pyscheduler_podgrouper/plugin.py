@@ -17,8 +17,20 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Namespace, Pod
 from pyscheduler.batch.extensions import BatchExtensions
-from pyscheduler.framework import APIError, ConfigError, PolicyRule, PreEnqueuePlugin, Status, TransportError
-from pyscheduler.podgroup import PodGroups
+from pyscheduler.framework import (
+    ActionType,
+    APIError,
+    ClusterEvent,
+    ClusterEventWithHint,
+    ConfigError,
+    EnqueueExtensions,
+    EventResource,
+    PolicyRule,
+    PreEnqueuePlugin,
+    QueueingHint,
+    Status,
+    TransportError,
+)
 from pyscheduler_podgrouper.args import PodGrouperArgs
 from pyscheduler_podgrouper.cluster_lookup import ClusterLookup
 from pyscheduler_podgrouper.contract import Grouper, split_version
@@ -52,7 +64,7 @@ def _owner_kinds(rows: Sequence[Grouper]) -> list[ResourceKind]:
     return list(dict.fromkeys((*kinds, *LINKS)))
 
 
-class PodGrouper(PreEnqueuePlugin):
+class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
     """Make a pod group for each workload, by the rule of its kind."""
 
     name: ClassVar[str] = "PodGrouper"
@@ -96,8 +108,7 @@ class PodGrouper(PreEnqueuePlugin):
         self._pods = handle.lister(Pod)
         self._namespaces = handle.lister(Namespace) if args.namespace_label_selector else None
         self._lookup = ClusterLookup(handle, args.settings, kinds)
-        self._groups = PodGroups.of(handle)
-        self._writer = GroupsWriter(handle, args.settings, failed=self._failed)
+        self._writer = GroupsWriter(handle, args.settings, failed=self._failed, written=self._written)
         #: Pods to be grouped, by namespace and name; None while this scheduler does not lead.
         self._due: dict[tuple[str, str], None] | None = None
         self._wake = asyncio.Event()
@@ -111,10 +122,13 @@ class PodGrouper(PreEnqueuePlugin):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back that is to be grouped and has no group yet."""
-        known = self._groups.directory.expected(pod)
-        if POD_GROUP_ANNOTATION in known.annotations or not self._is_ours(pod):
+        if POD_GROUP_ANNOTATION in pod.annotations or pod.uid in self._planned_groups or not self._is_ours(pod):
             return None
         return Status.unresolvable("waiting for the pod group of its workload")
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Return the only event that may release a pod besides its grouping: a change of its own labels."""
+        return (ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL), _after_own_update),)
 
     async def run(self) -> None:
         """Group all pods, and each pod that changes, until cancelled."""
@@ -146,7 +160,11 @@ class PodGrouper(PreEnqueuePlugin):
         # Another watch may have shown a newer pod, or none, while plans were made.
         members = [each for each in members if self._is_current(each.pod)]
         self._writer.put(members, tasks)
-        self.handle.activate([each.pod for each in members if POD_GROUP_ANNOTATION not in each.pod.annotations])
+        new = [each.pod for each in members if each.pod.uid not in self._planned_groups]
+        for each in members:
+            sub_group = each.plan.sub_group_of(each.pod) or each.pod.labels.get(SUB_GROUP_LABEL, "")
+            self._planned_groups[each.pod.uid] = (each.plan.name, sub_group)
+        self.handle.activate(new)
 
     async def _planned(self, pod: Pod) -> Member | None:
         """Return the pod as a member of its group; None if it has none."""
@@ -159,10 +177,9 @@ class PodGrouper(PreEnqueuePlugin):
             _log.exception("Rule of pod failed pod=%s", pod.key)
             self._failed(pod, GroupingError(f"the rule failed: {type(error).__name__}: {error}"))
             return None
-        self._failures.pop(pod.uid, None)
         if plan is None:
+            self._written(pod)
             return None
-        self._planned_groups[pod.uid] = (plan.name, plan.sub_group_of(pod) or pod.labels.get(SUB_GROUP_LABEL, ""))
         return Member(pod, plan)
 
     # --- which pods
@@ -185,11 +202,11 @@ class PodGrouper(PreEnqueuePlugin):
             self._wake.set()
 
     def _updated(self, old: Pod, new: Pod) -> None:
-        """Group a pod again if something changed that rules read, or if it is not in the group that was planned."""
+        """Group a pod again if something changed that rules read, or if somebody else changed its membership."""
         if self._due is None:
             return
-        planned = self._planned_groups.get(new.uid)
-        if planned is None or planned != _membership(new) or _read_by_rules(old) != _read_by_rules(new):
+        moved = _membership(old) != _membership(new) != self._planned_groups.get(new.uid)
+        if moved or _read_by_rules(old) != _read_by_rules(new):
             self._enqueue(new)
 
     def _deleted(self, pod: Pod) -> None:
@@ -209,6 +226,10 @@ class PodGrouper(PreEnqueuePlugin):
             _log.warning("Pod cannot be grouped pod=%s err=%s", pod.key, note)
         pause = min(_RETRY_SECONDS * 2.0 ** min(failures, 16), _RETRY_SECONDS_AT_MOST)
         self.handle.clock.call_later(pause, lambda: self._retry(pod))
+
+    def _written(self, pod: Pod) -> None:
+        """Forget the failures of a pod that is as it should be."""
+        self._failures.pop(pod.uid, None)
 
     def _retry(self, pod: Pod) -> None:
         if pod.uid in self._failures:
@@ -232,6 +253,10 @@ class PodGrouper(PreEnqueuePlugin):
             lambda: {(profile,): float(len(self._failures))},
             description="Pods that cannot be grouped",
         )
+
+
+def _after_own_update(pod: Pod, _old: object, new: object) -> QueueingHint:
+    return QueueingHint.QUEUE if isinstance(new, Pod) and new.uid == pod.uid else QueueingHint.SKIP
 
 
 def _membership(pod: Pod) -> tuple[str, str]:

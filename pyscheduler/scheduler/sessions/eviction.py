@@ -59,8 +59,8 @@ class Evictions:
     #: The uids of the pods that were evicted and still exist.
     _leaving: set[str] = attrs.Factory(set)
 
-    def begin(self, decisions: Iterable[Decision], *, after: Callable[[], Awaitable[None]]) -> None:
-        """Begin to evict in the background, once `after` has returned."""
+    def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
+        """Begin to evict in the background, once `after` has returned True for the job that gets the room."""
         for each in decisions:
             pod = each.task.pod
             if pod is not None and pod.uid not in self.under_way:
@@ -82,7 +82,7 @@ class Evictions:
             if newest is None or newest.uid != uid or newest.is_terminating:
                 del self.under_way[uid]
 
-    async def _evict(self, pod: Pod, decision: Decision, after: Callable[[], Awaitable[None]]) -> None:
+    async def _evict(self, pod: Pod, decision: Decision, after: Callable[[Job | None], Awaitable[bool]]) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
         action, by = decision.action, decision.by
         message = f"action={action}" + (f" by={by.key}" if by is not None else "")
@@ -91,10 +91,12 @@ class Evictions:
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
             self._forget(pod)
             return
-        await after()
         for pause in RETRY_SECONDS:
             if by is not None and not self._exists(by):
                 break
+            if not await after(by):
+                await self.handle.clock.sleep(pause)
+                continue
             try:
                 is_deleted = await self._delete(pod, message)
             except (APIError, TransportError) as error:

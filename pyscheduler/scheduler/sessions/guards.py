@@ -1,6 +1,7 @@
 """Guards between passes: evictions end, whatever the policies answer.
 
-Within a pass a preset decides as its model does. Between passes three rules hold:
+Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
+Between passes three rules hold:
 
 - An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
@@ -83,21 +84,27 @@ class Guards:
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
-    def read_back(self, jobs: Mapping[str, Job], now: float, wall: float) -> None:
-        """Read what a crash left of earlier evictions. `wall`: seconds since 1970.
+    def read_back(self, jobs: Mapping[str, Job], now: float, wall: float) -> set[str]:
+        """Read what a crash left of earlier evictions; return the uids of the jobs that get room by them.
+
+        `wall`: seconds since 1970.
 
         Pods that are ending name the job that evicted them. A group of KAI has the time of its last eviction.
         """
         by_key = {job.key: job.uid for job in jobs.values()}
+        found: set[str] = set()
         for uid, job in jobs.items():
             leaving = [task.pod for task in job.tasks.values() if task.state is TaskState.RELEASING]
             records = [record for pod in leaving if pod is not None and (record := record_of(pod)) is not None]
+            takers = {by_key[by] for _, by in records if by in by_key}
             if records:
-                self._takers.setdefault(uid, set()).update(by_key[by] for _, by in records if by in by_key)
+                self._takers.setdefault(uid, set()).update(takers)
+            found |= takers - {uid}
             age = math.inf if job.last_eviction is None else wall - job.last_eviction
             if records or age < BACKOFF_SECONDS[0]:
                 is_moved = any(action == _MOVING for action, _ in records)
                 self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+        return found
 
     def news(self) -> None:
         """Take notice of a change outside: what was evicted for whom does not matter any more."""
@@ -113,29 +120,35 @@ class Guards:
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
 
-    def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
-        """Return the uids of the jobs that must not be evicted for this one."""
+    def protected(
+        self, claimant: Job, now: float, jobs: Mapping[str, Job], takers: Mapping[str, set[str]] | None = None
+    ) -> Collection[str]:
+        """Return the uids of the jobs that must not be evicted for this one.
+
+        `takers`: by uid of a job that this pass evicts, the jobs that take its room.
+        """
         lapse = self._lapses.get(claimant.uid)
         if lapse is not None and lapse.until > now:
             return jobs.keys()
         resting = {uid for uid, pause in self._rests.items() if pause.until > now}
         waiting = self.leases.keys() - {claimant.uid}
-        return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid)
+        return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid, takers or {})
 
-    def _takers_in_turn(self, uid: str) -> set[str]:
+    def _takers_in_turn(self, uid: str, takers: Mapping[str, set[str]]) -> set[str]:
         """Return the jobs that took the room of a job, and those that took theirs."""
         found: set[str] = set()
         todo = [uid]
         while todo:
-            fresh = self._takers.get(todo.pop(), set()) - found
+            last = todo.pop()
+            fresh = (self._takers.get(last, set()) | takers.get(last, set())) - found
             found |= fresh
             todo += fresh
         return found
 
-    def knows(self, claimant: Job) -> bool:
-        """Return whether a job is protected from, or protects, others in particular; `protected` depends on that."""
+    def knows(self, takers: Mapping[str, set[str]], claimant: Job) -> bool:
+        """Return whether `protected` depends on the job in particular: it is protected, or it protects others."""
         uid = claimant.uid
-        return uid in self._lapses or uid in self._takers or uid in self.leases
+        return uid in self._lapses or uid in self._takers or uid in takers or uid in self.leases
 
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""

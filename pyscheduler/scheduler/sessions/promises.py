@@ -3,8 +3,8 @@
 A job for which pods are evicted is promised their room. A preset forgets all promises at the begin of a pass and
 decides anew, as its model does; then another job could take the room, and the evictions would have been in vain. So a
 promise has a lease: the grace period of the victims and 60 s. While the lease lives, each pass first puts the tasks of
-the job on the nodes that they were promised, before the actions run. A promise is withdrawn if the gates of the preset
-(`Allocatable`, for example a limit) refuse it now, or if a node cannot take its task any more. The job then has no
+the job on the nodes that they were promised, before the actions run. A promise is withdrawn if a limit of a queue or
+a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
 precedence.
 """
 
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Allocatable, Predicate
+from pyscheduler.batch.contract import Action, Predicate, PromiseGate
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -70,18 +70,20 @@ class Promises:
             del self.leases[uid]
             self.nodes.pop(uid, None)
 
-    def read_back(self, jobs: Iterable[Job], now: float) -> None:
+    def read_back(self, jobs: Iterable[Job], now: float, takers: Collection[str] = ()) -> None:
         """Take up what a crash left, with a new lease for each job.
 
         The nominations of waiting pods are promises. A gang of which a part is bound gets the rest of its minimum, on
-        any nodes with room: its other bindings may have been lost.
+        any nodes with room: its other bindings may have been lost. The same holds for jobs whose victims are still
+        ending; `takers`: their uids.
         """
         for job in jobs:
             pending = [task for task in job.tasks.values() if task.state is TaskState.PENDING]
             names = {task.uid: task.pod.status.nominated_node_name for task in pending if task.pod is not None}
             found = {uid: name for uid, name in names.items() if name}
             missing = job.min_member - job.count(ALLOCATED) - len(found)
-            if missing > 0 and job.count(ALLOCATED) and not job.sub_groups and not job.min_task_member:
+            has_begun = job.count(ALLOCATED) > 0 or job.uid in takers
+            if missing > 0 and has_begun and not job.sub_groups and not job.min_task_member:
                 found |= dict.fromkeys([uid for uid in names if uid not in found][:missing], "")
             if found:
                 self.leases[job.uid], self.nodes[job.uid] = now + LEASE_SECONDS, found
@@ -131,14 +133,19 @@ def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> boo
 
 
 def _is_refused(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
-    policies = [policy for tier in session.policies(Allocatable, "enabledAllocatable") for policy in tier]
-    return any(policy.allocatable(job, tasks) is not None for policy in policies)
+    """Return whether a limit of a queue, or a gate of the preset, refuses the tasks now."""
+    queues, path = session.queues, session.queues.paths[job.queue_row]
+    total = np.sum([task.request for task in tasks], axis=0)
+    if np.any((total > 0) & (queues.allocated[path] + total > queues.limit[path])):
+        return True
+    gates = [policy for tier in session.policies(PromiseGate) for policy in tier]
+    return any(policy.may_keep(job, tasks) is not None for policy in gates)
 
 
 def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
     """Place a task on a node, on idle resources if they suffice; return False if the node cannot take it.
 
-    Without a name it is the first node with idle resources.
+    Without a name it is the first node with idle resources, or else the first one that will have room.
     """
     table, placer, asked = session.nodes, session.placer, task.request > 0
     able = placer.feasible(task).copy()
@@ -148,8 +155,10 @@ def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
             if accepted is not None:
                 able &= accepted
     is_free = table.fits_now(task.request)
-    able &= np.all(table.future[:, asked] >= task.request[asked], axis=1) if name else is_free
-    row = table.index.get(name, -1) if name else int(np.argmax(able)) if able.any() else -1
+    able &= np.all(table.future[:, asked] >= task.request[asked], axis=1)
+    row = table.index.get(name, -1)
+    if not name and len(able):
+        row = int(np.argmax(able + (able & is_free).astype(np.int8)))
     if row < 0 or not able[row]:
         return False
     if is_free[row] and (not table.releasing[row].any() or placer.feasible_now(task, row)):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
+from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
@@ -262,12 +263,15 @@ class Sessions:
             session.action,
         )
 
-    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+    async def decide(
+        self, *, until: float = math.inf, actions: Sequence[Action] | None = None, explains: bool = False
+    ) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
+        `explains`: note the eviction plans that are rejected.
         `until`: clock seconds at which to stop; the time in which tables are read does not count.
-        With no action, the policies only prepare, and compute their shares.
-        The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
+        With no action, the policies only prepare, and compute their shares. The caller holds the lock on the snapshot,
+        and calls `session.ledger.put_back()` once it has read the result.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
@@ -292,6 +296,7 @@ class Sessions:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
+            session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions
                 is_cut = await self._run_actions(session, [held, *todo], until)
@@ -309,9 +314,9 @@ class Sessions:
         if self._is_first and self.passes:
             self._is_first = False
             clock = self.submission.scheduling.clock
-            self.guards.read_back(jobs, clock.now(), clock.wall())
+            takers = self.guards.read_back(jobs, clock.now(), clock.wall())
             await turns.yield_if_due()
-            self.promises.read_back(jobs.values(), clock.now())
+            self.promises.read_back(jobs.values(), clock.now(), takers)
             await turns.yield_if_due()
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
@@ -353,8 +358,8 @@ class Sessions:
     def _elapsed(self, began: float) -> float:
         return self.submission.scheduling.clock.now() - began
 
-    def _protected(self, now: float, claimant: Job) -> Collection[str]:
-        return self.guards.protected(claimant, now, self.tables.jobs)
+    def _protected(self, now: float, takers: Mapping[str, set[str]], claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs, takers)
 
     def _plan_wake(self, session: Session) -> None:
         """Set the timer for what changes without an event: protections, back-offs and promises that end."""
@@ -395,8 +400,8 @@ class Sessions:
             memory=self.tables.memory,
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
-            protected=partial(self._protected, clock.now()),
-            has_past=self.guards.knows,
+            protected=partial(self._protected, clock.now(), decisions.takers),
+            has_past=partial(self.guards.knows, decisions.takers),
         )
 
 

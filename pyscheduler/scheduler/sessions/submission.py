@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -78,9 +77,7 @@ class Submission:
         """Carry out all decisions of a session; return the attempts to bind."""
         names, infos = tables.names, tables.infos
         self.failures = 0
-        await self._promise(
-            [each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos, session.turn
-        )
+        await self._promise(decisions, names, infos, session.turn)
         await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], session.turn)
         crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
@@ -115,8 +112,7 @@ class Submission:
 
     async def _evict(self, decisions: Sequence[Decision], turn: Callable[[], Awaitable[None]]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
-        # After a crash, nominations say for whom the room of evicted pods is.
-        self.evictions.begin(decisions, after=partial(self.statuses.sent, [*self.promises]))
+        self.evictions.begin(decisions, after=self._nominate)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid
@@ -131,6 +127,17 @@ class Submission:
                 self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Eviction was not reported job=%s", first.task.job.key)
 
+    async def _nominate(self, by: Job | None) -> bool:
+        """Wait until the nominations of a job are written; return False if that failed.
+
+        After a crash, nominations say for whom the room of evicted pods is.
+        """
+        pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
+        pods = [pod for pod in pods if pod.uid in self.promises]
+        for pod in pods:
+            self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+        return await self.statuses.sent([pod.uid for pod in pods])
+
     async def _promise(
         self,
         decisions: Iterable[Decision],
@@ -139,23 +146,29 @@ class Submission:
         turn: Callable[[], Awaitable[None]],
     ) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
+        nominated = [each for each in decisions if each.kind is DecisionKind.NOMINATE]
         # Some models promise nodes to a part of a gang, which would only keep others away.
-        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        whole = [each for each in nominated if each.task.job.count(ACTIVE) >= each.task.job.min_member]
         promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
-        for uid in [uid for uid in self.promises if uid not in promised]:
-            del self.promises[uid]
+        # The API server ends the nomination of a pod that it binds. Until then, a crash must not lose it.
+        bound = {each.task.uid for each in decisions if each.kind is DecisionKind.BIND}
+        for uid in [uid for uid in self.promises if uid not in promised and uid not in bound]:
             info = infos.get(uid)
+            if info is not None and info.pod.node_name and info.pod.status.nominated_node_name:
+                continue  # its binding may fail
+            del self.promises[uid]
             if info is not None and not info.pod.node_name:
                 self.scheduling.queue.nominator.delete(info.pod)
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
         for uid, node_name in promised.items():
             await turn()
             info = infos[uid]
-            if info.pod.node_name or self.promises.get(uid) == node_name:
+            if info.pod.node_name:
                 continue
-            self.promises[uid] = node_name
             nominating = NominatingInfo(node_name)
-            self.scheduling.queue.nominator.add(info, nominating)
+            if self.promises.get(uid) != node_name:
+                self.promises[uid] = node_name
+                self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
     async def report(
@@ -226,7 +239,6 @@ class Submission:
                 if reason:
                     queue.put_back(attempt.queued)
                     break
-                self.promises.pop(each.task.uid, None)
                 reserved.append(attempt)
         if not reason:
             self._let_wait(reserved, members[0].task.job)

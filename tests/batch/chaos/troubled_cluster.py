@@ -18,13 +18,13 @@ from pyscheduler.testing import FakeCluster
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.testing import VirtualClock
 
-__all__ = ["SETUPS", "Outcome", "Setup", "TroubledCluster"]
+__all__ = ["QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -143,6 +143,8 @@ class TroubledCluster:
     stops: ClassVar[tuple[float, ...]] = (0.0, 2.0, 8.0)
     #: The grace period of pods; None for the default.
     grace: ClassVar[int | None] = None
+    #: More fields of pod groups, by preset.
+    group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
         self.setup, self.rng = SETUPS[preset], random.Random(seed)
@@ -202,11 +204,16 @@ class TroubledCluster:
             spec |= {"preemptMinRuntime": "20s", "reclaimMinRuntime": "30s"}
         return spec
 
-    def add_job(self) -> None:
-        """Create a random gang."""
+    def add_job(self, queue: str = "") -> None:
+        """Create a random gang, in a random queue unless one is given."""
         size, rng = self.rng.randint(1, 4), self.rng
         job = _Job(f"job{len(self._jobs)}-{self._made}", size, rng.choice([1, 2, 4]), rng.choice([*CLASSES, "middle"]))
-        spec = {"minMember": rng.randint(1, size), "queue": rng.choice(QUEUES), "priorityClassName": job.priority}
+        spec = {
+            "minMember": rng.randint(1, size),
+            "queue": queue or rng.choice(QUEUES),
+            "priorityClassName": job.priority,
+        }
+        spec |= self.group_fields.get(self.preset, {})
         manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
         metadata = {"name": job.name, "namespace": "default"}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)

@@ -98,9 +98,11 @@ class CountingGuards(Guards):
         self._counts = counts
         self._is_off = is_off
 
-    def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
+    def protected(
+        self, claimant: Job, now: float, jobs: Mapping[str, Job], takers: Mapping[str, set[str]] | None = None
+    ) -> Collection[str]:
         """Return the uids of the jobs that must not be evicted for this one."""
-        found = super().protected(claimant, now, jobs)
+        found = super().protected(claimant, now, jobs, takers)
         here = jobs.keys() - {claimant.uid}
         # Nobody is safe from a job that never evicted any.
         resting = set(super().protected(Job(uid="", key="", queue=""), now, jobs))

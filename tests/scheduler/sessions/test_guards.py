@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyscheduler.batch.decisions import Decision, DecisionKind
+from pyscheduler.batch.decisions import Decision, DecisionKind, Decisions
 from pyscheduler.batch.tasks import Job, Task
 from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, REST_SECONDS, Guards
 
@@ -69,6 +69,16 @@ def test_evictions_close_no_cycle(jobs: dict[str, Job]) -> None:
     guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
     guards.note([evict(jobs["c"], jobs["b"])], jobs, 1.0)
     assert "a" in guards.protected(jobs["c"], 1.0, jobs)
+
+
+def test_jobs_do_not_evict_each_other_in_one_pass(jobs: dict[str, Job]) -> None:
+    """An eviction of the present pass counts for cycles; apart from that the pass decides as its model does."""
+    guards, decisions = Guards(), Decisions()
+    decisions.evict(next(iter(jobs["b"].tasks.values())), action="reclaim", by=jobs["a"])
+    assert guards.protected(jobs["b"], 0.0, jobs, decisions.takers) == {"a"}
+    assert not guards.protected(jobs["c"], 0.0, jobs, decisions.takers)
+    guards.note([evict(jobs["a"], jobs["c"])], jobs, 0.0)
+    assert "c" in guards.protected(jobs["b"], 0.0, jobs, decisions.takers)
 
 
 def test_a_job_is_evicted_once_until_something_changes(jobs: dict[str, Job]) -> None:

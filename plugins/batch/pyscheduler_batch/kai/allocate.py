@@ -32,7 +32,7 @@ class Allocate(Action):
         cycle = await prepared_cycle(session)
         cycle.placement.forget_failures()
         depth = self.arguments.get("queueDepth")
-        is_fresh = depth is None and not session.ledger.moved
+        may_end = cycle.is_large and depth is None and not session.ledger.moved
         line = cycle.waiting(depth=depth)
         #: The jobs that left the line, and those of them that came back.
         popped: dict[str, None] = {}
@@ -46,7 +46,7 @@ class Allocate(Action):
                 if any(task.state == TaskState.PENDING for task in gang.tasks):
                     line.push(gang)
                     back[uid] = gang
-            elif is_fresh and cycle.placement.is_full(cycle.kept.backlog.requests().values()):
+            elif may_end and cycle.placement.is_full(cycle.kept.backlog.requests().values()):
                 for other in back.values():
                     await _allocate(cycle, other)
                 await cycle.refuse_rest(popped, partial(_allocate, cycle))

@@ -13,11 +13,12 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.forest import Forest
 from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -86,10 +87,11 @@ class Asks:
 
 
 class Backlog:
-    """The waiting jobs of leaf queues. `gangs`: by job uid."""
+    """The waiting jobs of leaf queues. `gangs`: by job uid; `parents`: row of each queue's parent, -1 at the top."""
 
-    def __init__(self, gangs: Mapping[str, Gang], keys: Keys) -> None:
+    def __init__(self, gangs: Mapping[str, Gang], keys: Keys, parents: Sequence[int]) -> None:
         self._gangs = gangs
+        self.forest = Forest(parents)
         self.index = JobIndex(gangs, is_waiting, keys.of_gang)
         self._ask_of: dict[str, _Ask] = {}
         self._counts: Counter[_Ask] = Counter()
@@ -128,6 +130,7 @@ class Backlog:
 
     def _put_ask(self, uid: str, ask: _Ask) -> None:
         self._ask_of[uid] = ask
+        self.forest.jobs_changed(ask.row)
         self._counts[ask] += 1
         if self._counts[ask] == 1:
             self._asks = None
@@ -136,6 +139,7 @@ class Backlog:
         ask = self._ask_of.pop(uid, None)
         if ask is None:
             return
+        self.forest.jobs_changed(ask.row)
         self._counts[ask] -= 1
         if not self._counts[ask]:
             del self._counts[ask]

@@ -57,7 +57,10 @@ class Cycle:
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
-        self._top = [path.tolist()[-1] for path in session.queues.paths]
+        #: By queue the one at the top of its tree; parents come before their children.
+        self._top: list[int] = []
+        for row, above in enumerate(self.parents):
+            self._top.append(row if above < 0 else self._top[above])
         self.job_key = Keys(policies).of_gang
         kept = self.kept = _kept_jobs(session)
         deque(kept.follow(session, self.proportion), maxlen=0)
@@ -100,8 +103,9 @@ class Cycle:
         so many jobs of each queue at most; -1 or None for all.
         """
         if not evicts and not preemptible and depth is None and not self.session.ledger.moved:
-            index = self.kept.backlog.index
-            return JobQueue(self, index.by_queue(index.jobs))
+            index, forest = self.kept.backlog.index, self.kept.backlog.forest
+            stale = forest.stale(self.proportion.order_inputs(), self.proportion.pool)
+            return JobQueue.kept(self, index.entries, forest, stale)
         # The line outlives changes of the index: it has lists of its own.
         jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
         most = int(depth or -1)
@@ -309,7 +313,8 @@ def _kept_jobs(session: Session) -> KeptJobs:
     if found is None:
         keys = Keys(_policies(session))
         memory = session.memory if keys.is_stable else Memory()
-        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities))
+        parents: list[int] = session.queues.parent.tolist()
+        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities, parents))
         session.extras[KeptJobs] = found
     assert isinstance(found, KeptJobs)
     return found

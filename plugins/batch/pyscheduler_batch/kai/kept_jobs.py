@@ -49,6 +49,8 @@ class _RowCounts:
 
     def __init__(self) -> None:
         self.by_row: dict[int, Counter[float]] = {}
+        #: By queue row, the smallest number.
+        self.lowest: dict[int, float] = {}
         self._of: dict[str, tuple[int, float]] = {}
 
     def put(self, uid: str, row: int, value: float | None) -> None:
@@ -59,20 +61,24 @@ class _RowCounts:
             counts[old[1]] -= 1
             if not counts[old[1]]:
                 del counts[old[1]]
-                if not counts:
-                    del self.by_row[old[0]]
+                if counts:
+                    self.lowest[old[0]] = min(counts)
+                else:
+                    del self.by_row[old[0]], self.lowest[old[0]]
         if value is not None:
             self._of[uid] = (row, value)
             self.by_row.setdefault(row, Counter())[value] += 1
+            self.lowest[row] = min(self.lowest.get(row, value), value)
 
 
 class KeptJobs(Kept):
     """What is kept of all jobs.
 
-    `keys` order the tasks of a job, and the jobs of a queue. `quantities` returns what a task requests.
+    `keys` order the tasks of a job, and the jobs of a queue. `quantities` returns what a task requests. `parents`: row
+    of each queue's parent, -1 at the top.
     """
 
-    def __init__(self, keys: Keys, quantities: Callable[[Task], Quantities]) -> None:
+    def __init__(self, keys: Keys, quantities: Callable[[Task], Quantities], parents: Sequence[int]) -> None:
         super().__init__()
         #: UIDs of the tasks that the pass evicted in thought only.
         self.virtual: set[str] = set()
@@ -81,7 +87,7 @@ class KeptJobs(Kept):
         self.pending = JobIndex(self.gangs, Gang.has_pending, keys.of_gang)
         self.running = JobIndex(self.gangs, is_candidate, keys.of_gang)
         self._quantities = quantities
-        self.backlog = Backlog(self.gangs, keys)
+        self.backlog = Backlog(self.gangs, keys, parents)
         #: The GPUs of preemptible jobs, and the priorities of those with placed tasks.
         self._sizes = _RowCounts()
         self._priorities = _RowCounts()
@@ -131,7 +137,7 @@ class KeptJobs(Kept):
 
         `touched`: the jobs that changed since the begin of the pass.
         """
-        lowest = {row: min(priorities) for row, priorities in self._priorities.by_row.items()}
+        lowest = dict(self._priorities.lowest)
         for gang in (self.gangs[uid] for uid in touched):
             if is_candidate(gang):
                 row = gang.job.queue_row

@@ -40,7 +40,7 @@ class MinRuntime(Policy):
     def open_session(self, session: Session) -> None:
         """Take the settings of all queues."""
         self._now, self._wake = session.now, session.wake
-        self._paths = [path.tolist() for path in session.queues.paths]
+        self._paths = session.queues.paths
         self._preempt = session.queues.preempt_min_runtime.tolist()
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
         self._known: dict[tuple[str, int, int], float] = {}
@@ -63,12 +63,12 @@ class MinRuntime(Policy):
         return self._now < end
 
     def _seconds(self, action: str, claimant: int, victim: int) -> float:
-        path = self._paths[victim]
+        path = self._paths[victim].tolist()
         if action == _PREEMPT:
             return _first_set(self._preempt, path, self.default_preempt)
         if self.from_leaf:
             return _first_set(self._reclaim, path, self.default_reclaim)
-        other = self._paths[claimant]
+        other = self._paths[claimant].tolist()
         common = len(set(path) & set(other))
         if common == 0:
             # Under different top queues, only the victim's top queue counts.

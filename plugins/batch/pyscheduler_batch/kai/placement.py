@@ -13,6 +13,7 @@ import numpy as np
 from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
+from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
 from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
@@ -64,6 +65,19 @@ class NodePlacement(Policy):
         return self.arguments.get("cpu") == _SPREAD
 
 
+class _NodeOrder(Kept):
+    """The nodes by name, kept as long as the nodes are the same."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.all_rows: NDArray[np.int64] = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+        self.name_rank: NDArray[np.int64] = np.empty(len(names), dtype=np.int64)
+        self.name_rank[self.all_rows] = np.arange(len(names))
+
+    def note(self, uid: str) -> None:
+        """Ignore jobs."""
+
+
 class Placement:
     """Places the tasks of gangs; the nodes of a set come in the order of their names, which decides between equals."""
 
@@ -74,12 +88,9 @@ class Placement:
         self._rows = RowCache(len(session.nodes))
         session.ledger.listeners.append(self._rows)
         self._every: NDArray[np.int64] = np.arange(len(session.nodes))
-        names = session.nodes.names
-        #: int64[N]: all nodes by name.
-        self.all_rows: NDArray[np.int64] = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
-        #: int64[N]: the place of each node by name.
-        self.name_rank: NDArray[np.int64] = np.empty(len(names), dtype=np.int64)
-        self.name_rank[self.all_rows] = np.arange(len(names))
+        order = session.memory.get(_NodeOrder, lambda: _NodeOrder(session.nodes.names))
+        #: int64[N]: all nodes by name; and the place of each node by name.
+        self.all_rows, self.name_rank = order.all_rows, order.name_rank
         self._gpu = session.axis.index.get(GPU, -1)
         self._cpu = session.axis.index[CPU]
         by_name = {policy.name: policy for policy in policies}

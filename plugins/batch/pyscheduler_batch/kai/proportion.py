@@ -18,7 +18,7 @@ from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,8 @@ __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
 OVER_LIMIT: Final = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
+OVER_FAIR_SHARE: Final = "OverFairShare"
+NOT_FAIR: Final = "ReclaimNotFair"
 _PENDING: Final = int(TaskState.PENDING)
 _PIPELINED: Final = int(TaskState.PIPELINED)
 _INFINITY: Final = float("inf")
@@ -64,16 +66,39 @@ class _AllocatableOrder:
 QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float]
 
 
+class _KeptQueues(Kept):
+    """What holds as long as the queues are the same: their settings, and the rank of each by age."""
+
+    def __init__(self, session: Session, columns: Sequence[int]) -> None:
+        super().__init__()
+        queues = session.queues
+        self.parent: list[int] = queues.parent.tolist()
+        self.paths: list[list[int]] = [path.tolist() for path in queues.paths]
+        self.priority: list[float] = queues.priority.tolist()
+        self.created: list[float] = queues.created.tolist()
+        self.quota = _rows(queues.quota[:, columns])
+        self.limit = _rows(queues.limit[:, columns])
+        by_age = sorted(range(len(queues)), key=lambda row: (self.created[row], queues.names[row]))
+        self.rank: NDArray[np.int64] = np.empty(len(queues), dtype=np.int64)
+        self.rank[by_age] = np.arange(len(queues))
+
+    def note(self, uid: str) -> None:
+        """Ignore jobs."""
+
+
 class _KeptRequests(Kept):
     """What the pending tasks of each job ask for, kept from pass to pass."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: By uid of a job with pending tasks: its queue, and float64[3].
-        self._of_job: dict[str, tuple[int, Amounts]] = {}
+        #: By uid of a job with pending tasks, its place in the arrays: int64[n] and float64[n, 3].
+        self._places: dict[str, int] = {}
+        self._rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._amounts: NDArray[np.float64] = np.zeros((0, len(_NAMES)))
+        self._free: list[int] = []
         self._is_new = True
 
-    def by_queue(self, session: Session, columns: Sequence[int]) -> Amounts:
+    def by_queue(self, session: Session, quantities: Callable[[Task], Quantities]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
         jobs = session.jobs
         if self._is_new:
@@ -84,24 +109,38 @@ class _KeptRequests(Kept):
             changed = [*self.changed()]
         for uid in changed:
             job = jobs.get(uid)
-            self._of_job.pop(uid, None)
+            self._take_out(uid)
             if job is not None and job.queue_row >= 0 and (job.counts[_PENDING] or job.counts[_PIPELINED]):
-                self._of_job[uid] = (job.queue_row, _requests(job, columns))
-        own = np.zeros((len(session.queues), len(columns)))
-        if self._of_job:
-            rows, amounts = zip(*self._of_job.values(), strict=True)
-            np.add.at(own, np.array(rows), np.array(amounts))
+                self._put(uid, job.queue_row, _requests(job, quantities))
+        own = np.zeros((len(session.queues), len(_NAMES)))
+        np.add.at(own, self._rows, self._amounts)
         return own
 
+    def _put(self, uid: str, row: int, amounts: Quantities) -> None:
+        if not self._free:
+            size = len(self._rows)
+            more = max(size, 64)
+            self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
+            self._amounts = np.concatenate([self._amounts, np.zeros((more, len(_NAMES)))])
+            self._free = list(range(size + more - 1, size - 1, -1))
+        place = self._places[uid] = self._free.pop()
+        self._rows[place], self._amounts[place] = row, amounts
 
-def _requests(job: Job, columns: Sequence[int]) -> Amounts:
-    """Return float64[3]: what the pending tasks of a job ask for, less the promised ones."""
-    total: Amounts = np.zeros(len(columns))
+    def _take_out(self, uid: str) -> None:
+        place = self._places.pop(uid, None)
+        if place is not None:
+            self._rows[place], self._amounts[place] = 0, 0.0
+            self._free.append(place)
+
+
+def _requests(job: Job, quantities: Callable[[Task], Quantities]) -> Quantities:
+    """Return what the pending tasks of a job ask for, less the promised ones."""
+    total = ZERO
     for task in job.tasks.values():
         if task.state == TaskState.PENDING:
-            total += task.request[columns]
+            total = add(total, quantities(task))
         elif task.state == TaskState.PIPELINED:
-            total -= task.request[columns]
+            total = subtract(total, quantities(task))
     return total
 
 
@@ -121,11 +160,12 @@ class Proportion(Policy):
         queues = session.queues
         self._axis_length = len(session.axis)
         self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
-        self._parent = queues.parent.tolist()
-        self._paths = [path.tolist() for path in queues.paths]
-        self._priority = queues.priority.tolist()
-        self._created = queues.created.tolist()
+        kept = session.memory.get(_KeptQueues, lambda: _KeptQueues(session, self._columns))
+        self._parent, self._paths, self._priority, self._created = kept.parent, kept.paths, kept.priority, kept.created
+        self._quota, self._limit, self._rank = kept.quota, kept.limit, kept.rank
         self._row_of = queues.index
+        #: By id of an array of requests, which many tasks share and which lives as long as the pass.
+        self._quantities: dict[int, Quantities] = {}
         self.requested = self._sum_requests(session)
         nodes = session.nodes
         # Nodes that are not ready hold tasks, but are not divided.
@@ -135,21 +175,15 @@ class Proportion(Policy):
             pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
         self.fair_shares = divide(self._inputs(session), pool)
-        self._quota = _rows(self._three(queues.quota))
-        self._limit = _rows(self._three(queues.limit))
         self._fair = _rows(self.fair_shares)
-        self._allocatable = [
-            _allocatable(quota, limit, fair)
-            for quota, limit, fair in zip(self._quota, self._limit, self._fair, strict=True)
-        ]
-        self._order = [_AllocatableOrder(share) for share in self._allocatable]
-        self._usable = [
-            _quantities(np.where(np.isinf(share), pool, np.array(share)).tolist()) for share in self._allocatable
-        ]
+        quota = self._three(queues.quota)
+        allocatable = _allocatable(quota, self._three(queues.limit), self.fair_shares)
+        #: float64[Q, 3]: a queue that is within them has nothing to give.
+        self._bounds: Amounts = np.minimum(allocatable, quota)
+        self._allocatable = _rows(allocatable)
+        self._usable = _rows(np.where(np.isinf(allocatable), pool, allocatable))
         self.allocated = _rows(self._three(queues.allocated))
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
-        #: By id of an array of requests, which many tasks share and which lives as long as the pass.
-        self._quantities: dict[int, Quantities] = {}
         self.changes = 0
         #: By queue, how often its sums changed; and the keys that were computed, with that number.
         self._versions = [0] * len(queues)
@@ -171,15 +205,12 @@ class Proportion(Policy):
 
     def _sum_requests(self, session: Session) -> Amounts:
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
-        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self._columns)
+        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self.quantities)
         # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
         return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
 
     def _inputs(self, session: Session) -> ShareInputs:
         queues = session.queues
-        by_age = sorted(range(len(queues)), key=lambda row: (self._created[row], queues.names[row]))
-        rank: NDArray[np.int64] = np.empty(len(queues), dtype=np.int64)
-        rank[by_age] = np.arange(len(queues))
         return ShareInputs(
             parent=queues.parent,
             quota=self._three(queues.quota),
@@ -187,7 +218,7 @@ class Proportion(Policy):
             weight=self._three(queues.over_quota_weight),
             requested=self.requested,
             priority=queues.priority,
-            rank=rank,
+            rank=self._rank,
             usage=None if queues.usage is None else self._three(queues.usage),
             k_value=self.k_value,
         )
@@ -244,6 +275,11 @@ class Proportion(Policy):
         self._keys[place] = (version, key)
         return key
 
+    def order_inputs(self) -> Amounts:
+        """Return float64[Q, 6]: what the key of a queue depends on, besides its settings, its next job and the pool."""
+        inputs: Amounts = np.hstack([np.array(self.allocated).reshape(-1, 3), self.fair_shares])
+        return inputs
+
     def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)
@@ -255,7 +291,7 @@ class Proportion(Policy):
             any(share == 0 and own > 0 for share, own in zip(allocatable, later, strict=True)),
             self._dominant_share(queue, subtract(later, removes)),
             self._dominant_share(queue, has),
-            self._order[queue],
+            _AllocatableOrder(allocatable),
             self._created[queue],
         )
 
@@ -268,12 +304,12 @@ class Proportion(Policy):
 
     # Gates
 
-    def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
-        """Return why the queues of a job must not hold these tasks, or None: a limit, or a quota."""
+    def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queues of a non-preemptible job must not hold these tasks, or None."""
         total = ZERO
         for task in tasks:
             total = add(total, self.quantities(task))
-        return self.over_capacity(job, total)
+        return self.over_quota(job, total)
 
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""
@@ -327,11 +363,10 @@ class Proportion(Policy):
         `free_gpus`: of the whole cluster. The bound of `most_gpus` is 0 if no queue is above its share.
         """
         allocated, rows = np.array(self.allocated).reshape(-1, 3), asks.rows
-        may_try = np.all(allocated[rows] + asks.requested <= np.array(self._fair).reshape(-1, 3)[rows], axis=1)
+        may_try = np.all(allocated[rows] + asks.requested <= self.fair_shares[rows], axis=1)
         if not may_try.any():
             return False
-        shares = np.minimum(np.array(self._allocatable).reshape(-1, 3), np.array(self._quota).reshape(-1, 3))
-        return bool((allocated > shares).any() or (asks.gpus[may_try] <= free_gpus).any())
+        return bool((allocated > self._bounds).any() or (asks.gpus[may_try] <= free_gpus).any())
 
     def can_reclaim(self, job: Job, requested: Quantities) -> bool:
         """Return whether the job's queue would stay within its fair share, and within quota if not preemptible."""
@@ -339,6 +374,27 @@ class Proportion(Policy):
         if not _at_most(add(self.allocated[row], requested), self._fair[row]):
             return False
         return job.preemptible or _at_most(add(self.non_preemptible[row], requested), self._quota[row])
+
+    def why_no_reclaim(self, job: Job, requested: Quantities) -> Refusal | None:
+        """Return why `can_reclaim` is false, or None."""
+        row = job.queue_row
+        column = _first_over(self.allocated[row], requested, self._fair[row])
+        if column is not None:
+            return self._refusal(OVER_FAIR_SHARE, "fair share", row, column, self._fair, self.allocated, requested)
+        return self.over_quota(job, requested)
+
+    def why_unfair(self, job: Job, units: Mapping[int, Sequence[Quantities]]) -> Refusal:
+        """Return what the queues hold that lose something in a plan that `is_fair` rejects."""
+        names, texts = {at: name for name, at in self._row_of.items()}, []
+        for queue in units:
+            own, other = self.split(job.queue_row, queue)
+            held = [
+                f"{self._at_start[1][other][column]:g} of {self._allocatable[other][column]:g} {_NAMES[column]}"
+                for column in sorted(_columns_of(units[queue]))
+                if self._allocatable[other][column] != _INFINITY
+            ]
+            texts.append(f"queue {names[own]} may not take so much: queue {names[other]} holds {', '.join(held)}")
+        return Refusal(NOT_FAIR, "; ".join(dict.fromkeys(texts)))
 
     def split(self, claimant: int, victim: int) -> tuple[int, int]:
         """Return the two queues where the paths from the top to two queues part."""
@@ -450,19 +506,17 @@ def _quantities(values: Iterable[float]) -> Quantities:
 
 
 def _rows(amounts: Amounts) -> list[Quantities]:
-    return [_quantities(row) for row in amounts.tolist()]
+    return [(cpu, memory, gpu) for cpu, memory, gpu in amounts.tolist()]
 
 
 def _at_most(left: Quantities, right: Quantities) -> bool:
     return left[0] <= right[0] and left[1] <= right[1] and left[2] <= right[2]
 
 
-def _allocatable(quota: Quantities, limit: Quantities, fair: Quantities) -> Quantities:
-    """Return what a queue may use: its quota or fair share, whichever is more, within its limit."""
-    return _quantities(
-        most if own == _INFINITY else min(most, max(own, share))
-        for own, most, share in zip(quota, limit, fair, strict=True)
-    )
+def _allocatable(quota: Amounts, limit: Amounts, fair: Amounts) -> Amounts:
+    """Return float64[Q, 3]: what queues may use, the quota or fair share, whichever is more, within the limit."""
+    most: Amounts = np.where(np.isinf(quota), limit, np.fmin(limit, np.maximum(quota, fair)))
+    return most
 
 
 def _smallest(left: Quantities, right: Quantities) -> Quantities:

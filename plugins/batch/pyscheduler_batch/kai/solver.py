@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "Solver"]
 
 _LOST = frozenset({TaskState.RELEASING, TaskState.PIPELINED})
+_NO_ROOM: Final = Refusal("NoRoomAfterEvictions", "without these pods there is no room for the job either")
 _ACTION_SECONDS: Final = 300.0
 _JOB_SECONDS: Final = 240.0
 
@@ -224,8 +226,10 @@ class _Search:
             await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
             left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
             rows = cycle.placement.by_name(np.concatenate([rows, left]))
-            is_solved = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
-            if not is_solved or not self._solver.is_valid(gang, scenario):
+            is_placed = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
+            if not is_placed and (log := cycle.session.plan_log) is not None:
+                log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
+            if not is_placed or not self._solver.is_valid(gang, scenario):
                 await cycle.undo(statement)
                 return None
         except BaseException:

@@ -54,7 +54,7 @@ class StatusReporter:
         self._handle = handle
         self._statuses = statuses
         self._preset = statuses.preset
-        self._node_pool = node_pool or "default"
+        self.node_pool = node_pool
         self._pods = handle.lister(Pod)
         #: By uid of a job: what it was when it was reported last.
         self._marks: dict[str, _Mark] = {}
@@ -134,7 +134,7 @@ class StatusReporter:
                 volcano_report(job, session, problem, recorded, session_id=session_id, preset=self._preset),
             )
         else:
-            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self._node_pool))
+            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self.node_pool or "default"))
             self._tell_pipelined(job, session)
 
     def _tell_pipelined(self, job: Job, session: Session) -> None:

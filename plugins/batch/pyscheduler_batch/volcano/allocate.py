@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -13,7 +12,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.enqueue import is_pending
 from pyscheduler_batch.volcano.gang import READY, roles
-from pyscheduler_batch.volcano.look_alikes import Failures, JobLine, Kinds
+from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -37,37 +36,37 @@ class Allocate(Action):
         """Place what fits; bind the tasks of ready jobs."""
         session = cast("VolcanoSession", session)
         tasks: dict[str, deque[Task]] = {}
-        key = Kinds(session, session.order_key)
-        jobs = {queue: JobLine(session, key, waiting) for queue, waiting in _waiting(session).items()}
+        jobs = {queue: backlog.in_order(session) for queue, backlog in _waiting(session).items()}
         queues: PriorityQueue[int] = PriorityQueue(session.queue_less, jobs)
-        # Room only shrinks here, so a failure holds until the end.
-        failures = Failures(session)
         while len(queues):
             queue = queues.pop()
-            line = jobs[queue]
-            if session.overused(queue) or (job := _next(line, failures)) is None:
+            if session.overused(queue) or (job := jobs[queue].pop()) is None:
                 continue
             wanted = tasks.get(job.uid)
             if wanted is None:
                 wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
             statement = _allocate_job(session, job, wanted)
             if statement is None:
-                failures.add(job)
+                # Room only shrinks here, so nothing that failed is tried again.
+                jobs[queue].fail()
             elif session.job_ready(job):
                 session.commit(statement)
                 if wanted:
-                    line.push(job)
+                    jobs[queue].push(job)
             queues.push(queue)
             await session.turn()
 
 
-def _waiting(session: VolcanoSession) -> dict[int, list[Job]]:
-    """Return by queue the jobs that may start and have tasks to place, in the order of the session."""
-    waiting: dict[int, list[Job]] = {}
-    may_start = Kinds(session, partial(_may_start, session))
-    for job in session.books.jobs:
-        if may_start(job) and _wanted(session, job):
-            waiting.setdefault(job.queue_row, []).append(job)
+def _waiting(session: VolcanoSession) -> dict[int, Backlog]:
+    """Return by queue the jobs that may start and have tasks to place."""
+    waiting: dict[int, Backlog] = {}
+    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only)
+    for job in single:
+        if _may_start(session, job) and _wanted(session, job):
+            waiting.setdefault(job.queue_row, Backlog()).single.append(job)
+    for kind in kinds:
+        if _may_start(session, kind[0]) and _wanted(session, kind[0]):
+            waiting.setdefault(kind[0].queue_row, Backlog()).kinds.append(kind)
     return waiting
 
 
@@ -77,15 +76,6 @@ def _wanted(session: VolcanoSession, job: Job) -> list[Task]:
         return []
     best_effort = session.books.best_effort
     return [task for task in job.tasks.values() if task.state == TaskState.PENDING and task.uid not in best_effort]
-
-
-def _next(line: JobLine, failures: Failures) -> Job | None:
-    """Take the next job out of a line, without those that would fail as others did; None if there is none."""
-    while len(line):
-        job = line.pop()
-        if job not in failures:
-            return job
-    return None
 
 
 def _may_start(session: VolcanoSession, job: Job) -> bool:

@@ -8,114 +8,175 @@ its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.batch.contract import Key
     from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Failures", "JobLine", "Kinds", "kind_of"]
+__all__ = ["Backlog", "JobLine", "KindLine", "MixedLine", "group_jobs"]
 
 _PENDING = TaskState.PENDING
-_Answer = TypeVar("_Answer")
-_Entry = tuple[Any, float, str, "Job"]
+_by_age = attrgetter("created", "uid")
 
 
-def kind_of(session: VolcanoSession, job: Job) -> int | None:
-    """Return the number of the job's kind; None if its pod does not wait, or if it is unlike all others."""
-    return job.look_alike if job.counts[_PENDING] and session.has_own_policies_only else None
-
-
-class Kinds:
-    """The answers to one question in one action, by kind of job. The state must not change while it is used."""
-
-    __slots__ = ("_answers", "_ask", "_is_used")
-
-    def __init__(self, session: VolcanoSession, ask: Callable[[Job], _Answer]) -> None:
-        self._ask: Callable[[Job], Any] = ask
-        self._is_used = session.has_own_policies_only
-        self._answers: dict[int, Any] = {}
-
-    def __call__(self, job: Job) -> Any:
-        """Return the answer for a job."""
+def group_jobs(jobs: Iterable[Job], *, by_kind: bool) -> tuple[list[Job], list[list[Job]]]:
+    """Return the jobs that are unlike all others, and the look-alikes by kind, the oldest first."""
+    single: list[Job] = []
+    kinds: dict[int, list[Job]] = {}
+    for job in jobs:
         kind = job.look_alike
-        if kind is None or not self._is_used or not job.counts[_PENDING]:
-            return self._ask(job)
-        answers = self._answers
-        if kind not in answers:
-            answers[kind] = self._ask(job)
-        return answers[kind]
+        if kind is None or not by_kind or not job.counts[_PENDING]:
+            single.append(job)
+        elif kind in kinds:
+            kinds[kind].append(job)
+        else:
+            kinds[kind] = [job]
+    for each in kinds.values():
+        each.sort(key=_by_age)
+    return single, [*kinds.values()]
+
+
+@attrs.define(eq=False)
+class Backlog:
+    """The waiting jobs of one queue: single ones in the order of the session, and look-alikes by kind."""
+
+    single: list[Job] = attrs.Factory(list)
+    kinds: list[list[Job]] = attrs.Factory(list)
+
+    def __bool__(self) -> bool:
+        return bool(self.single or self.kinds)
+
+    def in_order(self, session: VolcanoSession) -> JobLine:
+        """Return the jobs in the order in which they are served."""
+        if self.single:
+            # The keys of such jobs may change while they wait; so the order is that of the original's heap.
+            heap = PriorityQueue(session.job_less, [*self.single, *(job for kind in self.kinds for job in kind)])
+            return MixedLine(heap)
+        keys = {kind[0].look_alike: session.order_key(kind[0]) for kind in self.kinds}
+        return KindLine(session, self.kinds, lambda job: (keys[job.look_alike], job.created, job.uid))
+
+    def as_listed(self, session: VolcanoSession) -> JobLine:
+        """Return the jobs that still wait, in the order of the session."""
+        rows = session.books.rows
+
+        def row(job: Job) -> int:
+            return rows[job.uid]
+
+        if self.single:
+            jobs = sorted([*self.single, *(job for kind in self.kinds for job in kind)], key=row)
+            return MixedLine(PriorityQueue(lambda left, right: row(left) < row(right), jobs))
+        waiting = [[job for job in kind if job.counts[_PENDING]] for kind in self.kinds]
+        return KindLine(session, [sorted(kind, key=row) for kind in waiting if kind], row)
 
 
 class JobLine:
-    """Jobs of a queue in the order in which they are served.
+    """Jobs one after the other, without those that would fail as others did."""
 
-    The key of a job of a kind does not change while others are served, so such jobs are sorted once. If there are
-    others among them, the order is that of a heap by comparison, as in the original.
-    """
+    def pop(self) -> Job | None:
+        """Remove and return the next job; None if there is none."""
+        raise NotImplementedError
 
-    __slots__ = ("_heap", "_sorted")
+    def fail(self) -> None:
+        """Take notice that the last job failed, and changed nothing."""
 
-    def __init__(self, session: VolcanoSession, key: Callable[[Job], Key], jobs: Sequence[Job]) -> None:
-        self._heap: PriorityQueue[Job] | None = None
-        #: The last one is served next.
-        self._sorted: list[_Entry] = []
-        if all(kind_of(session, job) is not None for job in jobs):
-            self._sorted = sorted(((key(job), job.created, job.uid, job) for job in jobs), reverse=True)
-        else:
-            self._heap = PriorityQueue(session.job_less, jobs)
-
-    def __len__(self) -> int:
-        return len(self._sorted if self._heap is None else self._heap)
-
-    def pop(self) -> Job:
-        """Remove and return the next job; raise `IndexError` if there is none."""
-        return self._sorted.pop()[3] if self._heap is None else self._heap.pop()
+    def revive(self) -> None:
+        """Take notice that something changed; jobs may succeed now that would have failed before."""
 
     def push(self, job: Job) -> None:
-        """Put a job in again; a job of a kind has no task left after it was served."""
-        assert self._heap is not None, "jobs of one pod are served once"
+        """Put the last job in again: it has more tasks to place."""
+        raise NotImplementedError
+
+
+class MixedLine(JobLine):
+    """Jobs that are each tried."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self, heap: PriorityQueue[Job]) -> None:
+        self._heap = heap
+
+    def pop(self) -> Job | None:
+        """Remove and return the next job; None if there is none."""
+        return self._heap.pop() if len(self._heap) else None
+
+    def push(self, job: Job) -> None:
+        """Put a job in again."""
         self._heap.push(job)
 
 
-class Failures:
-    """The kinds of jobs that failed in an action since something changed that could help them."""
+class KindLine(JobLine):
+    """Look-alikes. Their place in the order does not change while they wait."""
 
-    __slots__ = ("_reasons", "_session")
+    __slots__ = ("_at", "_heap", "_kinds", "_last", "_order", "_parked", "_session")
 
-    def __init__(self, session: VolcanoSession) -> None:
+    def __init__(self, session: VolcanoSession, kinds: Sequence[Sequence[Job]], order: Callable[[Job], Any]) -> None:
+        """Create a line. Each of the `kinds` is in the `order`, of which the smallest comes first."""
         self._session = session
-        #: By kind, what was recorded about the job that failed.
-        self._reasons: dict[int, dict[str, str] | None] = {}
+        self._order = order
+        self._kinds = [*kinds]
+        #: By kind: the place of its next job.
+        self._at = [0] * len(kinds)
+        #: Place in the order of the next job, and number, of the kinds that are tried.
+        self._heap = [(order(kind[0]), number) for number, kind in enumerate(kinds)]
+        heapify(self._heap)
+        #: The kinds that failed.
+        self._parked: list[int] = []
+        #: Place in the order, and kind, of the job that was taken last; -1: its kind is in the heap, or parked.
+        self._last: tuple[Any, int] = (None, -1)
 
-    def __contains__(self, job: Job) -> bool:
-        """Return whether a job of the kind failed; then the reasons hold for this one, too."""
-        if not self._reasons:
-            return False
-        kind = self._kind(job)
-        if kind is None or kind not in self._reasons:
-            return False
-        reasons = self._reasons[kind]
-        if reasons is not None:
-            self._session.reasons[job.uid] = reasons
-        return True
+    def pop(self) -> Job | None:
+        """Remove and return the next job; None if there is none."""
+        self._put_in(self._last[1])
+        if not self._heap:
+            return None
+        self._last = heappop(self._heap)
+        number = self._last[1]
+        self._at[number] += 1
+        return self._kinds[number][self._at[number] - 1]
 
-    def add(self, job: Job) -> None:
-        """Remember that a job failed."""
-        kind = self._kind(job)
-        if kind is not None:
-            self._reasons[kind] = self._session.reasons.get(job.uid)
+    def fail(self) -> None:
+        """Leave out the kind of the last job, but for jobs from which earlier passes protect others."""
+        place, number = self._last
+        jobs, at = self._kinds[number], self._at[number]
+        has_past, reasons = self._session.has_past, self._session.reasons
+        if has_past(jobs[at - 1]):
+            return
+        self._last = (place, -1)
+        rest = jobs[at:]
+        others = [job for job in rest if has_past(job)]
+        if others:
+            rest = [job for job in rest if not has_past(job)]
+            self._kinds.append(others)
+            self._at.append(0)
+            self._put_in(len(self._kinds) - 1)
+        why = reasons.get(jobs[at - 1].uid)
+        if why is not None:
+            reasons.update(dict.fromkeys([job.uid for job in rest], why))
+        self._kinds[number], self._at[number] = rest, 0
+        self._parked.append(number)
 
-    def clear(self) -> None:
-        """Forget all: there may be room now."""
-        self._reasons.clear()
+    def revive(self) -> None:
+        """Try again the kinds that failed, from the present place in the order on."""
+        parked, self._parked = self._parked, []
+        for number in parked:
+            jobs = self._kinds[number]
+            while self._at[number] < len(jobs) and self._order(jobs[self._at[number]]) < self._last[0]:
+                self._at[number] += 1
+            self._put_in(number)
 
-    def _kind(self, job: Job) -> int | None:
-        # Earlier passes may protect other jobs from this one alone.
-        return None if self._session.has_past(job) else kind_of(self._session, job)
+    def _put_in(self, number: int) -> None:
+        """Put the next job of a kind into the heap; -1 is no kind."""
+        if number >= 0 and self._at[number] < len(self._kinds[number]):
+            heappush(self._heap, (self._order(self._kinds[number][self._at[number]]), number))
+        if number == self._last[1]:
+            self._last = (self._last[0], -1)

@@ -8,8 +8,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, evict_until, in_order, pending_tasks, reachable, starving_jobs
-from pyscheduler_batch.volcano.look_alikes import Failures
+from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -31,33 +30,30 @@ class Preempt(Action):
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
-        starving = {queue: jobs for queue, jobs in starving_jobs(session).items() if jobs}
+        starving = {queue: backlog for queue, backlog in starving_jobs(session).items() if backlog}
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
             queue = queues.pop()
-            failures = Failures(session)
-            for job in in_order(session, starving[queue]):
-                if job in failures:
-                    continue
+            line = starving[queue].in_order(session)
+            while (job := line.pop()) is not None:
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
                 while tasks and session.job_starving(job):
                     _preempt(session, statement, tasks.popleft(), within_job=False)
                 if session.job_pipelined(job):
                     session.commit(statement)
-                    failures.clear()
+                    line.revive()
                 else:
+                    session.note_discarded(job, self.name, statement)
                     statement.discard()
-                    failures.add(job)
+                    line.fail()
                 await session.turn()
-            failures.clear()
-            for job in starving[queue]:
-                if job in failures:
-                    continue
+            line = starving[queue].as_listed(session)
+            while (job := line.pop()) is not None:
                 if _preempt_within(session, job):
-                    failures.clear()
+                    line.revive()
                 else:
-                    failures.add(job)
+                    line.fail()
                 await session.turn()
 
 
@@ -94,7 +90,8 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False
-    rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
+    if np.count_nonzero(hopeful[rows]) > 1:
+        rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
     rows = rows[hopeful[rows]]
     search = Search("preempt", Claim(job, task), task, candidates, session.preemptable, refused)
     for node in rows.tolist():

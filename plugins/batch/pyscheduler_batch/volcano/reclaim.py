@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Claim
+from pyscheduler.batch.contract import Action, Claim, Refusal
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, evict_until, in_order, pending_tasks, reachable, starving_jobs
-from pyscheduler_batch.volcano.look_alikes import Failures
+from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Reclaim"]
+__all__ = ["MAY_NOT", "OVERUSED", "Reclaim"]
+
+OVERUSED = Refusal("QueueOverused", "the queue holds its share already, so that it may not take from others")
+MAY_NOT = Refusal("QueueMayNotReclaim", "with this job the queue would hold more than it may take from others")
 
 
 class Reclaim(Action):
@@ -35,24 +37,29 @@ class Reclaim(Action):
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
             queue = queues.pop()
+            line = starving[queue].in_order(session)
             if session.overused(queue):
+                while session.plan_log is not None and (job := line.pop()) is not None:
+                    session.note_gate(job, self.name, OVERUSED)
                 continue
-            failures = Failures(session)
-            for job in in_order(session, starving[queue]):
-                if job in failures:
-                    continue
+            while (job := line.pop()) is not None:
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
                 while tasks and session.job_starving(job):
                     task = tasks.popleft()
-                    if task.may_preempt and session.may_reclaim(queue, Claim(job, task)):
+                    if not task.may_preempt:
+                        continue
+                    if session.may_reclaim(queue, Claim(job, task)):
                         _reclaim(session, statement, task)
+                    else:
+                        session.note_gate(job, self.name, MAY_NOT)
                 if session.job_pipelined(job):
                     session.commit(statement)
-                    failures.clear()
+                    line.revive()
                 else:
+                    session.note_discarded(job, self.name, statement)
                     statement.discard()
-                    failures.add(job)
+                    line.fail()
                 await session.turn()
 
 

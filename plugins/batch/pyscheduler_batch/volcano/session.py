@@ -13,6 +13,7 @@ import numpy as np
 
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import mask_of, scores_of
+from pyscheduler.batch.contract import Refusal, Tasks
 from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Policy, Refusal, Tasks
+    from pyscheduler.batch.contract import Claim, Policy
+    from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
 
 __all__ = ["VolcanoSession"]
@@ -277,6 +279,43 @@ class VolcanoSession(Session):
         if not self._has_foreign_policies:
             return victims
         return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
+
+    def note_plan(
+        self, action: str, claim: Claim, node: int, victims: Sequence[Task], candidates: Sequence[Task]
+    ) -> None:
+        """Note that the victims on a node hold too little, and which policies spare other candidates."""
+        if self.plan_log is None:
+            return
+        role, switch, name = (
+            (contract.Preemptable, "enablePreemptable", "preemptable")
+            if action == "preempt"
+            else (contract.Reclaimable, "enableReclaimable", "reclaimable")
+        )
+        tasks, spared = Tasks.of(candidates), []
+        for policy in (policy for tier in self.by_tier(role, switch) for policy in tier):
+            mask = getattr(policy, name)(claim, tasks)
+            if mask is not None and not mask.all():
+                spared.append(f"{policy.name} spares {len(mask) - int(mask.sum())}")
+        text = f"on node {self.nodes.names[node]} {len(victims)} of {len(candidates)} candidates may be evicted"
+        if spared:
+            refusal = Refusal("VictimsSpared", f"{text}, which is too little: {', '.join(spared)}")
+        else:
+            refusal = Refusal("NoRoomAfterEvictions", f"{text}, which is too little")
+        self.plan_log.note(claim.job, action, victims, refusal)
+
+    def note_gate(self, job: Job, action: str, refusal: Refusal) -> None:
+        """Note why an action tries nothing for a job, or takes back what it tried."""
+        if self.plan_log is not None:
+            self.plan_log.note(job, action, (), refusal)
+
+    def note_discarded(self, job: Job, action: str, statement: Statement) -> None:
+        """Note that an action takes evictions back, because they make room for too few pods of the job."""
+        if self.plan_log is None or not statement.changes:
+            return
+        victims = [change.task for change in statement.changes if change.new.state == TaskState.RELEASING]
+        placed = job.counts[TaskState.PIPELINED]
+        text = f"this makes room for {placed} pods, but the job needs {job.min_member} at once"
+        self.plan_log.note(job, action, victims, Refusal("GangIncomplete", text), placed=placed)
 
     @cached_property
     def _has_foreign_policies(self) -> bool:
