@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["memory", "reaction", "relist", "sync"]
+__all__ = ["Running", "memory", "reaction", "relist", "sync"]
 
 
-class _Running:
+class Running:
     """A scheduler on a server, made as `pyscheduler run` makes it."""
 
     def __init__(self, server: Server, *, configuration: str = "default") -> None:
@@ -92,7 +92,7 @@ def sync(nodes: int, pods: int) -> dict[str, float]:
     """Measure the first list of a cluster."""
 
     async def measure(server: Server) -> dict[str, float]:
-        running = _Running(server)
+        running = Running(server)
         holds: list[float] = []
         watcher = asyncio.create_task(watch_holds(holds))
         wall, cpu = time.perf_counter(), time.process_time()
@@ -110,7 +110,7 @@ def relist(nodes: int, pods: int, created: int, *, touch: bool) -> dict[str, flo
     """Measure the pauses while everything is listed again and pods go on arriving."""
 
     async def measure(server: Server) -> dict[str, float]:
-        running = _Running(server)
+        running = Running(server)
         await running.start()
         await running.order("create", count=created, pause_seconds=0.01, prefix="early")
         await running.bound(pods + created // 4)
@@ -139,7 +139,7 @@ def reaction(nodes: int, created: int) -> dict[str, float]:
     """Measure how long an idle scheduler takes from a pod's creation to its binding, as seen by the server."""
 
     async def measure(server: Server) -> dict[str, float]:
-        running = _Running(server)
+        running = Running(server)
         await running.start()
         await running.order("create", count=created, pause_seconds=0.02, prefix="pod")
         await running.bound(created)
@@ -156,7 +156,7 @@ def memory(nodes: int, rounds: int, created: int) -> dict[str, float]:
     """Measure how much a scheduler grows while pods come, are bound, and go, round after round."""
 
     async def measure(server: Server) -> dict[str, float]:
-        running = _Running(server)
+        running = Running(server)
         await running.start()
         sizes: list[float] = []
         for number in range(rounds):

@@ -38,6 +38,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "cpu_seconds": ("CPU", "{:.2f} s"),
     "decision_p50_ms": ("begin of a pass to its decision, p50", "{:.0f} ms"),
     "decision_p99_ms": ("begin of a pass to its decision, p99", "{:.0f} ms"),
+    "passes_begun": ("passes", "{:,.0f}"),
     "passes": ("passes while nothing changes", "{:.0f}"),
     "kai_cpu_seconds": ("CPU of KAI-Scheduler", "{:.1f} s"),
     "shares_ms": ("CPU of one division", "{:.1f} ms"),

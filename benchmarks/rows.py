@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks import batch, batch_latency, cases, client, cohorts, measure, preemption, programs, waiting
+from benchmarks import batch, batch_holds, batch_latency, cases, client, cohorts, measure, preemption, programs, waiting
 from benchmarks.cohort_shapes import SHAPES
 from benchmarks.measured_clusters import Setting
 from benchmarks.targets import ORDER, targets_of
@@ -270,6 +270,12 @@ def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
                 targets={"cpu_seconds": "<= 0.5 s", "passes": "0"},
             )
             for size in (100, 500)
+        ),
+        Row(
+            name="batch-beside",
+            what=f"pods arrive beside a busy batch profile: {nodes * 2:,} nodes, {nodes * 8:,} running pods, over HTTP",
+            measure=partial(batch_holds.beside, nodes * 2, 2.0 if short else 60.0),
+            targets={"longest_hold_ms": "<= 50 ms"},
         ),
         Row(
             name="batch-philly",

@@ -58,6 +58,7 @@ _BATCH: Final = (
     "batch-one-reclaim",
     "batch-reclaim-impossible-apart-100",
     "batch-reclaim-impossible-apart-500",
+    "batch-beside",
     "batch-philly",
     "batch-full",
     "batch-memory",

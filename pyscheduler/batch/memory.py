@@ -21,16 +21,19 @@ class Kept:
     """The base of what is kept."""
 
     def __init__(self) -> None:
-        self._changed: set[str] = set()
+        #: In order, so that runs can be repeated.
+        self._changed: dict[str, None] = {}
 
     def note(self, uid: str) -> None:
         """Take notice that a job changed."""
-        self._changed.add(uid)
+        self._changed[uid] = None
 
     def changed(self) -> Iterator[str]:
         """Return the uids of the jobs that changed, each once, and forget them one by one; some may be gone."""
         while self._changed:
-            yield self._changed.pop()
+            uid = next(iter(self._changed))
+            del self._changed[uid]
+            yield uid
 
 
 class Memory:

@@ -83,7 +83,7 @@ class Ledger:
             job.counts[state] += 1
             job.changes += 1
             task.state, task.node, task.leaving = state, node, leaving
-        for uid in {task.job.uid for task, _ in self.moved.values()}:
+        for uid in dict.fromkeys(task.job.uid for task, _ in self.moved.values()):
             self.memory.note(uid)
         self.moved.clear()
 

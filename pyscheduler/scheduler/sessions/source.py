@@ -24,7 +24,7 @@ from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
-from pyscheduler.scheduler.sessions.submission import waiting_text
+from pyscheduler.scheduler.sessions.submission import TURN_EVERY, waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Sessions:
         turns, began = CooperativeYield(clock), clock.now()
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         until += clock.now() - began
-        self._follow_promises()
+        await self._follow_promises(turns)
         decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
@@ -308,14 +308,16 @@ class Sessions:
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
 
-    def _follow_promises(self) -> None:
+    async def _follow_promises(self, turns: CooperativeYield) -> None:
         """End the leases that are kept. In the first pass, take up what a crash left."""
         jobs, pods = self.tables.jobs, self.submission.evictions.pods
         if self._is_first and self.passes:
             self._is_first = False
             clock = self.submission.scheduling.clock
             takers = self.guards.read_back(jobs, clock.now(), clock.wall())
+            await turns.yield_if_due()
             self.promises.read_back(jobs.values(), clock.now(), takers)
+            await turns.yield_if_due()
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
 
@@ -421,10 +423,11 @@ async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
     #: By kind and identity of the reasons: look-alikes that were refused together share both.
     texts: dict[tuple[int, int], str] = {}
     cut_in = session.action if is_cut else ""
-    for job in session.jobs.values():
+    for at, job in enumerate(session.jobs.values()):
+        if at % TURN_EVERY == 0:
+            await session.turn()
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
-        await session.turn()
         reasons = session.reasons.get(job.uid)
         if job.look_alike is None or job.counts[TaskState.PIPELINED]:
             found[job.key] = _waiting_text(session, job, reasons, cut_in)

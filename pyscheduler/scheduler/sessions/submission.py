@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.sessions.eviction import Evictions
     from pyscheduler.scheduler.sessions.tables import ClusterTables
 
-__all__ = ["Submission"]
+__all__ = ["TURN_EVERY", "Submission"]
 
 _log = logging.getLogger(__name__)
 
+#: Other tasks of the scheduler may run after so many jobs that are only looked at.
+TURN_EVERY: Final = 256
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
 #: A message with the same first reason is written again after so long. The amounts in it change with every pass.
 REPEAT_SECONDS: Final = 10.0
@@ -181,11 +183,12 @@ class Submission:
         `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
         """
         told, self.told = self.told, {}
-        for job in jobs:
+        for at, job in enumerate(jobs):
+            if at % TURN_EVERY == 0:
+                await turn()
             text = waiting.get(job.key, "")
             if not text:
                 continue
-            await turn()
             if job.look_alike is not None and told.get(job.uid) == text:
                 self.told[job.uid] = text
                 continue
@@ -194,6 +197,7 @@ class Submission:
                 pod = task.pod
                 if pod is not None and task.state in _WAITING and not pod.node_name:
                     self._tell(pod, text, told, is_marked=is_marked)
+            await turn()
         if len(self._told_at) > 2 * len(self.told) + _FEW:
             self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
         for key, pods in (unknown or {}).items():

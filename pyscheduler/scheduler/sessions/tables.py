@@ -100,6 +100,8 @@ class ClusterTables:
         #: What policies and actions keep from pass to pass.
         self.memory = Memory()
         self._entries: dict[str, _Entry] = {}
+        #: The keys of jobs whose group has no object.
+        self._unknown: dict[str, None] = {}
         self._key_of: dict[str, str] = {}
         self._pending: set[str] = set()
         self._evicting: set[str] = set()
@@ -189,8 +191,8 @@ class ClusterTables:
         """Return by key the pods of jobs whose group has no object."""
         return {
             key: [member.info.pod for member in entry.members.values()]
-            for key, entry in self._entries.items()
-            if entry.job is None and not entry.is_foreign
+            for key in self._unknown
+            if (entry := self._entries[key]).members
         }
 
     # Following the cluster
@@ -213,6 +215,7 @@ class ClusterTables:
             pending = pods.all()
             changes = pending, ()
             self._start_over(snapshot, names, pending)
+        await turns.yield_if_due()
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
         for uid in self._evicting.symmetric_difference(evicting):
@@ -262,7 +265,7 @@ class ClusterTables:
         self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
         self.memory.forget()
-        self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
+        self.jobs, self.infos, self._entries, self._key_of, self._unknown = {}, {}, {}, {}, {}
         self._pending, self._evicting, self._dirty = set(), set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [set() for _ in names]
@@ -358,6 +361,7 @@ class ClusterTables:
             self.jobs.pop(entry.job.uid, None)
             self.memory.note(entry.job.uid)
             entry.job = None
+        self._unknown.pop(key, None)
         if not is_here:
             self._entries.pop(key, None)
             return
@@ -367,8 +371,11 @@ class ClusterTables:
                 self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]
         entry.is_foreign = self._plugin.is_foreign(key, pods)
-        spec = None if entry.is_foreign else self._plugin.job_spec(key, pods)
+        if entry.is_foreign:
+            return
+        spec = self._plugin.job_spec(key, pods)
         if spec is None:
+            self._unknown[key] = None
             return
         self._named.update(spec.min_resources)
         priority = self._plugin.job_priority(spec, pods)

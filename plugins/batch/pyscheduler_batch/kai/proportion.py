@@ -33,6 +33,8 @@ OVER_LIMIT: Final = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
 OVER_FAIR_SHARE: Final = "OverFairShare"
 NOT_FAIR: Final = "ReclaimNotFair"
+_PENDING: Final = int(TaskState.PENDING)
+_PIPELINED: Final = int(TaskState.PIPELINED)
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
@@ -99,12 +101,17 @@ class _KeptRequests(Kept):
     def by_queue(self, session: Session, quantities: Callable[[Task], Quantities]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
         jobs = session.jobs
-        for uid in [*jobs] if self._is_new else self.changed():
+        if self._is_new:
+            self._is_new = False
+            # Most jobs run: no function call for them.
+            changed = [uid for uid, job in jobs.items() if job.counts[_PENDING] or job.counts[_PIPELINED]]
+        else:
+            changed = [*self.changed()]
+        for uid in changed:
             job = jobs.get(uid)
             self._take_out(uid)
-            if job is not None and job.queue_row >= 0 and _asks(job):
+            if job is not None and job.queue_row >= 0 and (job.counts[_PENDING] or job.counts[_PIPELINED]):
                 self._put(uid, job.queue_row, _requests(job, quantities))
-        self._is_new = False
         own = np.zeros((len(session.queues), len(_NAMES)))
         np.add.at(own, self._rows, self._amounts)
         return own
@@ -124,10 +131,6 @@ class _KeptRequests(Kept):
         if place is not None:
             self._rows[place], self._amounts[place] = 0, 0.0
             self._free.append(place)
-
-
-def _asks(job: Job) -> bool:
-    return bool(job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED])
 
 
 def _requests(job: Job, quantities: Callable[[Task], Quantities]) -> Quantities:

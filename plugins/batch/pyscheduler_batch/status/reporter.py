@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pyscheduler_batch.status.statuses import Statuses
 
 __all__ = ["StatusReporter"]
+
+#: Other tasks of the scheduler may run after so many jobs that did not change.
+_TURN_EVERY: Final = 256
 
 
 @attrs.frozen
@@ -63,7 +66,9 @@ class StatusReporter:
         session_id = ""
         is_changed = False
         marks, reasons = self._marks, session.reasons
-        for uid, job in session.jobs.items():
+        for at, (uid, job) in enumerate(session.jobs.items()):
+            if at % _TURN_EVERY == 0:
+                await session.turn()
             mark = marks.get(uid)
             # A job is built anew if its description, its pods or its queue changed. A pass that did not try the job
             # has no reasons; the last ones hold. No function call: most jobs did not change.
@@ -90,7 +95,7 @@ class StatusReporter:
             for uid in marks.keys() - session.jobs.keys():
                 self._forget(uid)
                 is_changed = True
-        self._statuses.settle(session.jobs.keys())
+        await self._statuses.settle(session.jobs.keys(), session.turn)
         self._statuses.metrics.shares = _shares(session)
         if is_changed:
             self._statuses.queues_changed()

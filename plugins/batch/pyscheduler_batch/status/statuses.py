@@ -17,7 +17,7 @@ from pyscheduler_batch.status.volcano_groups import VolcanoReport, ended_report
 from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Awaitable, Callable, Container, Sequence
 
     from pyscheduler.api import KubeObject
     from pyscheduler.batch.dialects import JobDialect, QueueDialect
@@ -35,6 +35,8 @@ __all__ = ["Statuses"]
 #: The status of queues is computed so long after a change, and at most once in the second number of seconds.
 _DELAY_SECONDS: Final = 0.05
 _PERIOD_SECONDS: Final = 1.0
+#: Other tasks of the scheduler may run after so many groups.
+_TURN_EVERY: Final = 256
 
 
 class Statuses:
@@ -125,10 +127,15 @@ class Statuses:
         """Look at a group at the next `settle`: its job is gone."""
         self._loose.add(GroupId(namespace, name, self._row.groups.family))
 
-    def settle(self, jobs: Container[str]) -> None:
-        """Report the groups that changed and have no living members; `jobs` has the uids of those of the session."""
+    async def settle(self, jobs: Container[str], turn: Callable[[], Awaitable[None]]) -> None:
+        """Report the groups that changed and have no living members; `jobs` has the uids of those of the session.
+
+        `turn` lets other tasks of the scheduler run, if it is time.
+        """
         loose, self._loose = self._loose, set()
-        for each in loose:
+        for at, each in enumerate(loose):
+            if at % _TURN_EVERY == 0:
+                await turn()
             state = self._directory.get(each)
             if state is None or state.object is None or state.group.dialect != self.preset:
                 continue

@@ -1,0 +1,61 @@
+"""How long a busy batch profile holds the event loop, while ordinary pods arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from benchmarks.client import Running
+from benchmarks.measure import watch_holds
+from benchmarks.server import serving
+from pyscheduler.serving.gc_tuning import rare_collections
+
+if TYPE_CHECKING:
+    from benchmarks.server import Server
+
+__all__ = ["beside"]
+
+#: The backlog: so many nodes to a gang of four pods that waits.
+_NODES_PER_GANG: Final = 5
+_GANG: Final = 4
+#: Seconds from one ordinary pod to the next, and from one gang to the next, on average.
+_POD_SECONDS: Final = 0.02
+_GANG_SECONDS: Final = 0.2
+
+
+def beside(nodes: int, seconds: float) -> dict[str, Any]:
+    """Return the holds of the loop of a scheduler with an ordinary and a batch profile, over HTTP, in milliseconds.
+
+    Queues that hold twice their quota fill all GPUs, four to a node, with running gangs of one pod. A starved queue has
+    a backlog of gangs, and gets more. So each pass evicts pods and binds others, while ordinary pods arrive. The first
+    pass, which reads the cluster, counts, too. The API server runs in another process.
+    """
+
+    async def measure(server: Server) -> dict[str, Any]:
+        backlog = {"count": nodes // _NODES_PER_GANG, "pods": _GANG, "queue": "starved"}
+        await asyncio.to_thread(server, "fill_with_batch", nodes=nodes)
+        await asyncio.to_thread(server, "create_gangs", **backlog, pause_seconds=0.0, prefix="backlog")
+        running = Running(server, configuration="batch")
+        await running.start()
+        holds: list[float] = []
+        watcher = asyncio.create_task(watch_holds(holds))
+        count = int(seconds / _POD_SECONDS)
+        await running.order("create", count=count, pause_seconds=_POD_SECONDS, prefix="plain")
+        more = {**backlog, "count": int(seconds / _GANG_SECONDS)}
+        await running.order("create_gangs", **more, pause_seconds=_GANG_SECONDS, prefix="later")
+        await asyncio.sleep(seconds)
+        watcher.cancel()
+        passes, bound = running.scheduler.sessions[0].passes, await running.order("bound")
+        await running.stop()
+        if not bound:
+            raise RuntimeError("no pod was bound")
+        return {
+            "longest_hold_ms": max(holds) * 1e3,
+            "hold_p99_ms": float(np.percentile(holds, 99)) * 1e3,
+            "passes_begun": passes,
+        }
+
+    with serving(nodes=0) as server, rare_collections():
+        return asyncio.run(measure(server))
