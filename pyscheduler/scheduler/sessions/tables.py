@@ -43,6 +43,7 @@ NOT_A_LEAF: Final = "QueueIsNotALeaf"
 NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
 _MOST_KEYS: Final = 100_000
+_PREEMPTED: Final = "PreemptionByScheduler"
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -98,6 +99,8 @@ class ClusterTables:
         #: The keys of all jobs so far, also of those whose pods are gone: a controller may create them again.
         self._known_keys: set[str] = set()
         self._has_new_jobs = False
+        #: The keys of the jobs that had their minimum of nodes, and were not evicted since.
+        self._whole: set[str] = set()
 
     # What others report
 
@@ -244,6 +247,8 @@ class ClusterTables:
             is_own = pod.scheduler_name == self._profile_name
             is_leaving = pod.is_terminating or pod.uid in self._evicting
             if is_leaving:
+                if is_own and (pod.uid in self._evicting or _was_evicted(pod)):
+                    self._whole.discard(self._plugin.job_key(pod))
                 leaving.append(info)
                 releasing += self._amounts(info.requests)
             if is_own:
@@ -310,6 +315,7 @@ class ClusterTables:
             entry.job = None
         if not is_here:
             self._entries.pop(key, None)
+            self._whole.discard(key)
             return
         if entry is None:
             entry = self._entries[key] = _Entry()
@@ -331,6 +337,19 @@ class ClusterTables:
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
         entry.job = self.jobs[job.uid] = job
         self._count(job, 1.0)
+        self._note_whole(key, job)
+
+    def _note_whole(self, key: str, job: Job) -> None:
+        """Remember whether a job has its minimum of nodes; mark one that had it."""
+        inner = {each.parent for each in job.sub_groups.values()}
+        minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
+        active = job.count(ACTIVE)
+        is_whole = active >= (sum(minima) if minima else job.min_member)
+        if is_whole and active:
+            self._whole.add(key)
+        elif not active:
+            self._whole.discard(key)
+        job.is_broken = not is_whole and key in self._whole
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
         """Set the queue of a job, or why it can be in none."""
@@ -383,6 +402,11 @@ class ClusterTables:
             found = self._requests[key] = self.axis.amounts(values)
             found.flags.writeable = False
         return found
+
+
+def _was_evicted(pod: Pod) -> bool:
+    """Return whether a scheduler evicted the pod for another one."""
+    return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
 
 
 def _state_on_node(pod: Pod) -> TaskState:
