@@ -120,6 +120,8 @@ class Job:
     #: When the job last went from nothing to bound; None if never. Seconds since 1970, as all times here.
     last_start: float | None = None
     stale_since: float | None = None
+    #: Whether the job had its minimum of nodes, and lost some of them without an eviction: it comes first in its queue.
+    is_broken: bool = False
     #: Seconds; negative means never; None means the default of the preset.
     staleness_grace: float | None = None
     preemption_delay: float = 0.0

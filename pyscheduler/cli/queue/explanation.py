@@ -266,7 +266,9 @@ def _nodes(
         return Step("nodes", OK, "", "all pods have a node")
     messages = [str(result.found.rejections[uid]) for uid in job.tasks if uid in result.found.rejections]
     found = _of_step("nodes", reasons)
-    text = "; ".join([*(message for _, message in found), *dict.fromkeys(messages[:1])]) or node_text
+    # The filters count the nodes by reason, unless the pass knew without asking them.
+    by_reason = messages[:1] or ([node_text] if node_text else [])
+    text = "; ".join([*(message for _, message in found), *by_reason])
     if found or messages:
         return Step("nodes", HOLDS, found[0][0] if found else "NotEnoughResources", text)
     return Step("nodes", INFO, "", text or "not tried, because an earlier step holds the job")

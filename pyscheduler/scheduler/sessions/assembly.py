@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import ConfigError
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["add_sessions"]
+
+_WAITING: Final = "pyscheduler_batch_waiting_jobs"
+_WAITING_HELP: Final = "Number of jobs of batch profiles that wait, by the first reason."
 
 
 def add_sessions(scheduler: Scheduler, rng: random.Random) -> None:
@@ -40,6 +44,18 @@ def add_sessions(scheduler: Scheduler, rng: random.Random) -> None:
             _add(scheduler, profile, plugins[0], rng)
     if problems:
         raise ConfigError(*problems)
+    if scheduler.sessions:
+        scheduler.recorder.gauge(_WAITING, partial(_waiting_jobs, scheduler), description=_WAITING_HELP)
+
+
+def _waiting_jobs(scheduler: Scheduler) -> dict[tuple[tuple[str, str], ...], float]:
+    """Return how many jobs wait, by profile and by the first reason."""
+    counts: dict[tuple[tuple[str, str], ...], float] = {}
+    for sessions in scheduler.sessions:
+        for text in sessions.waiting.values():
+            labels = (("profile", sessions.profile.name), ("reason", text.partition(":")[0]))
+            counts[labels] = counts.get(labels, 0.0) + 1.0
+    return counts
 
 
 def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) -> None:

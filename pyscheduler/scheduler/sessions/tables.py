@@ -51,6 +51,7 @@ _MOST_KEYS: Final = 100_000
 _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
+_PREEMPTED: Final = "PreemptionByScheduler"
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -121,6 +122,8 @@ class ClusterTables:
         #: The keys of all jobs so far, also of those whose pods are gone: a controller may create them again.
         self._known_keys: set[str] = set()
         self._has_new_jobs = False
+        #: The keys of the jobs that had their minimum of nodes, and were not evicted since.
+        self._whole: set[str] = set()
 
     # What others report
 
@@ -293,6 +296,8 @@ class ClusterTables:
             is_own = pod.scheduler_name == self._profile_name
             is_leaving = pod.is_terminating or pod.uid in self._evicting
             if is_leaving:
+                if is_own and (pod.uid in self._evicting or _was_evicted(pod)):
+                    self._whole.discard(self._plugin.job_key(pod))
                 leaving.append(info)
                 releasing += self._amounts(info.requests)
             if is_own:
@@ -364,6 +369,7 @@ class ClusterTables:
         self._unknown.pop(key, None)
         if not is_here:
             self._entries.pop(key, None)
+            self._whole.discard(key)
             return
         if entry is None:
             entry = self._entries[key] = _Entry()
@@ -390,6 +396,19 @@ class ClusterTables:
         entry.job = self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
+        self._note_whole(key, job)
+
+    def _note_whole(self, key: str, job: Job) -> None:
+        """Remember whether a job has its minimum of nodes; mark one that had it."""
+        inner = {each.parent for each in job.sub_groups.values()}
+        minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
+        active = job.count(ACTIVE)
+        is_whole = active >= (sum(minima) if minima else job.min_member)
+        if is_whole and active:
+            self._whole.add(key)
+        elif not active:
+            self._whole.discard(key)
+        job.is_broken = not is_whole and key in self._whole
 
     def _look_alike(self, job: Job) -> int | None:
         """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
@@ -465,6 +484,11 @@ class ClusterTables:
 def _parts(infos: Sequence[PodInfo]) -> Iterator[Sequence[PodInfo]]:
     """Return the pods in parts that take a few milliseconds each."""
     return (infos[at : at + _PART] for at in range(0, len(infos), _PART))
+
+
+def _was_evicted(pod: Pod) -> bool:
+    """Return whether a scheduler evicted the pod for another one."""
+    return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
 
 
 def _state_on_node(pod: Pod) -> TaskState:

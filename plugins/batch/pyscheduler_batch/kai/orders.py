@@ -108,8 +108,8 @@ class Keys:
         return (*key, task.created, task.uid)
 
     def of_gang(self, gang: Gang) -> tuple[float | str, ...]:
-        """Return the key of a job among the jobs of its queue."""
-        key: tuple[float | str, ...] = ()
+        """Return the key of a job among the jobs of its queue; a gang that lost members comes first."""
+        key: tuple[float | str, ...] = (0.0 if gang.job.is_broken else 1.0,)
         for part in self._job_keys:
             key += part(gang)
         return (*key, gang.job.created, gang.job.uid)

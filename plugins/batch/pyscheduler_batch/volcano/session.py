@@ -105,7 +105,9 @@ class VolcanoSession(Session):
     # Orders.
 
     def compare_jobs(self, left: Job, right: Job) -> int:
-        """Return -1, 0 or 1 by the policies alone."""
+        """Return -1, 0 or 1 by the policies alone; a gang that lost members comes before all of them."""
+        if left.is_broken != right.is_broken:
+            return -1 if left.is_broken else 1
         for tier in self.by_tier(contract.JobOrder, "enableJobOrder"):
             for policy in tier:
                 first, second = policy.job_key(left), policy.job_key(right)
