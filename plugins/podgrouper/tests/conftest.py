@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -34,9 +35,18 @@ class GrouperCluster:
         self.scheduler: Measured | None = None
 
     async def start(
-        self, args: str = "{}", *, plugins: str = "{name: PodGrouper}", batch: bool = False, defined: bool = True
+        self,
+        args: str = "{}",
+        *,
+        plugins: str = "{name: PodGrouper}",
+        batch: bool = False,
+        defined: bool = True,
+        leads: bool = True,
     ) -> Measured:
-        """Start a scheduler; `batch`: its profile is a batch profile of KAI; `defined`: PodGroups are served."""
+        """Start a scheduler.
+
+        `batch`: its profile is a batch profile of KAI; `defined`: PodGroups are served; `leads`: it schedules.
+        """
         if defined and not self.cluster.serves(PODGROUPS):
             self.serve(PODGROUPS)
         config = CONFIG % (plugins, args)
@@ -44,7 +54,12 @@ class GrouperCluster:
             config = config.replace("]}}", "], disabled: [{name: DefaultPreemption}]}}")
             config = config.replace("pluginConfig: [", "pluginConfig: [{name: Batch, args: {preset: kai}}, ")
         self.scheduler = Measured(self.cluster, config=config + "# %s")
-        await self.scheduler.start()
+        if leads:
+            await self.scheduler.start()
+        else:
+            starting = asyncio.create_task(self.scheduler.scheduler.start())
+            await self.pass_time(0)
+            await starting
         return self.scheduler
 
     async def restart(self, args: str = "{}") -> None:

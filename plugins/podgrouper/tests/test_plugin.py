@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import product
+
+import pytest
 
 from plugins.podgrouper.tests.conftest import GrouperCluster
 from plugins.podgrouper.tests.workloads import Json, item, reference
 from pyscheduler.batch.queue_wire import KAI_QUEUES
 from pyscheduler_podgrouper.kinds import PODGROUPS, owner_kind
+from pyscheduler_podgrouper.plugin import PodGrouper
 
 PYTORCH = owner_kind("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", frozenset({"spec"}))
 RAY = [
@@ -292,3 +296,21 @@ async def test_pods_wait_for_their_group_before_they_are_scheduled(grouper: Grou
     await grouper.pass_time(2.0)
     assert {pod.name: pod.node_name for pod in grouper.cluster.pods()} == {"lost": "", "users": "n1", "alone": "n1"}
     assert grouper.membership("users") == ("users", None)
+
+
+async def test_only_the_leader_writes(grouper: GrouperCluster) -> None:
+    """Nothing is written before this scheduler leads; a scheduler that leads again groups what came meanwhile."""
+    grouper.serve(PODGROUPS)
+    scheduler = await grouper.start(leads=False)
+    plugin = scheduler.scheduler.profiles["kai-scheduler"].plugins["PodGrouper"]
+    assert isinstance(plugin, PodGrouper)
+    for name, leads in (("a", False), ("b", True), ("c", False), ("d", True)):
+        running = asyncio.create_task(plugin.run()) if leads else None
+        grouper.pod(name)
+        await grouper.pass_time()
+        assert (grouper.membership(name)[0] is not None) == leads
+        if running is not None:
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+    assert len(grouper.groups()) == 4
