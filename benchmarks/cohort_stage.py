@@ -38,10 +38,9 @@ from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from benchmarks.cohort_shapes import WorkloadClass
-    from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.store import Change, Record
 
 __all__ = ["CohortStage"]
@@ -84,9 +83,9 @@ class _QueueUsage:
 class CohortStage:
     """A cluster, its users, its kubelets and the recorder; made inside a running event loop. Methods are orders."""
 
-    def __init__(self, name: str, *, short: bool, tokens: Mapping[str, User] | None = None) -> None:
+    def __init__(self, name: str, *, short: bool) -> None:
         self._shape = SHORT if short else SHAPES[name]
-        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), history_limit=_HISTORY, tokens=tokens)
+        self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), history_limit=_HISTORY)
         for kind in ("queues", "podgroups"):
             self.cluster.load((_CRDS / f"{kind}.scheduling.volcano.sh.yaml").read_text(encoding="utf-8"))
         self.cluster.add(*(priority_class(each.priority) for each in self._shape.classes))

@@ -158,3 +158,32 @@ def test_a_pass_by_kinds_decides_as_one_by_jobs(part: int, monkeypatch: pytest.M
         happened["bound"] += len(each.effects.bound)
         happened["evicted"] += len(each.effects.evicted)
     assert all(happened[what] > 0 for what in ("failed", "revived", "bound", "evicted")), happened
+
+
+async def test_waiting_pods_without_a_group_are_look_alikes(volcano: Any) -> None:
+    """Pods that differ in name only share a number; another request, priority or queue, and a group, set them apart."""
+    volcano.queue("q")
+    volcano.queue("r")
+    alike: dict[str, Any] = {"requests": {"cpu": "1"}, "priority": 5}
+    pods: dict[str, tuple[str, dict[str, Any]]] = {
+        "a": ("q", alike),
+        "b": ("q", alike),
+        "large": ("q", {**alike, "requests": {"cpu": "2"}}),
+        "urgent": ("q", {**alike, "priority": 6}),
+        "elsewhere": ("r", alike),
+    }
+    for name, (queue, fields) in pods.items():
+        annotations = {"scheduling.volcano.sh/queue-name": queue}
+        volcano.cluster.add_pod(name, scheduler_name="batch", annotations=annotations, **fields)
+    volcano.job("gang", "q", 1)
+    scheduler = await volcano.start()
+    await volcano.pass_time()
+    kinds = {key.rpartition("/")[2]: job.look_alike for key, job in _jobs(scheduler).items()}
+    assert kinds.pop("a") == kinds.pop("b") is not None
+    assert kinds.pop("gang") is None
+    assert len({*kinds.values()} - {None}) == len(kinds) == 3
+
+
+def _jobs(scheduler: Any) -> dict[str, Any]:
+    (sessions,) = scheduler.scheduler.sessions
+    return {job.key: job for job in sessions.tables.jobs.values()}
