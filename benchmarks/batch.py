@@ -11,6 +11,7 @@ import asyncio
 import gc
 import random
 import time
+import tracemalloc
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,9 +29,10 @@ from pyscheduler_batch.kai.fair_share import ShareInputs, divide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
 
-__all__ = ["KAI", "fair_shares", "four_queues", "many_queues", "reclaim"]
+__all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "many_queues", "memory", "reclaim"]
 
 #: Seconds of CPU of KAI-Scheduler (mid-2026), by shape and number of nodes.
 KAI: Final = {
@@ -49,23 +51,29 @@ profiles:
   pluginConfig: [{name: Batch, args: {preset: kai}}]
 """
 _GPUS: Final = 8
+#: The label of a node that names its rack.
+RACK: Final = "example.com/rack"
 _UNLIMITED: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
 @attrs.define
 class _Shape:
-    """A cluster in memory; CPU and memory never bind. `gpus`: of each node."""
+    """A cluster in memory; CPU and memory never bind. `gpus`: of each node; `racks`: how many racks have the nodes."""
 
     nodes: int
     gpus: int = _GPUS
+    racks: int = 1
     cluster: FakeCluster = attrs.Factory(FakeCluster)
+    #: The queue of the job that fills each node, if one does.
+    leaf_of: list[str] = attrs.Factory(list)
 
     def __attrs_post_init__(self) -> None:
         for kind in (KAI_QUEUES, KAI_PODGROUPS):
             self.cluster.serve(kind)
         for number in range(self.nodes):
             allocatable = {"cpu": "1000", "memory": "1Ti", "pods": "1000", "nvidia.com/gpu": str(self.gpus)}
-            self.cluster.add_node(f"node-{number}", allocatable=allocatable)
+            labels = {RACK: f"rack-{number % self.racks}"}
+            self.cluster.add_node(f"node-{number}", allocatable=allocatable, labels=labels)
 
     def queue(self, name: str, quota: float, *, weight: float = 0, parent: str = "") -> None:
         """Add a queue with a quota of GPUs."""
@@ -76,8 +84,10 @@ class _Shape:
         manifest = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": name}}
         self.cluster.add({**manifest, "spec": spec}, KAI_QUEUES.type)
 
-    def job(self, name: str, queue: str, *, pods: int = 1, gpus: int = 1, node: int | None = None) -> None:
-        """Add a gang, pending or all on one node."""
+    def job(
+        self, name: str, queue: str, *, pods: int = 1, gpus: int = 1, node: int | None = None, **keywords: Any
+    ) -> None:
+        """Add a gang, pending or all on one node; further keywords are those of `add_pod`."""
         manifest = {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup"}
         metadata, spec = {"name": name, "namespace": "default"}, {"minMember": pods, "queue": queue}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, KAI_PODGROUPS.type)
@@ -86,11 +96,20 @@ class _Shape:
             requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
             annotations = {"pod-group-name": name}
             self.cluster.add_pod(
-                f"{name}-{number}", requests=requests, annotations=annotations, scheduler_name="batch", **placed
+                f"{name}-{number}",
+                requests=requests,
+                annotations=annotations,
+                scheduler_name="batch",
+                **placed,
+                **keywords,
             )
 
     async def sessions(self) -> Sessions:
         """Return the sessions of a scheduler that has listed the cluster."""
+        return (await self.scheduler()).sessions[0]
+
+    async def scheduler(self) -> Scheduler:
+        """Return a scheduler that has listed the cluster."""
         config = loads(_CONFIG, source="benchmark")
         transport, clock = self.cluster.server.transport(), self.cluster.clock
         scheduler = build(config, transport, clock, random.Random(1), registry=discover())
@@ -99,7 +118,7 @@ class _Shape:
         await starting
         gc.collect()
         gc.freeze()
-        return scheduler.sessions[0]
+        return scheduler
 
 
 async def _passes(sessions: Sessions, count: int = 1) -> tuple[Pass, float]:
@@ -208,7 +227,7 @@ def many_queues(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
 
 
 def _tree(made: _Shape, queues: int, gpus: int) -> list[str]:
-    """Add queues in four levels; return the leaves."""
+    """Add queues in four levels, with equal parts of the GPUs as quota; return the leaves."""
     width = max(round(queues ** (1 / 4)), 2)
     level = [""]
     for depth in range(4):
@@ -220,6 +239,73 @@ def _tree(made: _Shape, queues: int, gpus: int) -> list[str]:
                 below.append(name)
         level = below
     return level
+
+
+def _full(nodes: int, jobs: int, queues: int) -> _Shape:
+    """Return the shape of `many_queues` on a cluster without room.
+
+    A running job of one pod fills each node. No queue holds more than its quota, and the jobs are equal: nothing can be
+    reclaimed, preempted or moved.
+    """
+    made = _Shape(nodes, gpus=16)
+    width = max(round(queues ** (1 / 4)), 2)
+    leaves = _tree(made, queues, -(-nodes // width**4) * width**4 * made.gpus)
+    for number in range(nodes):
+        made.leaf_of.append(leaves[number % len(leaves)])
+        made.job(f"running-{number}", made.leaf_of[-1], gpus=made.gpus, node=number)
+    for number in range(jobs):
+        made.job(f"job-{number}", leaves[number % len(leaves)], pods=8)
+    return made
+
+
+async def _free(made: _Shape, sessions: Sessions, number: int) -> tuple[Pass, float]:
+    """Return the pass after the pod on a node ended, and its CPU seconds; then another pod takes that node."""
+    made.cluster.delete_pod(f"running-{number}-0")
+    await made.cluster.clock.advance(0)
+    passed = await _passes(sessions)
+    made.job(f"next-{number}", made.leaf_of[number], gpus=made.gpus, node=number)
+    await made.cluster.clock.advance(0)
+    await _passes(sessions)
+    return passed
+
+
+def full_cluster(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
+    """Return the CPU seconds of the first pass on a full cluster, and of the passes after single nodes were freed.
+
+    `freed_node_ms`: the median of nine passes, each with room for two jobs.
+    """
+    made = _full(nodes, jobs, queues)
+
+    async def run() -> dict[str, Any]:
+        sessions = await made.sessions()
+        found, first = await _passes(sessions)
+        if found.decisions:
+            raise RuntimeError(f"{len(found.decisions)} decisions on a full cluster")
+        seconds = []
+        for number in range(9):
+            found, passed = await _free(made, sessions, number)
+            if len(found.decisions) != made.gpus:
+                raise RuntimeError(f"{len(found.decisions)} pods on a node with {made.gpus} GPUs")
+            seconds.append(passed)
+        return {"first_pass_seconds": first, "freed_node_ms": sorted(seconds)[4] * 1000}
+
+    return asyncio.run(run())
+
+
+def memory(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
+    """Return the MiB that a batch profile holds between passes, on top of the objects, for jobs of eight pods."""
+    made = _full(nodes, jobs, queues)
+
+    async def run() -> dict[str, Any]:
+        sessions = await made.sessions()
+        tracemalloc.start()
+        await _passes(sessions)
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return {"on_top_mib": held / 2**20}
+
+    return asyncio.run(run())
 
 
 def fair_shares(queues: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Sources: KAI-Scheduler `pkg/apis/scheduling/v2` (Queue), `pkg/apis/scheduling/v2
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
@@ -38,6 +38,7 @@ __all__ = [
     "STALE_ANNOTATION",
     "SUB_GROUP_LABEL",
     "kai_job",
+    "kai_last_start",
     "kai_pod_preemptible",
     "kai_pod_queue",
     "kai_pod_sub_group",
@@ -175,6 +176,22 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         warnings=tuple(warnings),
         error=error if fields.min is not None else "InvalidMinMember",
     )
+
+
+def kai_last_start(stamp: float | None, pods: Iterable[Pod]) -> float | None:
+    """Return when a job last began to run: what its annotation says, or when its first present pod was bound, if later.
+
+    Differs from KAI-Scheduler, which reads the annotation only: a crash, or bindings that took long, leave it too old.
+    """
+    bound = [
+        time_of(condition.last_transition_time, "lastTransitionTime", [])
+        for pod in pods
+        if pod.node_name and not pod.is_terminating
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "True"
+    ]
+    first = min((each for each in bound if each is not None), default=None)
+    return first if stamp is None or (first is not None and first > stamp) else stamp
 
 
 def _preemptibility(value: object, where: str, warnings: Warnings) -> bool | None:

@@ -138,8 +138,11 @@ class BatchPlugin:
         """Return whether pods of a job that waits get the condition that they are unschedulable."""
         return True
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
-        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not."""
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not.
+
+        Await `session.turn()` now and then.
+        """
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Take notice that a pass evicts these tasks of a job, to write events; `by`: the job that gets the room."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from pyscheduler.batch.contract import Listener
+from pyscheduler.batch.contract import Listener, plays
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
+def _has_none(_: Job) -> bool:
+    """Return that the job has no past."""
+    return False
+
+
 def _no_time() -> float:
     """Return that no time has passed."""
     return 0.0
@@ -73,6 +79,8 @@ class Session:
     turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
+    #: Returns whether `protected` may answer differently for a job than for others.
+    has_past: Callable[[Job], bool] = _has_none
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
@@ -81,6 +89,8 @@ class Session:
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.
     extras: dict[type, Any] = attrs.Factory(dict)
+    #: What they keep from pass to pass.
+    memory: Memory = attrs.Factory(Memory)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
     wake_at: float = math.inf
     #: Where rejected eviction plans are noted; None if nobody wants to know.
@@ -89,15 +99,24 @@ class Session:
     action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: Whether all policies have prepared for the pass; before, it cannot be cut.
+    is_open: bool = False
 
     @cached_property
     def ledger(self) -> Ledger:
         """Return the ledger that all statements of the session share."""
-        return Ledger(nodes=self.nodes, queues=self.queues, placer=self.placer, listeners=self.listeners())
+        return Ledger(
+            nodes=self.nodes,
+            queues=self.queues,
+            placer=self.placer,
+            listeners=self.listeners(),
+            memory=self.memory,
+        )
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
-        return [entry.policy for tier in self.tiers for entry in tier if isinstance(entry.policy, Listener)]
+        policies = (entry.policy for tier in self.tiers for entry in tier)
+        return [cast("Listener", policy) for policy in policies if plays(policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -110,7 +129,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if isinstance(entry.policy, role) and (not switch or entry.is_on(switch))]
+            [entry.policy for entry in tier if plays(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
 
@@ -121,13 +140,17 @@ class Session:
 
     def record(self, job: Job, reason: str, message: str = "") -> None:
         """Record why a job waits; the first message for a reason stays."""
-        self.reasons.setdefault(job.uid, {}).setdefault(reason, message)
+        known = self.reasons.get(job.uid, {})
+        if reason not in known:
+            # Not changed in place: what is known may be kept for later passes.
+            self.reasons[job.uid] = {**known, reason: message}
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Let the policies prepare for the pass."""
         for tier in self.tiers:
             for entry in tier:
                 entry.policy.open_session(self)
+                await self.turn()
 
     def close(self) -> None:
         """Let the policies end the pass."""
@@ -137,7 +160,8 @@ class Session:
 
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
-        self.open()
+        await self.open()
+        self.is_open = True
         for action in actions:
             self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Ledger:
     nodes: NodeTable
     queues: QueueTable
     placer: Placer
-    listeners: Sequence[Listener] = ()
+    listeners: list[Listener] = attrs.Factory(list)
+    #: Takes notice of the jobs whose tasks are put back.
+    memory: Memory = attrs.Factory(Memory)
     #: By uid, each task that was ever moved, and its first position.
     moved: dict[str, tuple[Task, Position]] = attrs.Factory(dict)
 
@@ -75,10 +78,13 @@ class Ledger:
     def put_back(self) -> None:
         """Put all tasks back where they were at first, when the session is over; the tables are not followed."""
         for task, (state, node, leaving) in self.moved.values():
-            counts = task.job.counts
-            counts[task.state] -= 1
-            counts[state] += 1
+            job = task.job
+            job.counts[task.state] -= 1
+            job.counts[state] += 1
+            job.changes += 1
             task.state, task.node, task.leaving = state, node, leaving
+        for uid in {task.job.uid for task, _ in self.moved.values()}:
+            self.memory.note(uid)
         self.moved.clear()
 
     def _book(self, task: Task, position: Position, sign: float) -> None:

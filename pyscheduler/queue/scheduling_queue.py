@@ -199,7 +199,7 @@ class SchedulingQueue:
         `requeue_failed` counts it if the attempt fails, `put_back` does not.
         """
         names = [pod for pod in pods if pod.scheduler_name in self._holding]
-        return self._remove_by_name(names, lambda uid: self.sub_queues.held.pop(uid, None), is_taken=True)
+        return self._remove_by_name(names, self.sub_queues.held.take, is_taken=True)
 
     def put_back(self, info: QueuedPodInfo) -> None:
         """Return a taken pod to `held` without counting an attempt or a failure; use it for a dropped decision.

@@ -26,6 +26,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
+from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.hints import Strategy
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.events import ClusterEvent
-    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.status import Status
     from pyscheduler.queue.active import ActiveQueue
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from pyscheduler.queue.nominator import Nominator
     from pyscheduler.queue.unschedulable import UnschedulablePods
 
-__all__ = ["PreEnqueue", "QueuePlace", "SubQueues"]
+__all__ = ["HeldPods", "PreEnqueue", "QueuePlace", "SubQueues"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +62,44 @@ class QueuePlace(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     HELD = "held"
     IN_FLIGHT = "in_flight"
+
+
+#: So many changes of held pods are remembered until a source reads them; then it has to read all pods.
+_MOST_CHANGES: Final = 200_000
+
+
+class HeldPods(dict[str, QueuedPodInfo]):
+    """The held pods by uid, in the order in which they came, with the changes since a source last read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: By profile, uids in order; no entry if the changes are unknown.
+        self._changed: dict[str, dict[str, None]] = {}
+
+    def put(self, info: QueuedPodInfo) -> None:
+        """Add a pod, or take notice that it changed."""
+        self[info.pod.uid] = info
+        self._note(info)
+
+    def take(self, uid: str) -> QueuedPodInfo | None:
+        """Remove the pod and return it; None if it is not held."""
+        info = self.pop(uid, None)
+        if info is not None:
+            self._note(info)
+        return info
+
+    def _note(self, info: QueuedPodInfo) -> None:
+        changed = self._changed.get(info.pod.scheduler_name)
+        if changed is not None:
+            changed[info.pod.uid] = None
+            if len(changed) > _MOST_CHANGES:
+                del self._changed[info.pod.scheduler_name]
+
+    def take_changes(self, profile: str) -> Collection[str] | None:
+        """Return the uids of the profile's pods that came, changed or left since the last call; None if unknown."""
+        changed = self._changed.get(profile)
+        self._changed[profile] = {}
+        return changed
 
 
 class SubQueues:
@@ -89,8 +128,7 @@ class SubQueues:
         self.active = active
         self.backoff = backoff
         self.unschedulable = unschedulable
-        #: By uid, in the order in which they came.
-        self.held: dict[str, QueuedPodInfo] = {}
+        self.held = HeldPods()
         #: How often a pod entered `held`; sources of work compare it to learn of new pods.
         self.entered_held = 0
         self._holding = holding
@@ -131,7 +169,7 @@ class SubQueues:
         self.unschedulable.remove(pod.uid)
         if self._holding and pod.scheduler_name in self._holding:
             place = QueuePlace.HELD
-            self.held[pod.uid] = info
+            self.held.put(info)
             self.entered_held += 1
             self._recorder.incoming_pod(queue="held", event=event)
         else:
@@ -175,16 +213,14 @@ class SubQueues:
         elif place is QueuePlace.BACKOFF:
             self.backoff.resort((info,))
         elif place is QueuePlace.HELD:
+            self.held.put(info)
             self._on_ready()  # the source that takes it may decide differently now
         self._nominator.update(old, newer)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         """Remove the pod and return it; None if it is in none of the sub-queues."""
         info = (
-            self.active.remove(uid)
-            or self.backoff.remove(uid)
-            or self.unschedulable.remove(uid)
-            or self.held.pop(uid, None)
+            self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid) or self.held.take(uid)
         )
         if info is not None:
             self.uncount_rejections(info)

@@ -16,6 +16,7 @@ from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
+from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
@@ -345,6 +346,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            if self._row.name == "kai":
+                spec = attrs.evolve(spec, last_start=kai_last_start(spec.last_start, pods))
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             return spec
         if key.startswith("group/"):
@@ -406,6 +409,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
+        pod = self._groups.directory.expected(pod)
         return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
@@ -420,9 +424,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return what the group of KAI says in `markUnschedulable`."""
         return job.uid not in self._unmarked
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report what the pass came to, in statuses and events."""
-        self._reporter.pass_ended(session, waiting)
+        await self._reporter.pass_ended(session, waiting)
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""

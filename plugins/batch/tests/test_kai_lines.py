@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
@@ -92,6 +93,7 @@ def drain(line: JobQueue) -> list[str]:
     return order
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cycles())
 def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
@@ -100,6 +102,7 @@ def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
     assert drain(cycle.waiting()) == plain_order(cycle, pending)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cycles())
 def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> None:
@@ -116,22 +119,48 @@ def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> N
     assert found == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cycles(), st.data())
 def test_an_index_that_is_settled_equals_a_new_one(cycle: Cycle, data: st.DataObject) -> None:
     """Changed jobs move to their place, and jobs that no longer belong leave."""
     gangs = gangs_of(cycle)
-    jobs = {row: [gang.job for gang in gangs if gang.job.queue_row == row] for row in range(len(cycle.parents))}
+    rows = range(len(cycle.parents))
     chosen = {gang.job.uid for gang in gangs if data.draw(st.booleans())}
 
     def index() -> JobIndex:
-        return JobIndex(jobs, lambda job: cycle.gangs[job.uid], lambda gang: gang.job.uid in chosen, cycle.job_key)
+        made = JobIndex(cycle.gangs, lambda gang: gang.job.uid in chosen, cycle.job_key)
+        for gang in gangs:
+            made.put(gang.job.uid, gang.job)
+        return made
 
     settled = index()
-    assert settled.by_queue(jobs) == sorted_by_queue((gang for gang in gangs if gang.job.uid in chosen), cycle.job_key)
+    assert settled.by_queue(rows) == sorted_by_queue((gang for gang in gangs if gang.job.uid in chosen), cycle.job_key)
     for gang in gangs:
         if data.draw(st.booleans()):
             chosen ^= {gang.job.uid}
         gang.job.priority = data.draw(st.integers(1, 3))
     settled.settle(gangs)
-    assert settled.by_queue(jobs) == index().by_queue(jobs)
+    assert settled.by_queue(rows) == index().by_queue(rows)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cycles(), st.data())
+def test_an_index_follows_jobs_that_change_queues_come_and_go(cycle: Cycle, data: st.DataObject) -> None:
+    """A job that is put again is in its new queue only, and a job that is gone is in none."""
+    gangs = gangs_of(cycle)
+    rows = range(len(cycle.parents))
+    index = JobIndex(cycle.gangs, lambda _: True, cycle.job_key)
+    here = set()
+    for _ in range(3):
+        for gang in gangs:
+            if data.draw(st.booleans()):
+                gang.job.queue_row = data.draw(st.sampled_from(rows))
+                gang.job.priority = data.draw(st.integers(1, 3))
+                index.put(gang.job.uid, gang.job)
+                here.add(gang.job.uid)
+            elif data.draw(st.booleans()):
+                index.put(gang.job.uid, None)
+                here.discard(gang.job.uid)
+        there = (gang for gang in gangs if gang.job.uid in here)
+        assert index.by_queue(rows) == sorted_by_queue(there, cycle.job_key)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.affinity_terms import AffinityTerm
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
 
@@ -38,6 +39,8 @@ __all__ = ["SnapshotPlacer"]
 
 #: Plugins whose books are about pods with claims only.
 _BOOKS_OF_CLAIMS: Final = frozenset({"VolumeBinding", "DynamicResources"})
+
+_ANTI_AFFINITY: Final = "InterPodAffinity"
 
 
 @attrs.define(eq=False)
@@ -126,6 +129,27 @@ class SnapshotPlacer:
                 answer.curable = answer.curable & self._ready
             answer.curable.flags.writeable = False
         return answer.curable
+
+    def may_run_together(self, tasks: Sequence[Task]) -> bool:
+        """Return False if more tasks keep each other out of a topology domain than there are domains for them.
+
+        Source of the rule: kube-scheduler, plugin InterPodAffinity. A node without the topology key takes any number.
+        """
+        if _ANTI_AFFINITY not in self._profile.points[ExtensionPoint.FILTER]:
+            return True
+        apart: dict[AffinityTerm, list[Task]] = {}
+        for task in tasks:
+            info = self._infos[task.uid]
+            for term in info.required_anti_affinity_terms:
+                if info.pod.namespace in term.namespaces and term.selector.matches(info.pod.labels):
+                    apart.setdefault(term, []).append(task)
+        for term, members in apart.items():
+            if len(members) > 1:
+                domains = self._snapshot.nodes.labels(term.topology_key).ids
+                usable = domains[np.logical_or.reduce([self.curable(task) for task in members])]
+                if usable.all() and len(np.unique(usable)) < len(members):
+                    return False
+        return True
 
     def _answer_for(self, task: Task) -> _Answer:
         key = self._key_of(task)

@@ -21,7 +21,9 @@ from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
+from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
+from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.diagnosis import FitError
-    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.submission import Submission
@@ -97,10 +98,15 @@ class Sessions:
     tables: ClusterTables
     rng: random.Random
     wake: Callable[[], object]
+    _pending: PendingPods = attrs.field(init=False)
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
     guards: Guards = attrs.Factory(Guards)
+    promises: Promises = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Promises(self.guards.leases), takes_self=True)
+    )
+    _is_first: bool = True
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -109,6 +115,10 @@ class Sessions:
     passes: int = 0
     #: Why each job waits, by key, as of the last pass that considered it.
     waiting: Mapping[str, str] = attrs.Factory(dict)
+
+    @_pending.default
+    def _read_pending(self) -> PendingPods:
+        return PendingPods(self.submission.scheduling.queue.sub_queues, self.profile.name)
 
     # When
 
@@ -192,7 +202,7 @@ class Sessions:
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
-            self._tell_failure(error)
+            await self._tell_failure(error)
             self._fail("Pass failed; it is tried again after a back-off", error)
             return WorkResult()
         session = found.session
@@ -205,21 +215,22 @@ class Sessions:
         if found.tables.take_new_jobs():
             self.guards.news()
         try:
-            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
-            self.waiting = _waiting(session, is_cut=found.is_cut)
+            self.promises.note(found.decisions, session.jobs, found.tables.names)
+            self.waiting = await _waiting(session, is_cut=found.is_cut)
             self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
-            self._report(session)
+            await self._report(session)
         finally:
             session.ledger.put_back()
         return WorkResult(attempts)
 
-    def _report(self, session: Session) -> None:
+    async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
-            self.plugin.pass_ended(session, self.waiting)
+            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
 
@@ -232,14 +243,15 @@ class Sessions:
         self.tables.changed(None)
         self._plan_retry(True)
 
-    def _tell_failure(self, error: Exception) -> None:
+    async def _tell_failure(self, error: Exception) -> None:
         """Say on the pods that wait why nothing is decided about them."""
         what = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
         jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
         self.waiting = {job.key: text for job in jobs}
         try:
-            self.submission.report(jobs, self.waiting)
+            turns = CooperativeYield(self.submission.scheduling.clock)
+            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 
@@ -256,22 +268,25 @@ class Sessions:
     ) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
-        `explains`: note the eviction plans that are rejected. `until`: clock seconds at which to stop. With no action,
-        the policies only prepare, and compute their shares. The caller calls `session.ledger.put_back()` once it has
-        read the result. It holds the lock on the snapshot.
+        `explains`: note the eviction plans that are rejected.
+        `until`: clock seconds at which to stop; the time in which tables are read does not count.
+        With no action, the policies only prepare, and compute their shares. The caller holds the lock on the snapshot,
+        and calls `session.ledger.put_back()` once it has read the result.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         tables = self.tables
-        tables.refresh(scheduling.snapshot, self._pending(), self.submission.evictions.under_way)
-        decisions = Decisions()
-        turns = CooperativeYield(clock)
+        turns, began = CooperativeYield(clock), clock.now()
+        await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        until += clock.now() - began
+        self._follow_promises()
+        decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
             await turns.yield_if_due()
             late = clock.now() - until
-            if late > 0 and (decisions.items or late > LONGEST_IDLE_SECONDS):
+            if session.is_open and late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
@@ -283,13 +298,32 @@ class Sessions:
             session = self._open(nodes, decisions, placer, turn)
             session.plan_log = PlanLog() if explains else None
             try:
-                is_cut = await self._run_actions(session, self.plugin.actions if actions is None else actions, until)
+                todo = self.plugin.actions if actions is None else actions
+                is_cut = await self._run_actions(session, [held, *todo], until)
             except BaseException:
                 session.ledger.put_back()
                 raise
+            session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
+
+    def _follow_promises(self) -> None:
+        """End the leases that are kept. In the first pass, take up what a crash left."""
+        jobs, pods = self.tables.jobs, self.submission.evictions.pods
+        if self._is_first and self.passes:
+            self._is_first = False
+            clock = self.submission.scheduling.clock
+            takers = self.guards.read_back(jobs, clock.now(), clock.wall())
+            self.promises.read_back(jobs.values(), clock.now(), takers)
+            for nodes in self.promises.nodes.values():
+                self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
+
+        def is_bound(pod: Pod) -> bool:
+            seen = pods.get(pod.name, pod.namespace)
+            return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
+
+        self.promises.end_kept(jobs, is_bound)
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
         """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""
@@ -322,8 +356,8 @@ class Sessions:
     def _elapsed(self, began: float) -> float:
         return self.submission.scheduling.clock.now() - began
 
-    def _protected(self, now: float, claimant: Job) -> Collection[str]:
-        return self.guards.protected(claimant, now, self.tables.jobs)
+    def _protected(self, now: float, takers: Mapping[str, set[str]], claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs, takers)
 
     def _plan_wake(self, session: Session) -> None:
         """Set the timer for what changes without an event: protections, back-offs and promises that end."""
@@ -361,18 +395,12 @@ class Sessions:
             effects=decisions,
             now=clock.wall(),
             foreign=self.tables.foreign,
+            memory=self.tables.memory,
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
-            protected=partial(self._protected, clock.now()),
+            protected=partial(self._protected, clock.now(), decisions.takers),
+            has_past=partial(self.guards.knows, decisions.takers),
         )
-
-    def _pending(self) -> list[PodInfo]:
-        """Return the pods of the profile that wait for a node, wherever they are in the queue."""
-        return [
-            info.pod_info
-            for info in self.submission.scheduling.queue.sub_queues
-            if info.pod.scheduler_name == self.profile.name and not info.pod.is_terminating
-        ]
 
 
 def _node_facts(node: Node) -> tuple[object, ...]:
@@ -387,18 +415,34 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
-def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
+async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
+    #: By kind and identity of the reasons: look-alikes that were refused together share both.
+    texts: dict[tuple[int, int], str] = {}
+    cut_in = session.action if is_cut else ""
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
-        problem = queue_problem(job, session.queues)
-        reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
-        if job.counts[TaskState.PIPELINED] and not reasons:
-            reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-        found[job.key] = waiting_text(job, reasons) or _not_tried(job, session.action if is_cut else "")
+        await session.turn()
+        reasons = session.reasons.get(job.uid)
+        if job.look_alike is None or job.counts[TaskState.PIPELINED]:
+            found[job.key] = _waiting_text(session, job, reasons, cut_in)
+            continue
+        kind = (job.look_alike, id(reasons))
+        text = texts.get(kind)
+        if text is None:
+            text = texts[kind] = _waiting_text(session, job, reasons, cut_in)
+        found[job.key] = text
     return found
+
+
+def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None, cut_in: str) -> str:
+    problem = queue_problem(job, session.queues)
+    reasons = reasons or {} if problem is None else dict([problem])
+    if job.counts[TaskState.PIPELINED] and not reasons:
+        reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
+    return waiting_text(job, reasons) or _not_tried(job, cut_in)
 
 
 def _not_tried(job: Job, cut_in: str) -> str:

@@ -7,6 +7,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -14,6 +15,7 @@ import numpy as np
 
 from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
@@ -21,7 +23,7 @@ from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
+    from pyscheduler.scheduler.sessions.pending import PendingPods
 
 __all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
 
@@ -44,6 +48,10 @@ NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
 _MOST_KEYS: Final = 100_000
 _PREEMPTED: Final = "PreemptionByScheduler"
+#: Other tasks of the scheduler may run after so many waiting pods.
+_PART: Final = 256
+#: So many kinds of look-alikes are remembered; then all are forgotten.
+_MOST_KINDS: Final = 10_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -69,8 +77,19 @@ class _Entry:
 class ClusterTables:
     """The tables of one batch profile."""
 
-    def __init__(self, plugin: BatchPlugin, profile_name: str) -> None:
+    def __init__(
+        self,
+        plugin: BatchPlugin,
+        profile_name: str,
+        *,
+        equivalence_key: Callable[[Pod], Hashable | None] = lambda _: None,
+    ) -> None:
+        """Create empty tables. `equivalence_key`: equal for pods that filters and scores treat alike, or None."""
         self._plugin = plugin
+        self._equivalence_key = equivalence_key
+        #: By what look-alikes share, their number. No number is given twice.
+        self._look_alikes: dict[Hashable, int] = {}
+        self._numbers = count()
         self._profile_name = profile_name
         self.axis = ResourceAxis.of(())
         self.queues, self.problems = build_queues(self.axis, ())
@@ -79,6 +98,8 @@ class ClusterTables:
         #: By uid of a task.
         self.infos: dict[str, PodInfo] = {}
         self.names: list[str] = []
+        #: What policies and actions keep from pass to pass.
+        self.memory = Memory()
         self._entries: dict[str, _Entry] = {}
         self._key_of: dict[str, str] = {}
         self._pending: set[str] = set()
@@ -153,6 +174,12 @@ class ClusterTables:
         total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
         return total
 
+    def task(self, uid: str) -> Task | None:
+        """Return the task of a pod; None if it is in no job that can be considered."""
+        key = self._key_of.get(uid)
+        job = None if key is None else self._entries[key].job
+        return None if job is None else job.tasks.get(uid)
+
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
         """Return the pods that are releasing, of whatever profile, with their nodes."""
         return [
@@ -171,11 +198,23 @@ class ClusterTables:
 
     # Following the cluster
 
-    def refresh(self, snapshot: Snapshot, pending: Iterable[PodInfo], evicting: Collection[str]) -> None:
-        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
-        pending = [*pending]
+    async def refresh(
+        self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str], turns: CooperativeYield
+    ) -> None:
+        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet.
+
+        Other tasks of the scheduler may run meanwhile, but must not change the snapshot.
+        """
         names = [*snapshot.names_by_row]
-        if names != self.names or self._is_stale or not self._knows_all(snapshot, pending):
+        changes = pods.changes()
+        if (
+            changes is None
+            or names != self.names
+            or self._is_stale
+            or not self._knows_all(snapshot, pending := changes[0])
+        ):
+            pending = pods.all()
+            changes = pending, ()
             self._start_over(snapshot, names, pending)
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
@@ -188,15 +227,20 @@ class ClusterTables:
         gone: set[str] = set()
         for row in rows:
             gone |= self._read_row(snapshot, row)
-        gone |= self._read_pending(pending)
+            await turns.yield_if_due()
+        for part in _parts(changes[0]):
+            self._read_pending(part)
+            await turns.yield_if_due()
+        gone |= self._forget_pending(changes[1])
         for uid in gone:
             self._remove(uid)
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
             self._rebuild(key)
+            await turns.yield_if_due()
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
-            self.refresh(snapshot, pending, evicting)
+            await self.refresh(snapshot, pods, evicting, turns)
 
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
@@ -220,6 +264,7 @@ class ClusterTables:
         self.axis = ResourceAxis.of(scalars | set(self.axis.names))
         self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
+        self.memory.forget()
         self.jobs, self.infos, self._entries, self._key_of = {}, {}, {}, {}
         self._pending, self._evicting, self._dirty = set(), set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
@@ -229,6 +274,7 @@ class ClusterTables:
         self._foreign = np.zeros((len(names), len(self.axis)))
         self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
+        self._look_alikes.clear()
         self._is_stale = False
 
     def _member(self, uid: str) -> _Member | None:
@@ -261,16 +307,19 @@ class ClusterTables:
         self._releasing[row], self._foreign[row] = releasing, foreign
         return {uid for uid in before - here if (member := self._member(uid)) is not None and member.row == row}
 
-    def _read_pending(self, pending: Sequence[PodInfo]) -> set[str]:
-        """Read the waiting pods; return those that do not wait any more and have no node either."""
-        before, infos = self._pending, self.infos
-        fresh = [info for info in pending if infos.get(uid := info.pod.uid) is not info or uid not in before]
-        if not fresh and len(pending) == len(before):
-            return set()
-        self._pending = {info.pod.uid for info in pending}
-        for info in fresh:
-            self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
-        left = before - self._pending
+    def _read_pending(self, changed: Iterable[PodInfo]) -> None:
+        """Read waiting pods that changed."""
+        waiting, infos = self._pending, self.infos
+        for info in changed:
+            uid = info.pod.uid
+            if infos.get(uid) is not info or uid not in waiting:
+                self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
+                waiting.add(uid)
+
+    def _forget_pending(self, uids: Iterable[str]) -> set[str]:
+        """Forget pods that do not wait any more; return those that have no node either."""
+        left = self._pending.intersection(uids)
+        self._pending -= left
         return {uid for uid in left if (member := self._member(uid)) is not None and member.row == NO_NODE}
 
     def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
@@ -312,6 +361,7 @@ class ClusterTables:
         if entry is not None and entry.job is not None:
             self._count(entry.job, -1.0)
             self.jobs.pop(entry.job.uid, None)
+            self.memory.note(entry.job.uid)
             entry.job = None
         if not is_here:
             self._entries.pop(key, None)
@@ -335,7 +385,9 @@ class ClusterTables:
         for member in entry.members.values():
             request = self._amounts(member.info.requests)
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
+        job.look_alike = self._look_alike(job)
         entry.job = self.jobs[job.uid] = job
+        self.memory.note(job.uid)
         self._count(job, 1.0)
         self._note_whole(key, job)
 
@@ -350,6 +402,24 @@ class ClusterTables:
         elif not active:
             self._whole.discard(key)
         job.is_broken = not is_whole and key in self._whole
+
+    def _look_alike(self, job: Job) -> int | None:
+        """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
+        task = job.tasks.get(job.uid)
+        # A group has a uid of its own. What a pass changes in a job is not among what look-alikes share.
+        if task is None or task.pod is None or task.state is not TaskState.PENDING or job.phase != "Inqueue":
+            return None
+        key = self._equivalence_key(task.pod)
+        if key is None or job.queue_row < 0:
+            return None
+        of_job = (job.queue, job.priority, job.preemptible, job.min_member, task.pod.namespace)
+        of_task = (task.priority, task.role, task.sub_group, task.preemptable, task.may_preempt, task.critical)
+        if len(self._look_alikes) > _MOST_KINDS:
+            self._look_alikes.clear()
+        shared = (key, of_job, of_task, task.request.tobytes())
+        if shared not in self._look_alikes:
+            self._look_alikes[shared] = next(self._numbers)
+        return self._look_alikes[shared]
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
         """Set the queue of a job, or why it can be in none."""
@@ -407,6 +477,11 @@ class ClusterTables:
 def _was_evicted(pod: Pod) -> bool:
     """Return whether a scheduler evicted the pod for another one."""
     return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
+
+
+def _parts(infos: Sequence[PodInfo]) -> Iterator[Sequence[PodInfo]]:
+    """Return the pods in parts that take a few milliseconds each."""
+    return (infos[at : at + _PART] for at in range(0, len(infos), _PART))
 
 
 def _state_on_node(pod: Pod) -> TaskState:

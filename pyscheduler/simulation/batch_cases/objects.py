@@ -88,6 +88,7 @@ async def _run(
         if prepare is not None:
             (await sessions.decide(actions=())).session.ledger.put_back()
             prepare(sessions)
+            sessions.tables.memory.forget()
         probes = _Probe(at_opening), _Probe(at_close)
         await sessions.decide(actions=[probes[0], *sessions.plugin.actions, probes[1]])
 

@@ -5,11 +5,12 @@ Source: KAI-Scheduler, `actions/allocate`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -28,13 +29,28 @@ class Allocate(Action):
 
     async def run(self, session: Session) -> None:
         """Run the action."""
-        cycle = cycle_of(session)
+        cycle = await prepared_cycle(session)
         cycle.placement.forget_failures()
-        line = cycle.waiting(depth=self.arguments.get("queueDepth"))
+        depth = self.arguments.get("queueDepth")
+        may_end = cycle.is_large and depth is None and not session.ledger.moved
+        line = cycle.waiting(depth=depth)
+        #: The jobs that left the line, and those of them that came back.
+        popped: dict[str, None] = {}
+        back: dict[str, Gang] = {}
         while line:
             gang = line.pop()
-            if await _allocate(cycle, gang) and any(task.state == TaskState.PENDING for task in gang.tasks):
-                line.push(gang)
+            uid = gang.job.uid
+            popped[uid] = None
+            back.pop(uid, None)
+            if await _allocate(cycle, gang):
+                if any(task.state == TaskState.PENDING for task in gang.tasks):
+                    line.push(gang)
+                    back[uid] = gang
+            elif may_end and cycle.placement.is_full(cycle.kept.backlog.requests().values()):
+                for other in back.values():
+                    await _allocate(cycle, other)
+                await cycle.refuse_rest(popped, partial(_allocate, cycle))
+                return
             await session.turn()
 
 
@@ -43,7 +59,12 @@ async def _allocate(cycle: Cycle, gang: Gang) -> bool:
     job = gang.job
     had_tasks = job.count(ALLOCATED) > 0
     statement = cycle.statement()
-    if not await cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False):
+    try:
+        is_placed = await cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False)
+    except BaseException:
+        statement.discard()  # the pass ends here
+        raise
+    if not is_placed:
         statement.discard()
         return False
     waits = _waits(gang)

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyscheduler.batch.contract import JobOrder, Policy, ScenarioRule, TaskOrder, VictimFilter
+from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.kai.gang import Gang, Quantities
-from pyscheduler_batch.kai.job_index import JobIndex, sorted_by_queue
+from pyscheduler_batch.kai.backlog import is_waiting
+from pyscheduler_batch.kai.job_index import sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
+from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
-from pyscheduler_batch.kai.orders import Elastic
+from pyscheduler_batch.kai.orders import Keys
 from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.backlog import Asks
+    from pyscheduler_batch.kai.gang import Gang, Quantities
+    from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "is_candidate"]
+__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
 
 _SMALL: Final = 64
+#: Other tasks of the scheduler may run after so many changes of a statement.
+_TURN_EVERY: Final = 32
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
-
-
-class _Gangs(dict[str, Gang]):
-    """Gangs by job uid, made when they are first asked for."""
-
-    def __init__(self, jobs: Mapping[str, Job], make: Callable[[Job], Gang]) -> None:
-        super().__init__()
-        self._jobs = jobs
-        self._make = make
-
-    def __missing__(self, uid: str) -> Gang:
-        gang = self[uid] = self._make(self._jobs[uid])
-        return gang
 
 
 class Cycle:
@@ -51,16 +45,11 @@ class Cycle:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        policies = [entry.policy for tier in session.tiers for entry in tier]
-        proportion = _first(policies, Proportion)
-        if proportion is None:
-            raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
-        self.proportion = proportion
+        policies = _policies(session)
+        self.proportion = _proportion(session)
         self.min_runtime = _first(policies, MinRuntime)
         self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
         self.placement = Placement(session, self.proportion, policies)
-        #: UIDs of the tasks that were evicted in thought only.
-        self.virtual: set[str] = set()
         #: UIDs of those that the open statement evicted.
         self._evicted: set[str] = set()
         self.victim_filters: list[VictimFilter] = [each for tier in session.policies(VictimFilter) for each in tier]
@@ -68,37 +57,24 @@ class Cycle:
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
         self.parents: list[int] = session.queues.parent.tolist()
-        self._top = [path.tolist()[-1] for path in session.queues.paths]
-        self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
-            policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
-            for policy in policies
-            if isinstance(policy, Elastic | JobOrder)
-        ]
-        self._task_orders = [policy for policy in policies if isinstance(policy, TaskOrder)]
+        #: By queue the one at the top of its tree; parents come before their children.
+        self._top: list[int] = []
+        for row, above in enumerate(self.parents):
+            self._top.append(row if above < 0 else self._top[above])
+        self.job_key = Keys(policies).of_gang
+        kept = self.kept = _kept_jobs(session)
+        deque(kept.follow(session, self.proportion), maxlen=0)
+        #: UIDs of the tasks that were evicted in thought only.
+        self.virtual = kept.virtual
         #: By job uid; made when it is first asked for.
-        self.gangs = _Gangs(session.jobs, self._gang_of)
+        self.gangs = kept.gangs
+        self._pending, self._running = kept.pending, kept.running
         self._signatures: dict[str, object] = {}
-        pending = self._jobs_by_queue(lambda job: bool(job.counts[TaskState.PENDING]))
-        self._pending = JobIndex(pending, self._gang, Gang.has_pending, self.job_key)
         self.proportion.touched.clear()
-        self._touched_pending: set[str] = set()
-        self._touched_running: set[str] = set()
-        self._largest_units: dict[int, float] = {}
+        self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
+        self._touched_running = {*self._touched_pending}
         #: A search among few jobs simulates all that the original does, since each attempt leaves its reason.
         self.is_large = len(session.jobs) > _SMALL
-
-    def _task_key(self, task: Task) -> tuple[float | str, ...]:
-        key: tuple[float | str, ...] = ()
-        for policy in self._task_orders:
-            key += policy.task_key(task)
-        return (*key, task.created, task.uid)
-
-    def job_key(self, gang: Gang) -> tuple[float | str, ...]:
-        """Return the key of a job among the jobs of its queue; a gang that lost members comes first."""
-        key: tuple[float | str, ...] = (0.0 if gang.job.is_broken else 1.0,)
-        for part in self._job_keys:
-            key += part(gang)
-        return (*key, gang.job.created, gang.job.uid)
 
     def queue_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         """Return the key of a queue among its siblings."""
@@ -111,40 +87,25 @@ class Cycle:
             self._signatures[uid] = signature(gang)
         return self._signatures[uid]
 
-    @cached_property
-    def _running(self) -> JobIndex:
-        """Return the candidates for eviction."""
-        return JobIndex(self._jobs_by_queue(lambda job: job.preemptible), self._gang, is_candidate, self.job_key)
-
-    def _gang_of(self, job: Job) -> Gang:
-        return Gang.of(job, self._task_key, self.proportion.quantities, self.virtual)
-
-    def _gang(self, job: Job) -> Gang:
-        return self.gangs[job.uid]
-
-    def _jobs_by_queue(self, has: Callable[[Job], bool]) -> dict[int, list[Job]]:
-        """Return by row of a leaf queue its jobs of which `has` is true."""
-        is_leaf = self.session.queues.is_leaf.tolist()
-        result: dict[int, list[Job]] = {}
-        for job in self.session.jobs.values():
-            row = job.queue_row
-            if row >= 0 and has(job) and is_leaf[row]:
-                result.setdefault(row, []).append(job)
-        return result
-
     def candidates(self) -> Iterator[Gang]:
-        """Return the preemptible jobs with placed tasks, in no order."""
-        for jobs in self._running.jobs.values():
-            for job in jobs:
-                if job.count(ACTIVE) and is_candidate(gang := self._gang(job)):
+        """Return the preemptible jobs with placed tasks, in the order of all jobs."""
+        is_leaf = self.session.queues.is_leaf.tolist()
+        for uid, job in self.session.jobs.items():
+            if job.preemptible and job.queue_row >= 0 and is_leaf[job.queue_row] and job.count(ACTIVE):
+                gang = self.gangs[uid]
+                if is_candidate(gang):
                     yield gang
 
     def waiting(self, *, evicts: bool = False, preemptible: bool = False, depth: str | None = None) -> JobQueue:
-        """Return the jobs with pending tasks that are complete enough to be placed.
+        """Return the jobs with pending tasks that are complete enough to be placed, in the order of queues.
 
         `evicts`: leave out jobs that may not yet evict others. `preemptible`: only preemptible jobs. `depth`: a number,
         so many jobs of each queue at most; -1 or None for all.
         """
+        if not evicts and not preemptible and depth is None and not self.session.ledger.moved:
+            index, forest = self.kept.backlog.index, self.kept.backlog.forest
+            stale = forest.stale(self.proportion.order_inputs(), self.proportion.pool)
+            return JobQueue.kept(self, index.entries, forest, stale)
         # The line outlives changes of the index: it has lists of its own.
         jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
         most = int(depth or -1)
@@ -153,17 +114,40 @@ class Cycle:
         return JobQueue(self, jobs)
 
     def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
-        for job in (job for jobs in self._pending.jobs.values() for job in jobs):
-            gang = self._gang(job)
-            if not gang.has_pending() or not gang.is_ready():
+        for uid, job in (entry for jobs in self._pending.jobs.values() for entry in jobs.items()):
+            gang = self.gangs[uid]
+            if not is_waiting(gang):
                 continue
             if preemptible and not job.preemptible:
                 continue
-            if evicts and self._is_delayed(job):
-                message = f"may evict others {job.preemption_delay:g} s after its creation or last eviction"
-                self.session.record(job, DELAY_NOT_ELAPSED, message)
-                continue
-            yield gang
+            if not evicts or self._may_evict(job):
+                yield gang
+
+    def _touched(self) -> set[str]:
+        """Return the uids of the jobs that changed since the begin of the pass."""
+        return {task.job.uid for task, _ in self.session.ledger.moved.values()}
+
+    def asks(self) -> Asks:
+        """Return what the waiting jobs ask for, and maybe what they asked for at the begin of the pass."""
+        return self.kept.backlog.asks(self._touched())
+
+    def lowest_priorities(self) -> Mapping[int, float]:
+        """Return by leaf queue a priority that no preemptible job with placed tasks is below."""
+        return self.kept.lowest_priorities(self._touched())
+
+    def note_delays(self, *, preemptible: bool) -> None:
+        """Record which jobs may not yet evict others. `preemptible`: only preemptible jobs."""
+        for gang in (self.gangs[uid] for uid in self.kept.backlog.delayed):
+            if is_waiting(gang) and (gang.job.preemptible or not preemptible):
+                self._may_evict(gang.job)
+
+    def _may_evict(self, job: Job) -> bool:
+        """Return whether a job may evict others by now; record it if it may not."""
+        if not self._is_delayed(job):
+            return True
+        message = f"may evict others {job.preemption_delay:g} s after its creation or last eviction"
+        self.session.record(job, DELAY_NOT_ELAPSED, message)
+        return False
 
     def _settle(self, index: JobIndex, touched: set[str]) -> None:
         """Put jobs that changed in their place in an index."""
@@ -189,19 +173,22 @@ class Cycle:
 
     def largest_units(self, accepts_queue: Callable[[int], bool]) -> Mapping[int, float]:
         """Return by leaf queue the GPUs of its largest preemptible job: no unit of eviction is larger."""
-        known, result = self._largest_units, {}
-        for row, jobs in self._running.jobs.items():
-            if accepts_queue(row):
-                if row not in known:
-                    known[row] = max(sum(map(self.placement.gpus, job.tasks.values())) for job in jobs)
-                result[row] = known[row]
-        return result
+        return self.kept.largest_units(accepts_queue)
 
     def victims(self, accepts: Callable[[Gang], bool], accepts_queue: Callable[[int], bool]) -> JobQueue:
         """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
         self._settle(self._running, self._touched_running)
         chosen = self._running.by_queue(filter(accepts_queue, self._running.jobs))
         return JobQueue(self, chosen, victims=True, accepts=accepts)
+
+    async def read_victims(self, accepts_queue: Callable[[int], bool]) -> None:
+        """Read the jobs that a search looks at, as far as they were not read yet."""
+        for index, rows in (
+            (self._running, filter(accepts_queue, self._running.jobs)),
+            (self._pending, self._pending.jobs),
+        ):
+            for _ in index.read(rows):
+                await self.session.turn()
 
     def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
         """Return whether a job's run time allows to make it a victim."""
@@ -234,9 +221,11 @@ class Cycle:
         self._repeated.clear()
         return self.session.statement()
 
-    def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
+    async def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
-        for task in tasks:
+        for at, task in enumerate(tasks, start=1):
+            if at % _TURN_EVERY == 0:
+                await self.session.turn()
             if task.uid in self._evicted:
                 # The original takes a task that a scenario names twice out of its queues' sums twice.
                 self._repeated.append((task, action, by))
@@ -246,8 +235,32 @@ class Cycle:
             self._evicted.add(task.uid)
             self.virtual.add(task.uid)
 
+    async def refuse_rest(self, popped: Collection[str], refuse: Callable[[Gang], Awaitable[object]]) -> None:
+        """Record why the waiting jobs that were not popped find no room, where no node has room for any of them.
+
+        `refuse` tries a job that may have another reason.
+        """
+        backlog, reasons = self.kept.backlog, self.session.reasons
+        own = dict(reasons)
+        reasons.update(backlog.refused)
+        for uid in popped:
+            reasons.pop(uid, None)
+        reasons.update(own)
+        for uid in backlog.others:
+            if uid not in popped:
+                await refuse(self.gangs[uid])
+
+    async def undo(self, statement: Statement) -> None:
+        """Undo a statement; other tasks of the scheduler may run meanwhile."""
+        try:
+            while (left := statement.checkpoint()) > _TURN_EVERY:
+                statement.rollback(left - _TURN_EVERY)
+                await self.session.turn()
+        finally:
+            self.discard(statement)
+
     def discard(self, statement: Statement) -> None:
-        """Undo a statement."""
+        """Undo a statement at once."""
         statement.discard()
         for task, _, _ in self._repeated:
             self.proportion.book(task, placed=True)
@@ -275,13 +288,36 @@ def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
 
 
-def is_candidate(gang: Gang) -> bool:
-    """Return whether a job is preemptible and has placed tasks."""
-    return gang.job.preemptible and gang.active > 0
+async def prepared_cycle(session: Session) -> Cycle:
+    """Return what the actions of this pass share; let other tasks of the scheduler run while jobs are read for it."""
+    if Cycle not in session.extras:
+        for _ in _kept_jobs(session).follow(session, _proportion(session)):
+            await session.turn()
+    return cycle_of(session)
 
 
-def _whole_job(policy: JobOrder) -> Callable[[Gang], tuple[float | str, ...]]:
-    return lambda gang: policy.job_key(gang.job)
+def _policies(session: Session) -> list[Policy]:
+    return [entry.policy for tier in session.tiers for entry in tier]
+
+
+def _proportion(session: Session) -> Proportion:
+    found = _first(_policies(session), Proportion)
+    if found is None:
+        raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+    return found
+
+
+def _kept_jobs(session: Session) -> KeptJobs:
+    """Return what is kept of the jobs; something new if orders of further policies may change by themselves."""
+    found = session.extras.get(KeptJobs)
+    if found is None:
+        keys = Keys(_policies(session))
+        memory = session.memory if keys.is_stable else Memory()
+        parents: list[int] = session.queues.parent.tolist()
+        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities, parents))
+        session.extras[KeptJobs] = found
+    assert isinstance(found, KeptJobs)
+    return found
 
 
 def cycle_of(session: Session) -> Cycle:

@@ -15,8 +15,9 @@ import numpy as np
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
-from pyscheduler_batch.kai.gang import USED, ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
+from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.solver import Budget, Solver
@@ -46,7 +47,10 @@ class _Evicting(Action, ABC):
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
-        cycle = cycle_of(session)
+        cycle = await prepared_cycle(session)
+        if cycle.is_large and session.plan_log is None and not self.may_help(cycle):
+            cycle.note_delays(preemptible=self.name == Consolidation.name)
+            return
         line = cycle.waiting(
             evicts=True, preemptible=self.name == Consolidation.name, depth=self.arguments.get("queueDepth")
         )
@@ -54,6 +58,7 @@ class _Evicting(Action, ABC):
         skips = self.arguments.get("schedulingSignatures", "true") != "false"
         budget = Budget(session.elapsed, self.arguments)
         while line:
+            await session.turn()
             gang = line.pop()
             if not self.may_try(cycle, gang):
                 self._note(cycle, gang)
@@ -68,7 +73,9 @@ class _Evicting(Action, ABC):
                 continue
             # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
             # with the first task alone.
-            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])):
+            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])) or (
+                cycle.is_large and not session.placer.may_run_together(tasks)
+            ):
                 look_alikes.note(gang)
                 continue
             budget.begin_job()
@@ -83,6 +90,7 @@ class _Evicting(Action, ABC):
         if not self.is_worth_it(cycle, gang):
             self._note(cycle, gang)
             return False
+        await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
         solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self._judge(cycle, part, plan))
         statement = await solver.solve(gang)
@@ -90,6 +98,10 @@ class _Evicting(Action, ABC):
             return False
         cycle.commit(statement)
         return True
+
+    @abstractmethod
+    def may_help(self, cycle: Cycle) -> bool:
+        """Return whether a search for any waiting job could succeed; if not, no job is looked at."""
 
     def _judge(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether a simulated scenario may be carried out; note one that may not."""
@@ -205,6 +217,11 @@ class Consolidation(_Evicting):
         if self._most != 0:
             await super().run(session)
 
+    def may_help(self, cycle: Cycle) -> bool:
+        """Return whether the cluster has enough free GPUs for some preemptible job."""
+        asks = cycle.asks()
+        return bool((asks.preemptible & (asks.gpus <= cycle.placement.free_gpus().sum())).any())
+
     def group_of(self, job: Job) -> int:
         """Return one group for all jobs."""
         return 0
@@ -246,6 +263,13 @@ class Reclaim(_Evicting):
 
     name: ClassVar[str] = "reclaim"
 
+    def may_help(self, cycle: Cycle) -> bool:
+        """Return whether the queue of some job stays within its fair share, and there may be GPUs to take."""
+        return cycle.proportion.any_can_reclaim(cycle.asks(), self._free(cycle))
+
+    def _free(self, cycle: Cycle) -> float:
+        return float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+
     def may_try(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether the job's queue stays within its fair share."""
         return cycle.proportion.can_reclaim(gang.job, gang.requested())
@@ -275,7 +299,7 @@ class Reclaim(_Evicting):
         """Return whether the shares allow to take as many GPUs as the job lacks."""
         if not cycle.is_large:
             return True
-        lacks = gang.requested()[2] - float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+        lacks = gang.requested()[2] - self._free(cycle)
         units = cycle.largest_units(lambda queue: self.is_victim_queue(cycle, gang, queue))
         return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
 
@@ -326,6 +350,14 @@ class Preempt(_Evicting):
 
     name: ClassVar[str] = "preempt"
 
+    def may_help(self, cycle: Cycle) -> bool:
+        """Return whether some queue has a job of lower priority than one that waits."""
+        asks, lowest = cycle.asks(), cycle.lowest_priorities()
+        return any(
+            row in lowest and lowest[row] < priority
+            for row, priority in zip(asks.rows.tolist(), asks.priority.tolist(), strict=True)
+        )
+
     def why_not_tried(self, cycle: Cycle, gang: Gang) -> Refusal:
         """Return by how much a job that may not be evicted would exceed a quota."""
         return cycle.proportion.over_quota(gang.job, gang.requested()) or super().why_not_tried(cycle, gang)
@@ -370,9 +402,9 @@ class StaleGangEviction(Action):
 
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
-        cycle = cycle_of(session)
-        for job in session.jobs.values():
-            if not _is_stale(cycle, job):
+        cycle = await prepared_cycle(session)
+        for job in cycle.kept.maybe_stale(session):
+            if not is_stale(job, cycle.gangs):
                 job.stale_since = None
                 continue
             if job.stale_since is None:
@@ -389,12 +421,3 @@ class StaleGangEviction(Action):
                     statement.evict(task, action=self.name)
             session.commit(statement)
             await session.turn()
-
-
-def _is_stale(cycle: Cycle, job: Job) -> bool:
-    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
-    used = job.count(USED)
-    if not used or job.counts[TaskState.SUCCEEDED] or (not job.sub_groups and used >= job.min_member):
-        return False
-    gang = cycle.gangs[job.uid]
-    return gang.used > 0 and not gang.is_satisfied()

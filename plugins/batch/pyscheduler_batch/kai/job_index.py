@@ -1,12 +1,13 @@
-"""Jobs by queue, sorted: kept from one search to the next, so that no search sorts all jobs again."""
+"""Jobs by queue, sorted: kept from search to search and from pass to pass, so that nobody sorts all jobs again."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.kai.gang import Gang
@@ -33,18 +34,14 @@ class JobIndex:
     """The jobs of which `has` is true, by queue row, sorted by key. A queue is read when it is first asked for.
 
     Jobs that changed are put in their place by `settle`. A change that is undone and settled leaves the lists as they
-    were. `jobs`: by queue row, all jobs of which `has` may ever be true.
+    were. `gangs`: by job uid.
     """
 
-    def __init__(
-        self,
-        jobs: Mapping[int, Sequence[Job]],
-        gang_of: Callable[[Job], Gang],
-        has: Callable[[Gang], bool],
-        key: Callable[[Gang], JobKey],
-    ) -> None:
-        self.jobs = jobs
-        self._gang_of = gang_of
+    def __init__(self, gangs: Mapping[str, Gang], has: Callable[[Gang], bool], key: Callable[[Gang], JobKey]) -> None:
+        #: By queue row and uid, all jobs of which `has` may be true in this pass.
+        self.jobs: dict[int, dict[str, Job]] = {}
+        self._row_of: dict[str, int] = {}
+        self._gangs = gangs
         self._has = has
         self._key = key
         self._keys: dict[str, JobKey] = {}
@@ -52,18 +49,41 @@ class JobIndex:
 
     def entries(self, row: int) -> Sequence[tuple[JobKey, Gang]]:
         """Return the jobs of a queue; the list changes with `settle`."""
-        found = self._entries.get(row)
-        if found is None:
-            gangs = map(self._gang_of, self.jobs.get(row, ()))
-            found = [(self._key(gang), gang) for gang in gangs if self._has(gang)]
+        deque(self.read([row]), maxlen=0)
+        return self._entries[row]
+
+    def read(self, rows: Iterable[int]) -> Iterator[None]:
+        """Read the jobs of queues that were not asked for yet; yield after each job."""
+        for row in [row for row in rows if row not in self._entries]:
+            found = []
+            for uid in self.jobs.get(row, ()):
+                gang = self._gangs[uid]
+                if self._has(gang):
+                    found.append((self._key(gang), gang))
+                yield
             found.sort(key=_key_of)
             self._entries[row] = found
             self._keys.update((gang.job.uid, key) for key, gang in found)
-        return found
 
     def by_queue(self, rows: Iterable[int]) -> dict[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs of these queues, without queues that have none."""
         return {row: entries for row in rows if (entries := self.entries(row))}
+
+    def put(self, uid: str, job: Job | None) -> None:
+        """Put a job that was built anew in its queue, or take out one that is gone (None)."""
+        row = self._row_of.pop(uid, None)
+        if row is not None:
+            del self.jobs[row][uid]
+            if not self.jobs[row]:
+                del self.jobs[row]
+            old = self._keys.pop(uid, None)
+            if old is not None:
+                entries = self._entries[row]
+                del entries[bisect_left(entries, old, key=_key_of)]
+        if job is not None:
+            self._row_of[uid] = job.queue_row
+            self.jobs.setdefault(job.queue_row, {})[uid] = job
+            self.settle([self._gangs[uid]] if job.queue_row in self._entries else ())
 
     def settle(self, gangs: Iterable[Gang]) -> None:
         """Put jobs that may have changed in their place."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Protocol
 
+from pyscheduler_batch.kai.forest import TOP
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from pyscheduler_batch.kai.forest import Forest
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.proportion import QueueKey
 
@@ -51,6 +53,7 @@ class _Node:
     __slots__ = (
         "_accepts",
         "_at",
+        "_expand",
         "_jobs",
         "_last_first",
         "added",
@@ -70,12 +73,17 @@ class _Node:
         *,
         last_first: bool = False,
         accepts: Callable[[Gang], bool] | None = None,
+        expand: Callable[[_Node], list[_Node]] | None = None,
     ) -> None:
         self.row = row
         self.is_leaf = jobs is not None
         self.parent: _Node | None = None
         self.needs_fix = False
-        self.children: list[_Node] = []
+        #: Returns the children when they are first asked for.
+        self._expand = expand
+        self.children: list[_Node]
+        if expand is None:
+            self.children = []
         #: What the jobs that were taken as victims hold.
         self.popped: Quantities = ZERO
         self._jobs: Sequence[tuple[JobKey, Gang]] = jobs or ()
@@ -86,6 +94,13 @@ class _Node:
         #: The next job; None if there is none.
         self.head: Gang | None = None
         self._find_head()
+
+    def __getattr__(self, name: str) -> list[_Node]:
+        """Return the children when they are first asked for; then they are an attribute."""
+        if name != "children" or self._expand is None:
+            raise AttributeError(name)
+        self.children = self._expand(self)
+        return self.children
 
     def _find_head(self) -> None:
         jobs, step, accepts = self._jobs, -1 if self._last_first else 1, self._accepts
@@ -155,6 +170,51 @@ class JobQueue:
             if not node.is_empty:
                 self._nodes[row] = node
         self._link_all()
+
+    @classmethod
+    def kept(
+        cls,
+        orders: Orders,
+        jobs_of: Callable[[int], Sequence[tuple[JobKey, Gang]]],
+        forest: Forest,
+        stale: Iterable[int],
+    ) -> JobQueue:
+        """Return a line with heaps that are kept.
+
+        `jobs_of` returns the jobs of a queue, sorted by key. `stale`: the queues whose heaps of children are built
+        anew, children before their parents.
+        """
+        line = cls(orders, {})
+
+        def node(row: int) -> _Node:
+            found = line._nodes.get(row)
+            if found is None:
+                found = line._nodes[row] = _Node(row, jobs_of(row) or None, expand=expand)
+            return found
+
+        def expand(parent: _Node) -> list[_Node]:
+            return [child(row, parent) for row in forest.order[parent.row]]
+
+        def child(row: int, parent: _Node | None) -> _Node:
+            found = node(row)
+            found.parent = parent
+            return found
+
+        for row in stale:
+            heap: list[_Node] = []
+            parent = None if row == TOP else node(row)
+            for below in forest.children[row]:
+                if below in forest.order or jobs_of(below):
+                    line._heap_push(heap, child(below, parent))
+            if heap:
+                forest.order[row] = [each.row for each in heap]
+            else:
+                forest.order.pop(row, None)
+                line._nodes.pop(row, None)
+            if parent is not None:
+                parent.children = heap
+        line._top = [child(row, None) for row in forest.order.get(TOP, ())]
+        return line
 
     def _link_all(self) -> None:
         """Hang all leaves into the tree, children before their parents."""

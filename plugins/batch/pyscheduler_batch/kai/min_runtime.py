@@ -39,11 +39,15 @@ class MinRuntime(Policy):
 
     def open_session(self, session: Session) -> None:
         """Take the settings of all queues."""
-        self._session = session
-        self._paths = [path.tolist() for path in session.queues.paths]
+        self._now, self._wake = session.now, session.wake
+        self._paths = session.queues.paths
         self._preempt = session.queues.preempt_min_runtime.tolist()
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
         self._known: dict[tuple[str, int, int], float] = {}
+
+    def close_session(self, session: Session) -> None:
+        """Let go of the session: it holds much memory."""
+        del self._wake
 
     def protects(self, action: str, claimant: Job, victim: Job) -> bool:
         """Return whether a victim has not run long enough for this action."""
@@ -55,16 +59,16 @@ class MinRuntime(Policy):
             seconds = self._seconds(action, claimant.queue_row, victim.queue_row)
             self._known[key] = seconds
         end = victim.last_start + seconds
-        self._session.wake(end)
-        return self._session.now < end
+        self._wake(end)
+        return self._now < end
 
     def _seconds(self, action: str, claimant: int, victim: int) -> float:
-        path = self._paths[victim]
+        path = self._paths[victim].tolist()
         if action == _PREEMPT:
             return _first_set(self._preempt, path, self.default_preempt)
         if self.from_leaf:
             return _first_set(self._reclaim, path, self.default_reclaim)
-        other = self._paths[claimant]
+        other = self._paths[claimant].tolist()
         common = len(set(path) & set(other))
         if common == 0:
             # Under different top queues, only the victim's top queue counts.

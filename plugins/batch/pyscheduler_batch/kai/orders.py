@@ -5,15 +5,17 @@ Source: KAI-Scheduler, the plugins of the same names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
-from pyscheduler.batch.contract import Policy
+from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder, plays
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.kai.gang import Gang
 
-__all__ = ["Elastic", "Kubeflow", "Priority", "Ray", "TaskPriority"]
+__all__ = ["Elastic", "Keys", "Kubeflow", "Priority", "Ray", "TaskPriority"]
 
 _JOB_ROLE: Final = "training.kubeflow.org/job-role"
 _NODE_TYPE: Final = "ray.io/node-type"
@@ -78,3 +80,40 @@ class TaskPriority(Policy):
             return (0.0, -int(value))
         except ValueError:
             return (1.0, 0.0)
+
+
+#: The orders whose keys follow from the job and its tasks alone, and so hold as long as these do not change.
+_STABLE: Final = frozenset({Priority, Elastic, Kubeflow, Ray, TaskPriority})
+
+
+class Keys:
+    """The keys of jobs and tasks by all policies that order them; then age decides, then the UID."""
+
+    def __init__(self, policies: Iterable[Policy]) -> None:
+        orders = [policy for policy in policies if any(plays(policy, role) for role in (Elastic, JobOrder, TaskOrder))]
+        #: Whether a key holds until the job or its tasks change.
+        self.is_stable = all(type(policy) in _STABLE for policy in orders)
+        self._task_orders = [cast("TaskOrder", policy) for policy in orders if plays(policy, TaskOrder)]
+        self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
+            policy.gang_key if isinstance(policy, Elastic) else _whole_job(cast("JobOrder", policy))
+            for policy in orders
+            if isinstance(policy, Elastic) or plays(policy, JobOrder)
+        ]
+
+    def of_task(self, task: Task) -> tuple[float | str, ...]:
+        """Return the key of a task among the tasks of its job."""
+        key: tuple[float | str, ...] = ()
+        for policy in self._task_orders:
+            key += policy.task_key(task)
+        return (*key, task.created, task.uid)
+
+    def of_gang(self, gang: Gang) -> tuple[float | str, ...]:
+        """Return the key of a job among the jobs of its queue; a gang that lost members comes first."""
+        key: tuple[float | str, ...] = (0.0 if gang.job.is_broken else 1.0,)
+        for part in self._job_keys:
+            key += part(gang)
+        return (*key, gang.job.created, gang.job.uid)
+
+
+def _whole_job(policy: JobOrder) -> Callable[[Gang], tuple[float | str, ...]]:
+    return lambda gang: policy.job_key(gang.job)

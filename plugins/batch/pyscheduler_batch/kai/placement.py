@@ -6,28 +6,31 @@ Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
+from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
 from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
+from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.proportion import Proportion
 
-__all__ = ["POD_SCHEDULING_ERRORS", "Placement"]
+__all__ = ["POD_SCHEDULING_ERRORS", "Placement", "no_room"]
 
 POD_SCHEDULING_ERRORS: Final = "PodSchedulingErrors"
 _DENSITY: Final = 9.0
@@ -36,8 +39,14 @@ _AVAILABILITY: Final = 1_000.0
 _NOMINATED: Final = 10_000_000.0
 
 #: Other tasks of the scheduler may run after so many tasks.
-_TURN_EVERY: Final = 32
+_TURN_EVERY: Final = 8
 _SPREAD: Final = "spread"
+_T = TypeVar("_T", bound=np.generic)
+
+
+def no_room(task: Task) -> str:
+    """Return why a job waits: the first of its tasks that finds no node."""
+    return f"no node has room for {task.key}"
 
 
 class NodePlacement(Policy):
@@ -56,6 +65,19 @@ class NodePlacement(Policy):
         return self.arguments.get("cpu") == _SPREAD
 
 
+class _NodeOrder(Kept):
+    """The nodes by name, kept as long as the nodes are the same."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.all_rows: NDArray[np.int64] = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+        self.name_rank: NDArray[np.int64] = np.empty(len(names), dtype=np.int64)
+        self.name_rank[self.all_rows] = np.arange(len(names))
+
+    def note(self, uid: str) -> None:
+        """Ignore jobs."""
+
+
 class Placement:
     """Places the tasks of gangs; the nodes of a set come in the order of their names, which decides between equals."""
 
@@ -63,12 +85,12 @@ class Placement:
         self._session = session
         self._proportion = proportion
         self._table = session.nodes
-        names = session.nodes.names
-        #: int64[N]: all nodes by name.
-        self.all_rows: NDArray[np.int64] = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
-        #: int64[N]: the place of each node by name.
-        self.name_rank: NDArray[np.int64] = np.empty(len(names), dtype=np.int64)
-        self.name_rank[self.all_rows] = np.arange(len(names))
+        self._rows = RowCache(len(session.nodes))
+        session.ledger.listeners.append(self._rows)
+        self._every: NDArray[np.int64] = np.arange(len(session.nodes))
+        order = session.memory.get(_NodeOrder, lambda: _NodeOrder(session.nodes.names))
+        #: int64[N]: all nodes by name; and the place of each node by name.
+        self.all_rows, self.name_rank = order.all_rows, order.name_rank
         self._gpu = session.axis.index.get(GPU, -1)
         self._cpu = session.axis.index[CPU]
         by_name = {policy.name: policy for policy in policies}
@@ -189,7 +211,7 @@ class Placement:
                 is_first = statement.checkpoint() == self._mark
                 if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
                     if not gang.is_part:
-                        self._session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node has room for {task.key}")
+                        self._session.record(gang.job, POD_SCHEDULING_ERRORS, no_room(task))
                     return False
         return True
 
@@ -223,23 +245,48 @@ class Placement:
         return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
 
     def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
-        """Return the best node, and whether the task fits its idle resources; None if no node fits."""
-        table = self._table
-        idle = table.idle[rows]
-        free = idle + table.releasing[rows] - table.pipelined[rows]
-        fits = np.all(free >= task.request, axis=1) & mask[rows]
+        """Return the best node, and whether the task fits its idle resources; None if no node fits.
+
+        Among all nodes they stand in the order of the table, so that nothing has to be copied.
+        """
+        fits = self._holds("later", task.request, self._free) & mask
+        chosen = self._every if rows is self.all_rows else rows
+        if chosen is rows:
+            fits = fits[rows]
         if not fits.any():
             return None
-        fits_idle = np.all(idle >= task.request, axis=1)
-        score = self._scores(task, rows, fits_idle, free)
-        best = int(np.argmax(np.where(fits, score, -np.inf)))
-        return int(rows[best]), bool(fits_idle[best])
+        fits_idle = self._holds("now", task.request, lambda some: self._table.idle[some])
+        score = np.where(fits, self._scores(task, chosen, fits_idle), -np.inf)
+        best = int(np.argmax(score))
+        if chosen is not rows:
+            equal = np.flatnonzero(score == score[best])
+            best = int(equal[np.argmin(self.name_rank[equal])])
+        node = int(chosen[best])
+        return node, bool(fits_idle[node])
 
-    def _scores(
-        self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_], free: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def is_full(self, requests: Iterable[Amounts]) -> bool:
+        """Return whether no node has room for a task of any of these requests, now or once releasing tasks are gone."""
+        return not any(self._holds("later", request, self._free).any() for request in requests)
+
+    def _free(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64[n, R]: what is idle or being released, less what is promised."""
         table = self._table
-        score = np.where(fits_idle, self._availability, 0.0)
+        free: NDArray[np.float64] = table.idle[rows] + table.releasing[rows] - table.pipelined[rows]
+        return free
+
+    def _holds(
+        self, when: str, request: Amounts, room: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    ) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes whose `room` holds the request."""
+        fits: NDArray[np.bool_] = self._rows.get(
+            (when, request.tobytes()), lambda rows: np.all(room(rows) >= request, axis=1)
+        )
+        return fits
+
+    def _scores(self, task: Task, rows: NDArray[np.int64], fits_idle: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return float64[n]. `fits_idle`: bool[N]; `rows`: int64[n]."""
+        table = self._table
+        score = np.where(self._at(fits_idle, rows), self._availability, 0.0)
         needs_gpu = self.gpus(task) > 0
         if not needs_gpu and self._resource_type:
             has_gpu = table.allocatable[rows, self._gpu] > 0 if self._gpu >= 0 else np.zeros(len(rows), dtype=np.bool_)
@@ -254,23 +301,29 @@ class Placement:
             return score
         column = self._gpu if needs_gpu else self._cpu
         spreads = self._place.spread_gpu if needs_gpu else self._place.spread_cpu
-        result: NDArray[np.float64] = score + (_spread if spreads else _pack)(
-            free[:, column], table.allocatable[rows, column]
-        )
-        return result
+        free = self._rows.get(("free", column), lambda some: self._free(some)[:, column])
+        total = self._rows.get(("total", column), lambda some: table.allocatable[some, column])
+        score += (_spread if spreads else _pack)(self._at(free, rows), self._at(total, rows))
+        return score
+
+    def _at(self, figures: NDArray[_T], rows: NDArray[np.int64]) -> NDArray[_T]:
+        """Return those figures [N] that belong to `rows`."""
+        return figures if rows is self._every else figures[rows]
 
 
 def _pack(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return 0 to 9: fuller nodes score higher; nodes without the resource score 0."""
     has = total != 0
-    if not has.any():
+    counted = free if has.all() else free[has]
+    if not len(counted):
         return np.zeros(len(free))
-    least, most = free[has].min(), max(float(free[has].max()), 0.0)
+    least, most = counted.min(), max(float(counted.max()), 0.0)
     if most == 0:
         return np.zeros(len(free))
     if least == most:
         return np.where(has, _DENSITY, 0.0)
-    return np.where(has, _DENSITY * (1 - (free - least) / (most - least)), 0.0)
+    density: NDArray[np.float64] = _DENSITY * (1 - (free - least) / (most - least))
+    return density if counted is free else np.where(has, density, 0.0)
 
 
 def _spread(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,18 +12,20 @@ import numpy as np
 
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
+from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.backlog import Asks
 
 __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
@@ -62,6 +64,83 @@ class _AllocatableOrder:
 QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float]
 
 
+class _KeptQueues(Kept):
+    """What holds as long as the queues are the same: their settings, and the rank of each by age."""
+
+    def __init__(self, session: Session, columns: Sequence[int]) -> None:
+        super().__init__()
+        queues = session.queues
+        self.parent: list[int] = queues.parent.tolist()
+        self.paths: list[list[int]] = [path.tolist() for path in queues.paths]
+        self.priority: list[float] = queues.priority.tolist()
+        self.created: list[float] = queues.created.tolist()
+        self.quota = _rows(queues.quota[:, columns])
+        self.limit = _rows(queues.limit[:, columns])
+        by_age = sorted(range(len(queues)), key=lambda row: (self.created[row], queues.names[row]))
+        self.rank: NDArray[np.int64] = np.empty(len(queues), dtype=np.int64)
+        self.rank[by_age] = np.arange(len(queues))
+
+    def note(self, uid: str) -> None:
+        """Ignore jobs."""
+
+
+class _KeptRequests(Kept):
+    """What the pending tasks of each job ask for, kept from pass to pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: By uid of a job with pending tasks, its place in the arrays: int64[n] and float64[n, 3].
+        self._places: dict[str, int] = {}
+        self._rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._amounts: NDArray[np.float64] = np.zeros((0, len(_NAMES)))
+        self._free: list[int] = []
+        self._is_new = True
+
+    def by_queue(self, session: Session, quantities: Callable[[Task], Quantities]) -> Amounts:
+        """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
+        jobs = session.jobs
+        for uid in [*jobs] if self._is_new else self.changed():
+            job = jobs.get(uid)
+            self._take_out(uid)
+            if job is not None and job.queue_row >= 0 and _asks(job):
+                self._put(uid, job.queue_row, _requests(job, quantities))
+        self._is_new = False
+        own = np.zeros((len(session.queues), len(_NAMES)))
+        np.add.at(own, self._rows, self._amounts)
+        return own
+
+    def _put(self, uid: str, row: int, amounts: Quantities) -> None:
+        if not self._free:
+            size = len(self._rows)
+            more = max(size, 64)
+            self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
+            self._amounts = np.concatenate([self._amounts, np.zeros((more, len(_NAMES)))])
+            self._free = list(range(size + more - 1, size - 1, -1))
+        place = self._places[uid] = self._free.pop()
+        self._rows[place], self._amounts[place] = row, amounts
+
+    def _take_out(self, uid: str) -> None:
+        place = self._places.pop(uid, None)
+        if place is not None:
+            self._rows[place], self._amounts[place] = 0, 0.0
+            self._free.append(place)
+
+
+def _asks(job: Job) -> bool:
+    return bool(job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED])
+
+
+def _requests(job: Job, quantities: Callable[[Task], Quantities]) -> Quantities:
+    """Return what the pending tasks of a job ask for, less the promised ones."""
+    total = ZERO
+    for task in job.tasks.values():
+        if task.state == TaskState.PENDING:
+            total = add(total, quantities(task))
+        elif task.state == TaskState.PIPELINED:
+            total = subtract(total, quantities(task))
+    return total
+
+
 class Proportion(Policy):
     """Divide the pool into fair shares; order queues by them; keep limits and quotas; say who may reclaim from whom."""
 
@@ -78,11 +157,12 @@ class Proportion(Policy):
         queues = session.queues
         self._axis_length = len(session.axis)
         self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
-        self._parent = queues.parent.tolist()
-        self._paths = [path.tolist() for path in queues.paths]
-        self._priority = queues.priority.tolist()
-        self._created = queues.created.tolist()
+        kept = session.memory.get(_KeptQueues, lambda: _KeptQueues(session, self._columns))
+        self._parent, self._paths, self._priority, self._created = kept.parent, kept.paths, kept.priority, kept.created
+        self._quota, self._limit, self._rank = kept.quota, kept.limit, kept.rank
         self._row_of = queues.index
+        #: By id of an array of requests, which many tasks share and which lives as long as the pass.
+        self._quantities: dict[int, Quantities] = {}
         self.requested = self._sum_requests(session)
         nodes = session.nodes
         # Nodes that are not ready hold tasks, but are not divided.
@@ -92,20 +172,15 @@ class Proportion(Policy):
             pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
         self.fair_shares = divide(self._inputs(session), pool)
-        self._quota = _rows(self._three(queues.quota))
-        self._limit = _rows(self._three(queues.limit))
         self._fair = _rows(self.fair_shares)
-        self._allocatable = [
-            _allocatable(quota, limit, fair)
-            for quota, limit, fair in zip(self._quota, self._limit, self._fair, strict=True)
-        ]
-        self._order = [_AllocatableOrder(share) for share in self._allocatable]
-        self._usable = [
-            _quantities(np.where(np.isinf(share), pool, np.array(share)).tolist()) for share in self._allocatable
-        ]
+        quota = self._three(queues.quota)
+        allocatable = _allocatable(quota, self._three(queues.limit), self.fair_shares)
+        #: float64[Q, 3]: a queue that is within them has nothing to give.
+        self._bounds: Amounts = np.minimum(allocatable, quota)
+        self._allocatable = _rows(allocatable)
+        self._usable = _rows(np.where(np.isinf(allocatable), pool, allocatable))
         self.allocated = _rows(self._three(queues.allocated))
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
-        self._quantities: dict[str, Quantities] = {}
         self.changes = 0
         #: By queue, how often its sums changed; and the keys that were computed, with that number.
         self._versions = [0] * len(queues)
@@ -127,22 +202,12 @@ class Proportion(Policy):
 
     def _sum_requests(self, session: Session) -> Amounts:
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
-        own = np.zeros((len(session.queues), len(self._columns)))
-        for job in session.jobs.values():
-            if job.queue_row >= 0 and (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
-                for task in job.tasks.values():
-                    if task.state == TaskState.PENDING:
-                        own[job.queue_row] += task.request[self._columns]
-                    elif task.state == TaskState.PIPELINED:
-                        own[job.queue_row] -= task.request[self._columns]
+        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self.quantities)
         # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
         return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
 
     def _inputs(self, session: Session) -> ShareInputs:
         queues = session.queues
-        by_age = sorted(range(len(queues)), key=lambda row: (self._created[row], queues.names[row]))
-        rank: NDArray[np.int64] = np.empty(len(queues), dtype=np.int64)
-        rank[by_age] = np.arange(len(queues))
         return ShareInputs(
             parent=queues.parent,
             quota=self._three(queues.quota),
@@ -150,17 +215,16 @@ class Proportion(Policy):
             weight=self._three(queues.over_quota_weight),
             requested=self.requested,
             priority=queues.priority,
-            rank=rank,
+            rank=self._rank,
             usage=None if queues.usage is None else self._three(queues.usage),
             k_value=self.k_value,
         )
 
     def quantities(self, task: Task) -> Quantities:
         """Return what a task requests."""
-        found = self._quantities.get(task.uid)
+        found = self._quantities.get(id(task.request))
         if found is None:
-            found = _quantities(task.request[self._columns].tolist())
-            self._quantities[task.uid] = found
+            found = self._quantities[id(task.request)] = _quantities(task.request[self._columns].tolist())
         return found
 
     # Running sums
@@ -208,6 +272,11 @@ class Proportion(Policy):
         self._keys[place] = (version, key)
         return key
 
+    def order_inputs(self) -> Amounts:
+        """Return float64[Q, 6]: what the key of a queue depends on, besides its settings, its next job and the pool."""
+        inputs: Amounts = np.hstack([np.array(self.allocated).reshape(-1, 3), self.fair_shares])
+        return inputs
+
     def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)
@@ -219,7 +288,7 @@ class Proportion(Policy):
             any(share == 0 and own > 0 for share, own in zip(allocatable, later, strict=True)),
             self._dominant_share(queue, subtract(later, removes)),
             self._dominant_share(queue, has),
-            self._order[queue],
+            _AllocatableOrder(allocatable),
             self._created[queue],
         )
 
@@ -231,6 +300,13 @@ class Proportion(Policy):
         return largest
 
     # Gates
+
+    def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queues of a non-preemptible job must not hold these tasks, or None."""
+        total = ZERO
+        for task in tasks:
+            total = add(total, self.quantities(task))
+        return self.over_quota(job, total)
 
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""
@@ -269,7 +345,25 @@ class Proportion(Policy):
             f"{used[row][column]:g} used, {requested[column]:g} requested",
         )
 
+    def rows_without_limit(self) -> list[bool]:
+        """Return by queue whether neither it nor a queue above it has a limit."""
+        found: list[bool] = []
+        for limit, above in zip(self._limit, self._parent, strict=True):
+            found.append(min(limit) == _INFINITY and (above < 0 or found[above]))
+        return found
+
     # Reclaim
+
+    def any_can_reclaim(self, asks: Asks, free_gpus: float) -> bool:
+        """Return whether some ask would leave its queue within its fair share, and there may be GPUs to take.
+
+        `free_gpus`: of the whole cluster. The bound of `most_gpus` is 0 if no queue is above its share.
+        """
+        allocated, rows = np.array(self.allocated).reshape(-1, 3), asks.rows
+        may_try = np.all(allocated[rows] + asks.requested <= self.fair_shares[rows], axis=1)
+        if not may_try.any():
+            return False
+        return bool((allocated > self._bounds).any() or (asks.gpus[may_try] <= free_gpus).any())
 
     def can_reclaim(self, job: Job, requested: Quantities) -> bool:
         """Return whether the job's queue would stay within its fair share, and within quota if not preemptible."""
@@ -409,19 +503,17 @@ def _quantities(values: Iterable[float]) -> Quantities:
 
 
 def _rows(amounts: Amounts) -> list[Quantities]:
-    return [_quantities(row) for row in amounts.tolist()]
+    return [(cpu, memory, gpu) for cpu, memory, gpu in amounts.tolist()]
 
 
 def _at_most(left: Quantities, right: Quantities) -> bool:
     return left[0] <= right[0] and left[1] <= right[1] and left[2] <= right[2]
 
 
-def _allocatable(quota: Quantities, limit: Quantities, fair: Quantities) -> Quantities:
-    """Return what a queue may use: its quota or fair share, whichever is more, within its limit."""
-    return _quantities(
-        most if own == _INFINITY else min(most, max(own, share))
-        for own, most, share in zip(quota, limit, fair, strict=True)
-    )
+def _allocatable(quota: Amounts, limit: Amounts, fair: Amounts) -> Amounts:
+    """Return float64[Q, 3]: what queues may use, the quota or fair share, whichever is more, within the limit."""
+    most: Amounts = np.where(np.isinf(quota), limit, np.fmin(limit, np.maximum(quota, fair)))
+    return most
 
 
 def _smallest(left: Quantities, right: Quantities) -> Quantities:

@@ -169,7 +169,7 @@ class _Search:
         if size == len(self._tasks) and solution.is_exact:
             self._last = solution
         else:
-            self._cycle.discard(solution.statement)
+            await self._cycle.undo(solution.statement)
         # A unit may name a task twice in a scenario, but not once it is recorded.
         self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
@@ -200,6 +200,9 @@ class _Search:
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
         for scenario in self._generator.scenarios(probe):
+            await self._cycle.session.turn()
+            if scenario is None:
+                continue
             if budget.is_spent or budget.elapsed() >= self._end:
                 return None
             key = (uids, scenario.fingerprint())
@@ -209,7 +212,6 @@ class _Search:
             if solution is not None:
                 return solution
             failed.add(key)
-            await self._cycle.session.turn()
         return None
 
     async def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
@@ -220,15 +222,20 @@ class _Search:
         cycle = self._cycle
         statement = cycle.statement()
         cycle.placement.forget_failures()
-        cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
-        left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
-        rows = cycle.placement.by_name(np.concatenate([rows, left]))
-        is_placed = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
-        if not is_placed and (log := cycle.session.plan_log) is not None:
-            log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
-        if not is_placed or not self._solver.is_valid(gang, scenario):
+        try:
+            await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
+            left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
+            rows = cycle.placement.by_name(np.concatenate([rows, left]))
+            is_placed = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
+            if not is_placed and (log := cycle.session.plan_log) is not None:
+                log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
+            if not is_placed or not self._solver.is_valid(gang, scenario):
+                await cycle.undo(statement)
+                return None
+        except BaseException:
+            # The pass ends here: what was only tried is no result.
             cycle.discard(statement)
-            return None
+            raise
         lost = [task for task in tasks if task.state in _LOST]
         unit_of: dict[str, Unit] = {}
         for unit in (*scenario.recorded, *scenario.units):

@@ -61,10 +61,10 @@ class KubeBatchSession(VolcanoSession):
         leaving: NDArray[np.float64] = self.nodes.releasing[:, self.axis.index[PODS]].copy()
         return leaving
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Count the pods that are being deleted, then prepare sums and policies."""
         _ = self._leaving_at_open
-        super().open()
+        await super().open()
 
     def accepted(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the predicates accept, whatever room the task would need there."""

@@ -18,10 +18,10 @@ from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
-from pyscheduler_batch.volcano.row_cache import RowCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +36,7 @@ __all__ = ["VolcanoSession"]
 
 #: A pod's name ends in its index if it has at least this many parts: job, task, index.
 _NAME_PARTS = 3
+_OURS = "pyscheduler_batch."
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -77,10 +78,10 @@ class VolcanoSession(Session):
         """Return who follows the changes of statements; the sums by job come first, policies may use them."""
         return [self.books, self.rows, self.refused, *super().listeners()]
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Prepare the sums, then the policies."""
         _ = self.books, self.ledger
-        super().open()
+        await super().open()
 
     def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
         """Return a switch of a policy in the configuration, such as `enableHierarchy`."""
@@ -113,6 +114,16 @@ class VolcanoSession(Session):
                 if first != second:
                     return -1 if first < second else 1
         return 0
+
+    @cached_property
+    def has_own_policies_only(self) -> bool:
+        """Return whether all policies are of this distribution; policies of others may look at anything."""
+        return all(type(entry.policy).__module__.startswith(_OURS) for tier in self.tiers for entry in tier)
+
+    def order_key(self, job: Job) -> contract.Key:
+        """Return the keys that `compare_jobs` compares; the smallest is served first, ties by age, then UID."""
+        keys = (policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier)
+        return (not job.is_broken, *keys)
 
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
@@ -266,7 +277,7 @@ class VolcanoSession(Session):
 
         The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
         """
-        if not self._has_foreign_policies:
+        if self.has_own_policies_only:
             return victims
         return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
 
@@ -306,11 +317,6 @@ class VolcanoSession(Session):
         placed = job.counts[TaskState.PIPELINED]
         text = f"this makes room for {placed} pods, but the job needs {job.min_member} at once"
         self.plan_log.note(job, action, victims, Refusal("GangIncomplete", text), placed=placed)
-
-    @cached_property
-    def _has_foreign_policies(self) -> bool:
-        own = __name__.partition(".")[0]
-        return any(type(entry.policy).__module__.partition(".")[0] != own for tier in self.tiers for entry in tier)
 
     def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RowCache"]
 
+#: When so many changes are remembered, everything is computed anew.
+_MOST_CHANGES: Final = 100_000
+
 
 class RowCache:
-    """Arrays over nodes by key; a listener, which hears of each node that changes.
+    """Arrays over nodes by key; a listener, which learns of each node that changes.
 
     A figure may be kept if it depends on the row of its node in the node table alone.
     """
@@ -46,6 +49,9 @@ class RowCache:
 
     def get(self, key: Hashable, compute: Callable[[NDArray[np.int64]], NDArray[Any]]) -> NDArray[Any]:
         """Return the array [N] of a key, not to be changed; `compute` returns the figures of the rows it is given."""
+        if len(self._changes) > _MOST_CHANGES:
+            self._entries.clear()
+            self._changes.clear()
         entry = self._entries.get(key)
         done = len(self._changes)
         if entry is None:

@@ -1,0 +1,175 @@
+"""The jobs that wait, with what they ask for: kept from pass to pass, so that an action need not look at each of them.
+
+An action that cannot place any of them, or make room for any, ends at once. In a pass nodes only fill up while jobs are
+allocated: once no node has room for any request, all jobs that are left have the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.forest import Forest
+from pyscheduler_batch.kai.job_index import JobIndex
+from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.tasks import Job
+    from pyscheduler_batch.kai.gang import Gang, Quantities
+    from pyscheduler_batch.kai.orders import Keys
+    from pyscheduler_batch.kai.proportion import Proportion
+
+__all__ = ["Asks", "Backlog", "is_waiting"]
+
+_GPUS: Final = 2
+
+
+def is_waiting(gang: Gang) -> bool:
+    """Return whether a job has pending tasks and is complete enough to be placed."""
+    return gang.has_pending() and gang.is_ready()
+
+
+@attrs.frozen
+class _Ask:
+    """What a waiting job asks for next: equal for many jobs of a queue."""
+
+    row: int
+    requested: Quantities
+    priority: float
+    preemptible: bool
+
+
+@attrs.frozen(eq=False)
+class Asks:
+    """What jobs ask for as columns, each kind of ask once."""
+
+    #: int64[n]: the leaf queues.
+    rows: NDArray[np.int64]
+    #: float64[n, 3]: CPU, memory and GPUs.
+    requested: NDArray[np.float64]
+    #: float64[n].
+    priority: NDArray[np.float64]
+    #: bool[n].
+    preemptible: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, asks: Collection[_Ask]) -> Asks:
+        """Return the columns of some asks."""
+        return cls(
+            np.array([ask.row for ask in asks], dtype=np.int64),
+            np.array([ask.requested for ask in asks], dtype=np.float64).reshape(len(asks), 3),
+            np.array([ask.priority for ask in asks], dtype=np.float64),
+            np.array([ask.preemptible for ask in asks], dtype=np.bool_),
+        )
+
+    @property
+    def gpus(self) -> NDArray[np.float64]:
+        """Return float64[n]."""
+        return self.requested[:, _GPUS]
+
+    def join(self, other: Asks) -> Asks:
+        """Return both."""
+        return Asks(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.requested, other.requested]),
+            np.concatenate([self.priority, other.priority]),
+            np.concatenate([self.preemptible, other.preemptible]),
+        )
+
+
+class Backlog:
+    """The waiting jobs of leaf queues. `gangs`: by job uid; `parents`: row of each queue's parent, -1 at the top."""
+
+    def __init__(self, gangs: Mapping[str, Gang], keys: Keys, parents: Sequence[int]) -> None:
+        self._gangs = gangs
+        self.forest = Forest(parents)
+        self.index = JobIndex(gangs, is_waiting, keys.of_gang)
+        self._ask_of: dict[str, _Ask] = {}
+        self._counts: Counter[_Ask] = Counter()
+        self._asks: Asks | None = None
+        #: By bytes of a request, how many jobs have pending tasks of it, and the request.
+        self._requests: Counter[bytes] = Counter()
+        self._amounts: dict[bytes, Amounts] = {}
+        self._requests_of: dict[str, tuple[bytes, ...]] = {}
+        #: UIDs of the jobs that must not evict others for a while.
+        self.delayed: set[str] = set()
+        #: By uid of a job that only needs room, its reason if there is none. The others are judged one by one.
+        self.refused: dict[str, dict[str, str]] = {}
+        self.others: dict[str, None] = {}
+        self._open: list[bool] | None = None
+
+    def put(self, uid: str, job: Job | None, proportion: Proportion) -> None:
+        """Follow a job that changed; None if it has no pending tasks in a leaf queue."""
+        self._take_out(uid)
+        gang = None if job is None else self._gangs[uid]
+        self.index.put(uid, job if gang is not None and is_waiting(gang) else None)
+        if job is None or gang is None or not is_waiting(gang):
+            return
+        self._put_ask(uid, _ask(gang))
+        pending = {id(task.request): task.request for task in gang.tasks if task.state == TaskState.PENDING}
+        keys = self._requests_of[uid] = tuple({request.tobytes(): None for request in pending.values()})
+        self._requests.update(keys)
+        for request in pending.values():
+            self._amounts.setdefault(request.tobytes(), request)
+        if job.preemption_delay > 0:
+            self.delayed.add(uid)
+        if job.preemptible and not job.sub_groups and self._is_open(job.queue_row, proportion):
+            first = next(task for task in gang.tasks if task.state == TaskState.PENDING)
+            self.refused[uid] = {POD_SCHEDULING_ERRORS: no_room(first)}
+        else:
+            self.others[uid] = None
+
+    def _put_ask(self, uid: str, ask: _Ask) -> None:
+        self._ask_of[uid] = ask
+        self.forest.jobs_changed(ask.row)
+        self._counts[ask] += 1
+        if self._counts[ask] == 1:
+            self._asks = None
+
+    def _take_out(self, uid: str) -> None:
+        ask = self._ask_of.pop(uid, None)
+        if ask is None:
+            return
+        self.forest.jobs_changed(ask.row)
+        self._counts[ask] -= 1
+        if not self._counts[ask]:
+            del self._counts[ask]
+            self._asks = None
+        for key in self._requests_of.pop(uid):
+            self._requests[key] -= 1
+            if not self._requests[key]:
+                del self._requests[key], self._amounts[key]
+        self.delayed.discard(uid)
+        self.refused.pop(uid, None)
+        self.others.pop(uid, None)
+
+    def _is_open(self, row: int, proportion: Proportion) -> bool:
+        """Return whether neither the queue nor one above it has a limit."""
+        if self._open is None:
+            self._open = proportion.rows_without_limit()
+        return self._open[row]
+
+    def requests(self) -> Mapping[bytes, Amounts]:
+        """Return what single pending tasks request, as of the begin of the pass."""
+        return self._amounts
+
+    def asks(self, touched: Collection[str]) -> Asks:
+        """Return what jobs ask for: as of the begin of the pass, and those that changed since as of now."""
+        if self._asks is None:
+            self._asks = Asks.of(self._counts)
+        changed = [self._gangs[uid] for uid in touched]
+        more = [_ask(gang) for gang in changed if gang.job.queue_row >= 0 and is_waiting(gang)]
+        return self._asks.join(Asks.of(more)) if more else self._asks
+
+
+def _ask(gang: Gang) -> _Ask:
+    return _Ask(gang.job.queue_row, gang.requested(), gang.job.priority, gang.job.preemptible)

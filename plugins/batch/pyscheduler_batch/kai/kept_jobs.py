@@ -1,0 +1,161 @@
+"""The jobs as the actions see them, kept from pass to pass: gangs, sorted lists of each queue, and stale jobs.
+
+At the begin of a pass only jobs that changed since the last pass are read again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pyscheduler.batch.memory import Kept
+from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler_batch.kai.backlog import Backlog
+from pyscheduler_batch.kai.gang import USED, Gang
+from pyscheduler_batch.kai.job_index import JobIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.kai.gang import Quantities
+    from pyscheduler_batch.kai.orders import Keys
+    from pyscheduler_batch.kai.proportion import Proportion
+
+__all__ = ["Gangs", "KeptJobs", "is_candidate", "is_stale"]
+
+
+class Gangs(dict[str, Gang]):
+    """Gangs by job uid, made when they are first asked for."""
+
+    def __init__(self, make: Callable[[Job], Gang]) -> None:
+        super().__init__()
+        self.jobs: Mapping[str, Job] = {}
+        self._make = make
+
+    def __missing__(self, uid: str) -> Gang:
+        gang = self[uid] = self._make(self.jobs[uid])
+        return gang
+
+
+def is_candidate(gang: Gang) -> bool:
+    """Return whether a job is preemptible and has placed tasks."""
+    return gang.job.preemptible and gang.active > 0
+
+
+class _RowCounts:
+    """Numbers of jobs by queue row, each with how many jobs have it."""
+
+    def __init__(self) -> None:
+        self.by_row: dict[int, Counter[float]] = {}
+        #: By queue row, the smallest number.
+        self.lowest: dict[int, float] = {}
+        self._of: dict[str, tuple[int, float]] = {}
+
+    def put(self, uid: str, row: int, value: float | None) -> None:
+        """Set the number of a job; None takes it out."""
+        old = self._of.pop(uid, None)
+        if old is not None:
+            counts = self.by_row[old[0]]
+            counts[old[1]] -= 1
+            if not counts[old[1]]:
+                del counts[old[1]]
+                if counts:
+                    self.lowest[old[0]] = min(counts)
+                else:
+                    del self.by_row[old[0]], self.lowest[old[0]]
+        if value is not None:
+            self._of[uid] = (row, value)
+            self.by_row.setdefault(row, Counter())[value] += 1
+            self.lowest[row] = min(self.lowest.get(row, value), value)
+
+
+class KeptJobs(Kept):
+    """What is kept of all jobs.
+
+    `keys` order the tasks of a job, and the jobs of a queue. `quantities` returns what a task requests. `parents`: row
+    of each queue's parent, -1 at the top.
+    """
+
+    def __init__(self, keys: Keys, quantities: Callable[[Task], Quantities], parents: Sequence[int]) -> None:
+        super().__init__()
+        #: UIDs of the tasks that the pass evicted in thought only.
+        self.virtual: set[str] = set()
+        self.gangs = Gangs(lambda job: Gang.of(job, keys.of_task, quantities, self.virtual))
+        #: The jobs with pending tasks, and those that may be evicted.
+        self.pending = JobIndex(self.gangs, Gang.has_pending, keys.of_gang)
+        self.running = JobIndex(self.gangs, is_candidate, keys.of_gang)
+        self._quantities = quantities
+        self.backlog = Backlog(self.gangs, keys, parents)
+        #: The GPUs of preemptible jobs, and the priorities of those with placed tasks.
+        self._sizes = _RowCounts()
+        self._priorities = _RowCounts()
+        #: UIDs of the jobs that were stale at the begin of the pass, or before.
+        self._stale: set[str] = set()
+        self._is_new = True
+
+    def follow(self, session: Session, proportion: Proportion) -> Iterator[None]:
+        """Read the jobs that changed since the last pass; yield after each of them."""
+        self.virtual.clear()
+        self.gangs.jobs = jobs = session.jobs
+        if self._is_new:
+            self._is_new = False
+            for uid in jobs:
+                self.note(uid)
+        is_leaf = session.queues.is_leaf.tolist()
+        for uid in self.changed():
+            self.gangs.pop(uid, None)
+            self._read(uid, jobs.get(uid), is_leaf, proportion)
+            yield
+        yield from self.backlog.index.read(self.backlog.index.jobs)
+
+    def _read(self, uid: str, job: Job | None, is_leaf: Sequence[bool], proportion: Proportion) -> None:
+        in_leaf = job if job is not None and job.queue_row >= 0 and is_leaf[job.queue_row] else None
+        pending = in_leaf if in_leaf is not None and in_leaf.counts[TaskState.PENDING] else None
+        self.pending.put(uid, pending)
+        self.backlog.put(uid, pending, proportion)
+        candidate = in_leaf if in_leaf is not None and in_leaf.preemptible else None
+        self.running.put(uid, candidate)
+        row, is_placed = (-1, False) if candidate is None else (candidate.queue_row, candidate.count(ACTIVE) > 0)
+        self._sizes.put(uid, row, None if candidate is None else self._gpus(candidate))
+        self._priorities.put(uid, row, candidate.priority if candidate is not None and is_placed else None)
+        if job is not None and (job.stale_since is not None or is_stale(job, self.gangs)):
+            self._stale.add(uid)
+        else:
+            self._stale.discard(uid)
+
+    def largest_units(self, accepts_queue: Callable[[int], bool]) -> Mapping[int, float]:
+        """Return by leaf queue the GPUs of its largest preemptible job: no unit of eviction is larger."""
+        return {row: max(sizes) for row, sizes in self._sizes.by_row.items() if accepts_queue(row)}
+
+    def _gpus(self, job: Job) -> float:
+        return sum(self._quantities(task)[2] for task in job.tasks.values())
+
+    def lowest_priorities(self, touched: Iterable[str]) -> Mapping[int, float]:
+        """Return by leaf queue a priority that no preemptible job with placed tasks is below.
+
+        `touched`: the jobs that changed since the begin of the pass.
+        """
+        lowest = dict(self._priorities.lowest)
+        for gang in (self.gangs[uid] for uid in touched):
+            if is_candidate(gang):
+                row = gang.job.queue_row
+                lowest[row] = min(lowest.get(row, gang.job.priority), gang.job.priority)
+        return lowest
+
+    def maybe_stale(self, session: Session) -> list[Job]:
+        """Return the jobs that may be stale, or were, in the order of all jobs."""
+        jobs = {uid: session.jobs[uid] for uid in self._stale}
+        jobs.update((task.job.uid, task.job) for task, _ in session.ledger.moved.values())
+        found = {uid: job for uid, job in jobs.items() if job.stale_since is not None or is_stale(job, self.gangs)}
+        return [job for uid, job in session.jobs.items() if uid in found] if len(found) > 1 else [*found.values()]
+
+
+def is_stale(job: Job, gangs: Mapping[str, Gang]) -> bool:
+    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
+    used = job.count(USED)
+    if not used or job.counts[TaskState.SUCCEEDED] or (not job.sub_groups and used >= job.min_member):
+        return False
+    gang = gangs[job.uid]
+    return gang.used > 0 and not gang.is_satisfied()

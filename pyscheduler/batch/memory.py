@@ -1,0 +1,57 @@
+"""What the policies and actions of a profile keep from pass to pass, and which jobs changed meanwhile.
+
+A pass over many jobs that did not change must not look at each of them again. So a policy or an action may keep what it
+computed from jobs, and the memory tells it which jobs to look at again: those that were built anew, those that a pass
+moved and put back, and those that are gone. When queues, nodes or resources change, the memory forgets everything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Kept", "Memory"]
+
+_K = TypeVar("_K", bound="Kept")
+
+
+class Kept:
+    """The base of what is kept."""
+
+    def __init__(self) -> None:
+        self._changed: set[str] = set()
+
+    def note(self, uid: str) -> None:
+        """Take notice that a job changed."""
+        self._changed.add(uid)
+
+    def changed(self) -> Iterator[str]:
+        """Return the uids of the jobs that changed, each once, and forget them one by one; some may be gone."""
+        while self._changed:
+            yield self._changed.pop()
+
+
+class Memory:
+    """The memory of one profile."""
+
+    def __init__(self) -> None:
+        self._kept: dict[type[Kept], Kept] = {}
+
+    def get(self, kind: type[_K], make: Callable[[], _K]) -> _K:
+        """Return what is kept of a kind; if there is nothing yet, what `make` returns."""
+        found = self._kept.get(kind)
+        if found is None:
+            found = self._kept[kind] = make()
+        assert isinstance(found, kind), "kept by its type"
+        return found
+
+    def note(self, uid: str) -> None:
+        """Take notice that a job was built anew, moved by a pass, or is gone."""
+        for each in self._kept.values():
+            each.note(uid)
+
+    def forget(self) -> None:
+        """Forget everything."""
+        self._kept.clear()

@@ -1,0 +1,53 @@
+"""The pods of a batch profile that wait in the queue: all of them, or what changed since the last pass."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.queue.sub_queues import SubQueues
+
+__all__ = ["PendingPods"]
+
+
+class PendingPods:
+    """Reads the pods of one profile that wait for a node, wherever they are in the queue."""
+
+    def __init__(self, sub_queues: SubQueues, profile_name: str) -> None:
+        self._queues = sub_queues
+        self._profile_name = profile_name
+        #: UIDs of the pods that were not held when they were read last.
+        self._elsewhere: Collection[str] = ()
+
+    def all(self) -> list[PodInfo]:
+        """Return all pods."""
+        return [info.pod_info for info in self._queues if self._counts(info)]
+
+    def _counts(self, info: QueuedPodInfo) -> bool:
+        return info.pod.scheduler_name == self._profile_name and not info.pod.is_terminating
+
+    def changes(self) -> tuple[list[PodInfo], Collection[str]] | None:
+        """Return the pods that came or changed, and the uids of those that left; None if all have to be read.
+
+        Some pods that did not change are among the first, and uids of pods that never waited among the second.
+        """
+        held = self._queues.held
+        changed = held.take_changes(self._profile_name)
+        # Pods that are not held are few: they are gated, or have just failed.
+        others = self._others()
+        before, self._elsewhere = self._elsewhere, others.keys()
+        if changed is None:
+            return None
+        fresh = [held[uid] for uid in changed if uid in held and self._counts(held[uid])]
+        fresh += others.values()
+        here = {info.pod.uid for info in fresh}
+        return [info.pod_info for info in fresh], {uid for uid in chain(changed, before) if uid not in here}
+
+    def _others(self) -> dict[str, QueuedPodInfo]:
+        queues = self._queues
+        waiting: Iterable[QueuedPodInfo] = chain(queues.active, queues.backoff, queues.unschedulable)
+        return {info.pod.uid: info for info in waiting if self._counts(info)}
