@@ -97,7 +97,7 @@ async def test_a_broken_file_is_refused(reloading: Reloading, text: str, why: st
     """The args of before stay, with one line and one count for each broken content; a good file counts again."""
     await reloading.measured.start()
     before = reloading.reloader.config
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="pyscheduler.serving.config_reload"):
         for _ in range(3):
             await reloading.replace(text)
         lines = [record.getMessage() for record in caplog.records if "not reloaded" in record.getMessage()]

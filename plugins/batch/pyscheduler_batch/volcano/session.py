@@ -121,10 +121,9 @@ class VolcanoSession(Session):
         return all(type(entry.policy).__module__.startswith(_OURS) for tier in self.tiers for entry in tier)
 
     def order_key(self, job: Job) -> contract.Key:
-        """Return the keys of the policies; the smallest is served first, ties by age, then UID."""
-        return tuple(
-            policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier
-        )
+        """Return the keys that `compare_jobs` compares; the smallest is served first, ties by age, then UID."""
+        keys = (policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier)
+        return (not job.is_broken, *keys)
 
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
@@ -278,7 +277,7 @@ class VolcanoSession(Session):
 
         The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
         """
-        if not self._has_foreign_policies:
+        if self.has_own_policies_only:
             return victims
         return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
 
@@ -318,11 +317,6 @@ class VolcanoSession(Session):
         placed = job.counts[TaskState.PIPELINED]
         text = f"this makes room for {placed} pods, but the job needs {job.min_member} at once"
         self.plan_log.note(job, action, victims, Refusal("GangIncomplete", text), placed=placed)
-
-    @cached_property
-    def _has_foreign_policies(self) -> bool:
-        own = __name__.partition(".")[0]
-        return any(type(entry.policy).__module__.partition(".")[0] != own for tier in self.tiers for entry in tier)
 
     def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.
