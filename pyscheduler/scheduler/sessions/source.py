@@ -236,7 +236,8 @@ class Sessions:
         self.submission.evictions.forget_seen()
         tables = self.tables
         tables.refresh(scheduling.snapshot, self._pending(), self.submission.evictions.under_way)
-        self._follow_promises()
+        if self._follow_promises():
+            tables.refresh(scheduling.snapshot, self._pending(), self.submission.evictions.under_way)
         decisions, held = Decisions(), HoldPromises(self.promises)
         turns = CooperativeYield(clock)
 
@@ -262,8 +263,9 @@ class Sessions:
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
 
-    def _follow_promises(self) -> None:
-        """End the leases that are kept. In the first pass, take up what a crash left."""
+    def _follow_promises(self) -> bool:
+        """End the leases that are kept. Return whether evictions go on that a crash interrupted."""
+        interrupted: list[Decision] = []
         jobs, pods = self.tables.jobs, self.submission.evictions.pods
         if self._is_first and self.passes:
             self._is_first = False
@@ -273,11 +275,15 @@ class Sessions:
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
 
+            interrupted = [*self.promises.interrupted(jobs)]
+            self.submission.evict_again(interrupted)
+
         def is_bound(pod: Pod) -> bool:
             seen = pods.get(pod.name, pod.namespace)
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
         self.promises.end_kept(jobs, is_bound)
+        return bool(interrupted)
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
