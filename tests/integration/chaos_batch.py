@@ -43,7 +43,7 @@ __all__ = ["LEADERS", "Trap", "run"]
 LEADERS = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 300ms}\n"
 #: For so long there are troubles; then the cluster rests until nothing was written for a while, or for so long.
 TROUBLED_SECONDS = 5.0
-QUIET_SECONDS = 2.0
+QUIET_SECONDS = 5.0
 REST_SECONDS = 40.0
 #: What a leader did not write while the cluster was quiet, it does not write so much later.
 SURE_SECONDS = 25.0

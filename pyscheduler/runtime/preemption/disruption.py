@@ -12,17 +12,20 @@ from pyscheduler.framework.errors import ConflictError, NotFoundError
 from pyscheduler.framework.preemption import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pyscheduler.framework.handle import Client
 
 __all__ = ["delete_with_condition"]
 
 
-async def delete_with_condition(client: Client, pod: Pod, *, message: str, now: float) -> bool:
+async def delete_with_condition(
+    client: Client, pod: Pod, *, message: str, now: float, between: Callable[[], Awaitable[object]] | None = None
+) -> bool:
     """Write the condition, then delete the pod; return False if this very pod is gone already.
 
-    `message`: of the condition. `now`: wall time in seconds since 1970. Raises `APIError` and `TransportError`.
+    `message`: of the condition. `now`: wall time in seconds since 1970. `between`: what to await before the deletion.
+    Raises `APIError` and `TransportError`.
     """
     condition = _condition(pod, message, now)
     try:
@@ -32,6 +35,8 @@ async def delete_with_condition(client: Client, pod: Pod, *, message: str, now: 
             order = [{"type": each} for each in types]
             status = {"$setElementOrder/conditions": order, "conditions": [condition]}
             await client.patch_pod_status(pod, {"status": status})
+        if between is not None:
+            await between()
         await client.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
     except NotFoundError:
         return False

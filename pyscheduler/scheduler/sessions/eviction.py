@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -31,19 +33,38 @@ RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)
 _PASSING: Final = frozenset({409, 429})
 
 
-_MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?")
+_MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?( moved=true)?")
 
 
-def record_of(pod: Pod) -> tuple[str, str] | None:
-    """Return the action and the key of the job for which a pod was evicted, as its condition says; None if it was not.
+def record_of(pod: Pod) -> tuple[str, str, bool] | None:
+    """Return action, key of the job that gets the room, and whether the pod was moved, as its condition says.
 
-    The key is "" for members of broken gangs.
+    None: the pod was not evicted. The key is "" for members of broken gangs.
     """
     for condition in pod.status.conditions:
         if condition.type == DISRUPTION_TARGET and condition.status == "True":
             found = _MESSAGE.match(condition.message)
-            return (found[1], found[2] or "") if found is not None else None
+            return (found[1], found[2] or "", found[3] is not None) if found is not None else None
     return None
+
+
+@attrs.define(eq=False)
+class _Group:
+    """The victims of one job in one pass. None is deleted before all have their condition, so a crash loses none."""
+
+    unmarked: set[str] = attrs.Factory(set)
+    _all: asyncio.Event = attrs.Factory(asyncio.Event)
+
+    def go_on(self, uid: str) -> None:
+        """Do not wait for this pod any more: it has its condition, or a request failed."""
+        self.unmarked.discard(uid)
+        if not self.unmarked:
+            self._all.set()
+
+    async def wait(self, uid: str) -> None:
+        """Wait until all have their condition; this pod has."""
+        self.go_on(uid)
+        await self._all.wait()
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -61,12 +82,18 @@ class Evictions:
 
     def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
         """Begin to evict in the background, once `after` has returned True for the job that gets the room."""
+        groups: dict[str, _Group] = {}
+        begun: list[tuple[Pod, Decision, _Group]] = []
         for each in decisions:
             pod = each.task.pod
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
                 self._leaving.add(pod.uid)
-                self.handle.spawn(self._evict(pod, each, after), name=f"evict {pod.key}")
+                group = groups.setdefault("" if each.by is None else each.by.uid, _Group())
+                group.unmarked.add(pod.uid)
+                begun.append((pod, each, group))
+        for pod, each, group in begun:
+            self.handle.spawn(self._evict(pod, each, group, after), name=f"evict {pod.key}")
 
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""
@@ -82,7 +109,18 @@ class Evictions:
             if newest is None or newest.uid != uid or newest.is_terminating:
                 del self.under_way[uid]
 
-    async def _evict(self, pod: Pod, decision: Decision, after: Callable[[Job | None], Awaitable[bool]]) -> None:
+    async def _evict(
+        self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
+    ) -> None:
+        """Evict one pod; let the others of its group go on, whatever comes of it."""
+        try:
+            await self._try_to_evict(pod, decision, group, after)
+        finally:
+            group.go_on(pod.uid)
+
+    async def _try_to_evict(
+        self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
+    ) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
         action, by = decision.action, decision.by
         message = f"action={action}" + (f" by={by.key}" if by is not None else "")
@@ -98,8 +136,9 @@ class Evictions:
                 await self.handle.clock.sleep(pause)
                 continue
             try:
-                is_deleted = await self._delete(pod, message)
+                is_deleted = await self._delete(pod, message, partial(group.wait, pod.uid))
             except (APIError, TransportError) as error:
+                group.go_on(pod.uid)
                 self.handle.recorder.warning("eviction_failed")
                 _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
                 if isinstance(error, APIError) and error.status < 500 and error.status not in _PASSING:
@@ -118,12 +157,12 @@ class Evictions:
         pods = [task.pod for task in job.tasks.values() if task.pod is not None]
         return any((seen := self.pods.get(pod.name, pod.namespace)) and not seen.is_terminating for pod in pods)
 
-    async def _delete(self, pod: Pod, message: str) -> bool:
+    async def _delete(self, pod: Pod, message: str, between: Callable[[], Awaitable[object]]) -> bool:
         seen = self.pods.get(pod.name, pod.namespace)
         # The tables may be older than the status of the pod.
         newest = seen if seen is not None and seen.uid == pod.uid else pod
         now = self.handle.clock.wall()
-        return await delete_with_condition(self.handle.client, newest, message=message, now=now)
+        return await delete_with_condition(self.handle.client, newest, message=message, now=now, between=between)
 
     def _forget(self, pod: Pod) -> None:
         """Forget an eviction that did not delete the pod."""

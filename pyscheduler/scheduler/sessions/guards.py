@@ -96,13 +96,13 @@ class Guards:
         for uid, job in jobs.items():
             leaving = [task.pod for task in job.tasks.values() if task.state is TaskState.RELEASING]
             records = [record for pod in leaving if pod is not None and (record := record_of(pod)) is not None]
-            takers = {by_key[by] for _, by in records if by in by_key}
+            takers = {by_key[by] for _, by, _ in records if by in by_key}
             if records:
                 self._takers.setdefault(uid, set()).update(takers)
             found |= takers - {uid}
             age = math.inf if job.last_eviction is None else wall - job.last_eviction
             if records or age < BACKOFF_SECONDS[0]:
-                is_moved = any(action == _MOVING for action, _ in records)
+                is_moved = any(action == _MOVING for action, _, _ in records)
                 self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         return found
 

@@ -16,15 +16,15 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.contract import Action, Predicate, PromiseGate
-from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler.scheduler.sessions.eviction import record_of
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -69,6 +69,16 @@ class Promises:
                     continue
             del self.leases[uid]
             self.nodes.pop(uid, None)
+
+    def interrupted(self, jobs: Mapping[str, Job]) -> Iterator[Decision]:
+        """Yield the evictions of which a crash left only the condition, for jobs that were promised nodes."""
+        by_key = {jobs[uid].key: jobs[uid] for uid, nodes in self.nodes.items() if any(nodes.values())}
+        for job in jobs.values() if by_key else ():
+            for task in job.tasks.values():
+                record = record_of(task.pod) if task.state in ALLOCATED and task.pod is not None else None
+                if record is not None and record[1] in by_key:
+                    action, by, is_moved = record
+                    yield Decision(DecisionKind.EVICT, task, task.node, action, by_key[by], is_moved)
 
     def read_back(self, jobs: Iterable[Job], now: float, takers: Collection[str] = ()) -> None:
         """Take up what a crash left, with a new lease for each job.

@@ -280,7 +280,8 @@ class Sessions:
         turns, began = CooperativeYield(clock), clock.now()
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         until += clock.now() - began
-        await self._follow_promises(turns)
+        if await self._follow_promises(turns):
+            await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
@@ -308,8 +309,9 @@ class Sessions:
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
 
-    async def _follow_promises(self, turns: CooperativeYield) -> None:
-        """End the leases that are kept. In the first pass, take up what a crash left."""
+    async def _follow_promises(self, turns: CooperativeYield) -> bool:
+        """End the leases that are kept. Return whether evictions go on that a crash interrupted."""
+        interrupted: list[Decision] = []
         jobs, pods = self.tables.jobs, self.submission.evictions.pods
         if self._is_first and self.passes:
             self._is_first = False
@@ -320,12 +322,15 @@ class Sessions:
             await turns.yield_if_due()
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
+            interrupted = [*self.promises.interrupted(jobs)]
+            self.submission.evict_again(interrupted)
 
         def is_bound(pod: Pod) -> bool:
             seen = pods.get(pod.name, pod.namespace)
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
         self.promises.end_kept(jobs, is_bound)
+        return bool(interrupted)
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
         """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""

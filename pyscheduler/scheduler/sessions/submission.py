@@ -90,6 +90,10 @@ class Submission:
             await session.turn()
         return attempts
 
+    def evict_again(self, decisions: Iterable[Decision]) -> None:
+        """Go on with evictions of a scheduler that crashed; users were told of them."""
+        self.evictions.begin(decisions, after=self._nominate)
+
     def _crowd(self, queues: QueueTable, tables: ClusterTables) -> NDArray[np.bool_] | None:
         """Return bool[Q]: the queues above a limit as long as the pods hold their nodes whose eviction is under way.
 

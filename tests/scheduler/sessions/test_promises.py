@@ -134,3 +134,26 @@ def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     later = BACKOFF_SECONDS[0] + 1
     assert guards.protected(jobs["b"], later, jobs) == {"a"}
     assert guards.protected(jobs["a"], later, jobs) == {"a", "b"}
+
+
+async def test_a_new_scheduler_goes_on_with_interrupted_evictions(pyscheduler_cluster: FakeCluster) -> None:
+    """A victim that only got its condition before the crash is deleted after it, so the others ended for a purpose."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    measured = await begin(cluster)
+    low = add(cluster, "low", members=2)
+    await cluster.clock.advance(1)
+    cluster.server.faults.add(Fault(method="DELETE", path="/pods/low-1$", lose="request"))
+    high = add(cluster, "high", members=1, cpu="2", priority=10)
+    await cluster.clock.advance(1)
+    assert [cluster.pod(name).is_terminating for name in low] == [True, False]
+    await measured.stop()
+    cluster.server.faults.clear()
+    measured = await begin(cluster)
+    await cluster.clock.advance(1)
+    assert cluster.pod("low-1").is_terminating
+    for name in low:
+        cluster.delete_pod(name)
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, high) == ["n1"]
+    await measured.stop()
