@@ -218,6 +218,7 @@ VOLCANO: Final = Preset(
         "overcommit-factor": "number",
         "sla-waiting-time": "duration",
         "predicate.*": "boolean",
+        "volumebinding.bindTimeoutSeconds": "integer",
     },
 )
 

@@ -15,6 +15,7 @@ import attrs
 from pyscheduler.batch.configuration import BatchArgs, batch_args, preset_of
 from pyscheduler.batch.presets import KAI, VOLCANO
 from pyscheduler.config.node_order import with_node_order
+from pyscheduler.config.predicate_switches import with_predicates
 from pyscheduler.config.problems import Problem, path_text, shown
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
@@ -82,7 +83,7 @@ def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
         "plugins": {"multiPoint": multi_point},
         "pluginConfig": [{"name": "Batch", "args": args}],
     }
-    return {"profiles": [with_node_order(profile, read_args)]}
+    return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args)]}
 
 
 def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:

@@ -22,6 +22,7 @@ PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
 _SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
 _END: Final = "<!-- end -->"
 _UNUSED: Final = "read, but without effect yet"
+_SPEED = "accepted without effect: in Volcano it only saves time"
 _PROFILE_FILTERS: Final = "the filters of the profile decide"
 
 
@@ -61,11 +62,11 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("cpu", "binpack", "for tasks without GPUs: `binpack` fills nodes, `spread` prefers empty ones"),
         ("gpu", "binpack", "the same for tasks with GPUs"),
     ],
-    ("volcano", "allocate"): [("predicateErrorCacheEnable", "", _UNUSED)],
-    ("volcano", "backfill"): [("predicateErrorCacheEnable", "", _UNUSED)],
-    ("volcano", "reclaim"): [("predicateErrorCacheEnable", "", _UNUSED)],
+    ("volcano", "allocate"): [("predicateErrorCacheEnable", "", _SPEED)],
+    ("volcano", "backfill"): [("predicateErrorCacheEnable", "", _SPEED)],
+    ("volcano", "reclaim"): [("predicateErrorCacheEnable", "", _SPEED)],
     ("volcano", "preempt"): [
-        ("predicateErrorCacheEnable", "", _UNUSED),
+        ("predicateErrorCacheEnable", "", _SPEED),
         ("enableTopologyAwarePreemption", "", _UNUSED),
         ("topologyAwarePreemptWorkerNum", "", _UNUSED),
         ("minCandidateNodesPercentage", "", _UNUSED),
@@ -76,8 +77,25 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("overcommit-factor", "1.2", "the size that the cluster is assumed to have, as a multiple; below 1 it is 1.2")
     ],
     ("volcano", "predicates"): [
-        (name, "", f"{_UNUSED}: {_PROFILE_FILTERS}")
-        for name in ("predicate.*", "volumebinding.*", "dynamicresources.*")
+        (
+            "predicate.*",
+            "",
+            (
+                "`predicate.NodeAffinityEnable: false`, and likewise `NodePorts`, `TaintToleration`, `PodAffinity`, "
+                "`NodeVolumeLimits`, `VolumeZone`, `PodTopologySpread`, `VolumeBinding` and "
+                "`DynamicResourceAllocation`, leaves the filter out of the profile, if `--config` reads the file; no "
+                "effect in the args of `Batch`. `CacheEnable` has no effect"
+            ),
+        ),
+        (
+            "volumebinding.*",
+            "",
+            (
+                "`volumebinding.bindTimeoutSeconds` becomes an arg of VolumeBinding, if `--config` reads the file; "
+                "`weight` and `shape` have no effect"
+            ),
+        ),
+        ("dynamicresources.*", "", f"{_UNUSED}: {_PROFILE_FILTERS}"),
     ],
     ("volcano", "nodeorder"): _weights(
         nodeaffinity=2,

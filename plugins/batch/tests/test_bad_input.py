@@ -505,8 +505,8 @@ async def test_a_policy_that_makes_everybody_preemptable(batch: BatchCluster) ->
 async def test_unknown_policies_and_actions_are_refused_at_the_start(batch: BatchCluster) -> None:
     """One line for each, with the nearest name."""
     with pytest.raises(ConfigError, match='no policy is called "prioritty"; did you mean "priority"') as error:
-        await batch.start('tiers: [{plugins: [prioritty]}], actions: "alocate"')
-    assert any('no action is called "alocate"; did you mean "allocate"' in line for line in error.value.problems)
+        await batch.start('tiers: [{plugins: [prioritty]}], actions: "allocates"')
+    assert any('no action is called "allocates"; did you mean "allocate"' in line for line in error.value.problems)
 
 
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)

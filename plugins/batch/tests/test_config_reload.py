@@ -86,7 +86,7 @@ async def test_new_actions_take_effect_at_the_next_pass(reloading: Reloading) ->
     [
         pytest.param("actions: [", "line", id="no YAML"),
         pytest.param("", "empty", id="empty"),
-        pytest.param(FIRST.replace("allocate", "alocate"), 'did you mean "allocate"', id="unknown action"),
+        pytest.param(FIRST.replace("allocate", "allocates"), 'did you mean "allocate"', id="unknown action"),
         pytest.param(FIRST.replace("{name: gang}", "{name: gag}"), 'did you mean "gang"', id="unknown policy"),
         pytest.param(FIRST.replace("{name: gang}", "{name: tdm}"), 'policy "tdm"', id="policy that does not exist yet"),
         pytest.param(OTHER, "the preset cannot change", id="other preset"),

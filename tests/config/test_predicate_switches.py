@@ -1,0 +1,83 @@
+"""The arguments of Volcano's `predicates` switch filters of the profile off."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pyscheduler.config.load import loads
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.profile import Profile
+from pyscheduler.scheduler.assembly import build
+from pyscheduler.testing import FakeCluster
+
+FILE = """
+preset: %s
+actions: "allocate"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates, arguments: {%s}}, {name: nodeorder}]
+"""
+
+
+def profile_of(arguments: str, preset: str = "volcano") -> Profile:
+    """Return the profile of a file, as a scheduler has it."""
+    config = loads(FILE % (preset, arguments))
+    cluster = FakeCluster()
+    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(0), registry=discover())
+    (profile,) = scheduler.profiles.values()
+    return profile
+
+
+def at(profile: Profile, point: ExtensionPoint) -> set[str]:
+    """Return the plugins of an extension point."""
+    return set(profile.points[point])
+
+
+@pytest.mark.parametrize(
+    ("argument", "plugin"),
+    [
+        ("NodeAffinity", "NodeAffinity"),
+        ("NodePorts", "NodePorts"),
+        ("TaintToleration", "TaintToleration"),
+        ("PodAffinity", "InterPodAffinity"),
+        ("NodeVolumeLimits", "NodeVolumeLimits"),
+        ("VolumeZone", "VolumeZone"),
+        ("PodTopologySpread", "PodTopologySpread"),
+    ],
+)
+def test_a_predicate_that_is_off_does_not_filter(argument: str, plugin: str) -> None:
+    """Its scores stay, and so do all other filters."""
+    usual, changed = profile_of(""), profile_of(f"predicate.{argument}Enable: false")
+    assert at(usual, ExtensionPoint.FILTER) - at(changed, ExtensionPoint.FILTER) == {plugin}
+    assert plugin not in at(changed, ExtensionPoint.PRE_FILTER)
+    assert at(usual, ExtensionPoint.SCORE) == at(changed, ExtensionPoint.SCORE)
+    on = profile_of(f"predicate.{argument}Enable: true")
+    assert at(usual, ExtensionPoint.FILTER) == at(on, ExtensionPoint.FILTER)
+
+
+@pytest.mark.parametrize(
+    ("argument", "plugin"), [("VolumeBinding", "VolumeBinding"), ("DynamicResourceAllocation", "DynamicResources")]
+)
+def test_plugins_that_reserve_go_as_a_whole(argument: str, plugin: str) -> None:
+    """Without their filter they have nothing to reserve."""
+    assert plugin in profile_of("").plugins
+    assert plugin not in profile_of(f"predicate.{argument}Enable: false").plugins
+
+
+def test_the_timeout_of_volumes_is_an_arg_of_volume_binding() -> None:
+    """A value that is no integer is a warning, and the default counts."""
+    config = loads(FILE % ("volcano", "volumebinding.bindTimeoutSeconds: 30"))
+    (args,) = [each.args for each in config.profiles[0].plugin_config if each.name == "VolumeBinding"]
+    assert args.bind_timeout_seconds == 30  # type: ignore[attr-defined] # VolumeBindingArgs
+    config = loads(FILE % ("volcano", "volumebinding.bindTimeoutSeconds: soon"))
+    (args,) = [each.args for each in config.profiles[0].plugin_config if each.name == "VolumeBinding"]
+    assert args.bind_timeout_seconds == 600  # type: ignore[attr-defined] # VolumeBindingArgs
+
+
+def test_kube_batch_has_no_such_switches() -> None:
+    """Its arguments are about pressure of nodes, for which there are taints."""
+    usual, changed = profile_of("", "kube-batch"), profile_of("predicate.NodeAffinityEnable: false", "kube-batch")
+    assert at(usual, ExtensionPoint.FILTER) == at(changed, ExtensionPoint.FILTER)
