@@ -23,6 +23,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
+from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
 
@@ -207,7 +208,8 @@ def many_queues(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
             raise RuntimeError(f"{placed} pods were placed of {jobs * 8}")
         return {"pods_per_second": placed / seconds}
 
-    return asyncio.run(run())
+    with rare_collections():
+        return asyncio.run(run())
 
 
 def _tree(made: _Shape, queues: int, gpus: int) -> list[str]:
@@ -273,7 +275,8 @@ def full_cluster(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
             seconds.append(passed)
         return {"first_pass_seconds": first, "freed_node_ms": sorted(seconds)[4] * 1000}
 
-    return asyncio.run(run())
+    with rare_collections():
+        return asyncio.run(run())
 
 
 def memory(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
@@ -289,7 +292,8 @@ def memory(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
         tracemalloc.stop()
         return {"on_top_mib": held / 2**20}
 
-    return asyncio.run(run())
+    with rare_collections():
+        return asyncio.run(run())
 
 
 def fair_shares(queues: int) -> dict[str, Any]:
