@@ -30,6 +30,7 @@ from pyscheduler_batch.kai.fair_share import ShareInputs, divide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
 
 __all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "many_queues", "memory", "reclaim"]
@@ -51,15 +52,18 @@ profiles:
   pluginConfig: [{name: Batch, args: {preset: kai}}]
 """
 _GPUS: Final = 8
+#: The label of a node that names its rack.
+RACK: Final = "example.com/rack"
 _UNLIMITED: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
 @attrs.define
 class _Shape:
-    """A cluster in memory; CPU and memory never bind. `gpus`: of each node."""
+    """A cluster in memory; CPU and memory never bind. `gpus`: of each node; `racks`: how many racks have the nodes."""
 
     nodes: int
     gpus: int = _GPUS
+    racks: int = 1
     cluster: FakeCluster = attrs.Factory(FakeCluster)
     #: The queue of the job that fills each node, if one does.
     leaf_of: list[str] = attrs.Factory(list)
@@ -69,7 +73,8 @@ class _Shape:
             self.cluster.serve(kind)
         for number in range(self.nodes):
             allocatable = {"cpu": "1000", "memory": "1Ti", "pods": "1000", "nvidia.com/gpu": str(self.gpus)}
-            self.cluster.add_node(f"node-{number}", allocatable=allocatable)
+            labels = {RACK: f"rack-{number % self.racks}"}
+            self.cluster.add_node(f"node-{number}", allocatable=allocatable, labels=labels)
 
     def queue(self, name: str, quota: float, *, weight: float = 0, parent: str = "") -> None:
         """Add a queue with a quota of GPUs."""
@@ -80,8 +85,10 @@ class _Shape:
         manifest = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": name}}
         self.cluster.add({**manifest, "spec": spec}, KAI_QUEUES.type)
 
-    def job(self, name: str, queue: str, *, pods: int = 1, gpus: int = 1, node: int | None = None) -> None:
-        """Add a gang, pending or all on one node."""
+    def job(
+        self, name: str, queue: str, *, pods: int = 1, gpus: int = 1, node: int | None = None, **keywords: Any
+    ) -> None:
+        """Add a gang, pending or all on one node; further keywords are those of `add_pod`."""
         manifest = {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup"}
         metadata, spec = {"name": name, "namespace": "default"}, {"minMember": pods, "queue": queue}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, KAI_PODGROUPS.type)
@@ -90,11 +97,20 @@ class _Shape:
             requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
             annotations = {"pod-group-name": name}
             self.cluster.add_pod(
-                f"{name}-{number}", requests=requests, annotations=annotations, scheduler_name="batch", **placed
+                f"{name}-{number}",
+                requests=requests,
+                annotations=annotations,
+                scheduler_name="batch",
+                **placed,
+                **keywords,
             )
 
     async def sessions(self) -> Sessions:
         """Return the sessions of a scheduler that has listed the cluster."""
+        return (await self.scheduler()).sessions[0]
+
+    async def scheduler(self) -> Scheduler:
+        """Return a scheduler that has listed the cluster."""
         config = loads(_CONFIG, source="benchmark")
         transport, clock = self.cluster.server.transport(), self.cluster.clock
         scheduler = build(config, transport, clock, random.Random(1), registry=discover())
@@ -103,7 +119,7 @@ class _Shape:
         await starting
         gc.collect()
         gc.freeze()
-        return scheduler.sessions[0]
+        return scheduler
 
 
 async def _passes(sessions: Sessions, count: int = 1) -> tuple[Pass, float]:

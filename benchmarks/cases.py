@@ -16,7 +16,7 @@ __all__ = ["Case", "Workload", "all_cases", "case", "shapes"]
 
 _HERE: Final = Path(__file__).parent
 #: Parameters that count something inside what another counts; scaling both would square.
-_INNER: Final = frozenset({"initPodsPerNamespace", "gangSize"})
+_INNER: Final = frozenset({"initPodsPerNamespace", "gangSize", "queues"})
 
 
 class Workload(msgspec.Struct, frozen=True):

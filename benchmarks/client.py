@@ -34,11 +34,14 @@ __all__ = ["memory", "reaction", "relist", "sync"]
 class _Running:
     """A scheduler on a server, made as `pyscheduler run` makes it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, configuration: str = "default") -> None:
         self.server = server
         self.recorder = BenchMetrics()
         self.scheduler: Scheduler = make_scheduler(
-            HTTPTransport(auth.plain(server.url)), name="pyscheduler", recorder=self.recorder
+            HTTPTransport(auth.plain(server.url)),
+            configuration=configuration,
+            name="pyscheduler",
+            recorder=self.recorder,
         )
         self._loop: asyncio.Task[None] | None = None
 

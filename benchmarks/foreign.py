@@ -37,6 +37,7 @@ _PLURALS: Final = {
     "Pod": "pods",
     "PodGroup": "podgroups",
     "PriorityClass": "priorityclasses",
+    "Queue": "queues",
     "Service": "services",
     "ServiceAccount": "serviceaccounts",
 }
@@ -114,6 +115,8 @@ class ForeignCluster:
             selector = {"labelSelector": f"{LABEL}=true"}
             await self._ask("DELETE", "/api/v1/nodes", query=selector)
             await self._ask("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses", query=selector)
+            if self._plan.queue_count and self._plan.gangs is not None:
+                await self._ask("DELETE", f"/apis/{self._plan.gangs.queues}/queues", query=selector)
             for name in self._plan.namespaces:
                 await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}")
             await self._see_namespaces_off()
@@ -167,10 +170,9 @@ class ForeignCluster:
     async def _create(self, manifest: Manifest) -> None:
         answer = await self._ask("POST", _path(manifest), body=manifest)
         # What an interrupted run left is as good.
-        if answer.status == 404 and manifest["kind"] == "PodGroup":
-            raise click.ClickException(
-                "the cluster does not know PodGroups; kubectl apply -f configs/crds/podgroups.scheduling.x-k8s.io.yaml"
-            )
+        if answer.status == 404 and self._plan.gangs is not None and manifest["kind"] in ("PodGroup", "Queue"):
+            files = " ".join(f"-f configs/crds/{name}" for name in self._plan.gangs.definitions)
+            raise click.ClickException(f"the cluster does not know {manifest['kind']}s; kubectl apply {files}")
         if answer.status not in (200, 201, 409):
             raise click.ClickException(
                 f"{manifest['kind']} {manifest['metadata']['name']} was refused: {_message(answer)}"
@@ -205,8 +207,8 @@ class ForeignCluster:
     async def _remove_pods(self) -> None:
         for name in self._plan.namespaces:
             await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}/pods", body=_AT_ONCE_GONE)
-            if self._plan.gang_size:
-                path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/bench-{name}/podgroups"
+            if self._plan.gangs is not None:
+                path = f"/apis/{self._plan.gangs.api_version}/namespaces/bench-{name}/podgroups"
                 await self._ask("DELETE", path)
 
     async def _stop(self) -> None:

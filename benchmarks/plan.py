@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from benchmarks import cases, shapes
+from benchmarks.gangs import GANGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from benchmarks.gangs import GangDialect
     from benchmarks.shapes import Manifest
 
-__all__ = ["GROUP_LABEL", "MEASURED", "Churn", "Deletions", "Plan", "make_plan"]
+__all__ = ["MEASURED", "Churn", "Deletions", "Plan", "make_plan"]
 
 #: How the names of measured pods begin.
 MEASURED = "measured-"
-GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 @attrs.frozen(kw_only=True)
@@ -74,6 +75,8 @@ class Plan:
     #: How many different specs measured pods have.
     kinds: int = 1
     gang_size: int = 0
+    #: Into how many queues the gangs are put, in turn.
+    queue_count: int = 0
     churns: list[Churn] = attrs.Factory(list)
     deletions: list[Deletions] = attrs.Factory(list)
     _measured: _Pods | None = None
@@ -89,6 +92,11 @@ class Plan:
         """Return how many pods there are before."""
         return sum(one.count for one in self._initial)
 
+    @property
+    def gangs(self) -> GangDialect | None:
+        """Return how gangs are written; None if there are none."""
+        return GANGS[self.case.configuration] if self.gang_size else None
+
     def surroundings(self) -> Iterator[Manifest]:
         """Return namespaces, classes and services, in the order in which they can be created."""
         labels = dict(self._namespaces)
@@ -99,6 +107,8 @@ class Plan:
             yield shapes.priority_class(value)
         for name in self._services:
             yield shapes.service("service", name)
+        if self.gangs is not None:
+            yield from (self.gangs.queue(f"bench-{number}") for number in range(self.queue_count))
 
     @property
     def namespaces(self) -> list[str]:
@@ -135,13 +145,16 @@ class Plan:
     def measured_pods(self) -> Iterator[Manifest]:
         """Return the measured pods; members of a gang follow each other, after the object that stands for the gang."""
         assert self._measured is not None
-        pods = self._measured
+        pods, gangs = self._measured, self.gangs
         for number in range(pods.count):
-            if self.gang_size and number % self.gang_size == 0:
-                yield _group(number // self.gang_size, pods.namespace, min(self.gang_size, pods.count - number))
+            gang = number // self.gang_size if self.gang_size else 0
+            if gangs is not None and number % self.gang_size == 0:
+                queue = f"bench-{gang % self.queue_count}" if self.queue_count else ""
+                size = min(self.gang_size, pods.count - number)
+                yield gangs.group(gang, pods.namespace, size, queue=queue)
             pod = shapes.pod(f"{MEASURED}{number:06d}", pods.shape, pods.namespace, kind=number % self.kinds)
-            if self.gang_size:
-                pod["metadata"]["labels"][GROUP_LABEL] = f"gang-{number // self.gang_size}"
+            if gangs is not None:
+                gangs.join(pod, gang)
             yield pod
 
     def _node_names(self) -> list[str]:
@@ -187,6 +200,7 @@ class Plan:
                         self._measured = attrs.evolve(made, count=measured or size)
                         self.measured_count = self._measured.count
                         self.gang_size = params.get(str(op.get("gangSizeParam", "")).removeprefix("$"), 0)
+                        self.queue_count = params.get(str(op.get("queuesParam", "")).removeprefix("$"), 0)
                 case "churn":
                     self.churns.append(
                         Churn(
@@ -213,9 +227,3 @@ def make_plan(name: str, nodes: int, *, distinct: bool, measured: int | None = N
     plan = Plan(case=case, nodes=nodes, threshold=workload.threshold, kinds=shapes.DISTINCT if distinct else 1)
     plan.read(workload.params, measured=measured)
     return plan
-
-
-def _group(number: int, namespace: str, size: int) -> Manifest:
-    metadata = {"name": f"gang-{number}", "namespace": f"bench-{namespace}"}
-    spec = {"minMember": size, "scheduleTimeoutSeconds": 300}
-    return {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}

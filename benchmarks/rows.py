@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks import batch, cases, client, measure, preemption, programs, waiting
+from benchmarks import batch, batch_latency, cases, client, cohorts, measure, preemption, programs, waiting
+from benchmarks.cohort_shapes import SHAPES
 from benchmarks.measured_clusters import Setting
 from benchmarks.targets import ORDER, targets_of
 
@@ -23,7 +24,11 @@ SPECS: Final = ("equal", "distinct")
 _SIZES: Final = (500, 5000, 15_000)
 _SHORT_SIZE: Final = 50
 #: Cases that say what they are to say at these sizes.
-_OWN_SIZES: Final = {"Gangs": (1000,), "OneGang": (500, 1000, 2000), "UnschedulableBacklog": (5000,)}
+_OWN_SIZES: Final = {
+    **dict.fromkeys(("Gangs", "GangsInQueues", "GangsInVolcanoQueues"), (1000,)),
+    "OneGang": (500, 1000, 2000),
+    "UnschedulableBacklog": (5000,),
+}
 #: What is measured besides. Over HTTP the path is the same for all; there memory is the scheduler's alone.
 _MORE: Final = (
     "SchedulingBasic/15000x100000/cycle/equal",
@@ -37,6 +42,8 @@ _MORE: Final = (
     "SchedulingBasic/5000x2000/http/equal",
     "SchedulingBasic/5000x30000/http/equal",
     "Gangs/1000/http/equal",
+    "GangsInQueues/1000/http/equal",
+    "GangsInVolcanoQueues/1000/http/equal",
 )
 #: What the curves, the model of costs and the table in README need besides the rows with targets.
 _SCALE: Final = (
@@ -153,6 +160,8 @@ def program_rows(*, short: bool) -> Sequence[Row]:
     return [
         *_client_rows(short=short),
         *_batch_rows(short=short),
+        *_batch_latency_rows(short=short),
+        *_cohort_rows(short=short),
         Row(
             name="waiting",
             what=f"{pods:,} pods wait at Permit, then all are allowed",
@@ -240,6 +249,47 @@ def _batch_rows(*, short: bool) -> Sequence[Row]:
             measure=partial(batch.memory, size, jobs, queues),
             targets={"on_top_mib": "<= 40 MiB"},
         ),
+    ]
+
+
+def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
+    """Return how soon a batch profile decides."""
+    nodes, repeats = (20, 4) if short else (2500, 300)
+    return [
+        Row(
+            name="batch-one-reclaim",
+            what=f"a job of a starved queue arrives: {nodes * 8:,} candidates on {nodes:,} nodes, preset kai",
+            measure=partial(batch_latency.one_reclaim, nodes, repeats),
+            targets={"decision_p50_ms": "<= 50 ms", "decision_p99_ms": "<= 250 ms"},
+        ),
+        *(
+            Row(
+                name=f"batch-reclaim-impossible-apart-{size}",
+                what=f"reclaim-impossible({size}), ten pods with anti-affinity over nine racks: one full pass",
+                measure=partial(batch_latency.impossible, 20 if short else size),
+                targets={"cpu_seconds": "<= 0.5 s", "passes": "0"},
+            )
+            for size in (100, 500)
+        ),
+        Row(
+            name="batch-philly",
+            what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 in four queues, preset kai, 24 nodes of 8 GPUs",
+            measure=partial(batch_latency.replay, 40 if short else None, 4),
+            targets={"seconds": "<= 15 s"},
+        ),
+    ]
+
+
+def _cohort_rows(*, short: bool) -> Sequence[Row]:
+    """Return Kueue's scalability test; a `short` row has 64 workloads and no targets."""
+    return [
+        Row(
+            name=f"batch-{name}",
+            what=f"Kueue's {name} over HTTP, in real time: {shape.told}",
+            measure=partial(cohorts.measure, name, short=short),
+            targets={} if short else shape.targets,
+        )
+        for name, shape in SHAPES.items()
     ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from benchmarks.batch_objects import BATCH
 from benchmarks.shapes import SCHEDULER
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, FilterPlugin
@@ -41,11 +42,53 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: AnyNode}]}}
 """
 
+_BATCH: Final = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {{qps: -1}}
+profiles:
+- schedulerName: pyscheduler
+- schedulerName: {BATCH}
+  plugins: {{multiPoint: {{enabled: [{{name: Batch}}], disabled: [{{name: DefaultPreemption}}]}}}}
+  pluginConfig: [{{name: Batch, args: {{preset: kai}}}}]
+"""
+_COHORTS: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
+  pluginConfig:
+  - name: Batch
+    args:
+      preset: volcano
+      actions: allocate, preempt, reclaim
+      # One tier: victims are those that all policies agree on.
+      tiers:
+      - plugins:
+        - {name: priority}
+        - {name: gang, enablePreemptable: false}
+        - {name: conformance}
+        - {name: predicates}
+        - {name: capacity, enableHierarchy: true}
+        - {name: nodeorder}
+"""
+
 #: By the names that cases have for them; the first profile's name is replaced.
 CONFIGURATIONS: Final = {
     "default": CONFIG,
     "per-node-filter": _PER_NODE_FILTER,
-    "coscheduling": (Path(__file__).parents[1] / "configs" / "coscheduling.yaml").read_text(encoding="utf-8"),
+    "batch": _BATCH,
+    "cohorts": _COHORTS,
+    **{
+        name: (Path(__file__).parents[1] / "configs" / file).read_text(encoding="utf-8")
+        for name, file in (
+            ("coscheduling", "coscheduling.yaml"),
+            ("kai", "batch-kai.yaml"),
+            ("volcano", "batch-volcano.yaml"),
+        )
+    },
 }
 
 
@@ -116,7 +159,7 @@ def make_scheduler(
     config = attrs.evolve(
         config,
         client_connection=attrs.evolve(config.client_connection, qps=-1),
-        profiles=(attrs.evolve(config.profiles[0], scheduler_name=name),),
+        profiles=(attrs.evolve(config.profiles[0], scheduler_name=name), *config.profiles[1:]),
     )
     metrics = recorder if recorder is not None else Metrics()
     return build(config, transport, LoopClock(), random.Random(1), registry=registry, recorder=metrics)

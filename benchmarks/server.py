@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from benchmarks import clusters
+from benchmarks.batch_objects import busy_cluster, gang
+from benchmarks.cohort_stage import CohortStage
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
 from benchmarks.weight import environment, running_status
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.requests import Request
 
-__all__ = ["Server", "serving", "serving_case"]
+__all__ = ["Server", "serving", "serving_case", "serving_cohorts"]
 
 
 class _Desk:
@@ -60,6 +62,25 @@ class _Desk:
         return await self._handle(request)
 
     # Orders
+
+    def fill_with_batch(self, *, nodes: int) -> object:
+        """Create a cluster whose GPUs borrowing queues hold; from now on pods run, and evicted ones end."""
+        for manifest in busy_cluster(nodes):
+            self.cluster.add(manifest)
+        self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
+        self._kubelets.start()
+        return nodes
+
+    def create_gangs(self, *, count: int, pods: int, pause_seconds: float, queue: str, prefix: str) -> object:
+        """Create gangs one after the other, at random about so often, in the background."""
+        self._tasks.create_task(self._create_gangs(count, pods, pause_seconds, queue, prefix))
+        return count
+
+    async def _create_gangs(self, count: int, pods: int, pause: float, queue: str, prefix: str) -> None:
+        for number in range(count):
+            for manifest in gang(f"{prefix}-{number:05d}", queue, pods):
+                self.cluster.add(manifest)
+            await asyncio.sleep(pause * 2 * self._rng.random())
 
     def create(self, *, count: int, pause_seconds: float, prefix: str, heavy: bool = False) -> object:
         """Create pods one after the other, at random about so often, in the background; `heavy` ones have 8 kB."""
@@ -125,8 +146,10 @@ async def _serve(arguments: dict[str, Any]) -> None:
     orders = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with asyncio.TaskGroup() as tasks:
-        if "name" in arguments:
-            desk: Any = Stage.of(**arguments, tokens=identity.tokens if identity else None)
+        if "cohorts" in arguments:
+            desk: Any = CohortStage(arguments["cohorts"], short=arguments["short"])
+        elif "name" in arguments:
+            desk = Stage.of(**arguments, tokens=identity.tokens if identity else None)
         else:
             desk = _Desk(tasks, **arguments, tokens=identity.tokens if identity else None)
         server = desk.cluster.server(tls=identity.context if identity else None)
@@ -169,6 +192,13 @@ def serving_case(name: str, nodes: int, *, distinct: bool, measured: int | None,
     """Serve a `Stage` while the block runs, `secure` over TLS and with a token; its methods are the orders."""
     arguments = {"name": name, "nodes": nodes, "distinct": distinct, "measured": measured, "secure": secure}
     with _serving(arguments) as server:
+        yield server
+
+
+@contextmanager
+def serving_cohorts(name: str, *, short: bool) -> Iterator[Server]:
+    """Serve a `CohortStage` while the block runs; its methods are the orders."""
+    with _serving({"cohorts": name, "short": short}) as server:
         yield server
 
 

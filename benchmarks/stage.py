@@ -33,8 +33,8 @@ class Stage:
         limit = 20_000 + 8 * plan.measured_count
         self.cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(1), history_limit=limit, tokens=tokens)
         self._tasks: list[asyncio.Task[None]] = []
-        if plan.gang_size:
-            self.cluster.load((_CRDS / "podgroups.scheduling.x-k8s.io.yaml").read_text())
+        for name in plan.gangs.definitions if plan.gangs is not None else ():
+            self.cluster.load((_CRDS / name).read_text())
         for manifests in (plan.surroundings(), plan.node_objects(), plan.initial_pods()):
             for manifest in manifests:
                 self.cluster.add(manifest)
@@ -70,8 +70,8 @@ class Stage:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._remove("events.k8s.io/v1", "Event")
-        if self.plan.gang_size:
-            self._remove("scheduling.x-k8s.io/v1alpha1", "PodGroup")
+        if self.plan.gangs is not None:
+            self._remove(self.plan.gangs.api_version, "PodGroup")
         self._remove("v1", "Node", lambda record: record.name.startswith("churn-"))
         # A pod that was changed, if only in its status, begins anew.
         self._remove("v1", "Pod", lambda record: self._initial.get(record.key) != record.version)

@@ -31,6 +31,8 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
     "PreemptionBasic/5000x2000/cycle/equal": {_RATE: ">= 300 pods/s"},
     "Gangs/1000/cycle/equal": {_RATE: ">= 2,000 pods/s"},
     "Gangs/1000/http/equal": {_RATE: ">= 500 pods/s"},
+    "GangsInQueues/1000/http/equal": {"of_coscheduling": ">= 75 %"},
+    "GangsInVolcanoQueues/1000/http/equal": {"of_coscheduling": ">= 75 %"},
     "OneGang/1000/cycle/equal": {"round_seconds": "<= 10 s"},
     "SchedulingBasic/1000/http/equal": {_RATE: ">= 600 pods/s", "cpu_with_list_per_1000": "<= 0.8 s"},
     "SchedulingBasic/5000/http/equal": {
@@ -53,9 +55,15 @@ _BATCH: Final = (
     "batch-four-queues",
     "batch-shares",
     "batch-many-queues",
+    "batch-one-reclaim",
+    "batch-reclaim-impossible-apart-100",
+    "batch-reclaim-impossible-apart-500",
+    "batch-philly",
     "batch-full",
     "batch-memory",
 )
+#: In real time: these take minutes, whatever the machine.
+_COHORTS: Final = ("batch-cohorts", "batch-cohorts-large")
 _DISTINCT: Final = ("SchedulingBasic", *_FAST, "Unschedulable", "SchedulingWithMixedChurn")
 #: Every row with a target that is about cases, and the two besides, the most important first: a run of them may be
 #: broken off. Distinct pods come after equal ones, and 15,000 nodes after 5,000, whose shares they are.
@@ -67,6 +75,8 @@ ORDER: Final = tuple(
             "SchedulingBasic/1000/http/equal",
             "SchedulingBasic/5000/cycle/equal",
             "Gangs/1000/http/equal",
+            "GangsInQueues/1000/http/equal",
+            "GangsInVolcanoQueues/1000/http/equal",
             "Gangs/1000/cycle/equal",
             "PreemptionBasic/5000x2000/cycle/equal",
             "SchedulingBasic/15000/cycle/equal",
@@ -77,6 +87,7 @@ ORDER: Final = tuple(
             "simulation",
             *_BATCH,
             *(f"{name}/5000/cycle/distinct" for name in _DISTINCT),
+            *_COHORTS,
         ]
     )
 )
@@ -110,9 +121,11 @@ def derive(found: Mapping[str, dict[str, Any]]) -> None:
         if len(parts) != 4:
             continue
         case, size, mode, specs = parts
+        is_queued = case in {"GangsInQueues", "GangsInVolcanoQueues"}
         for figure, applies, other in (
             ("of_5000", size == "15000", f"{case}/5000/{mode}/{specs}"),
             ("of_equal", specs == "distinct", f"{case}/{size}/{mode}/equal"),
+            ("of_coscheduling", is_queued, f"Gangs/{size}/{mode}/{specs}"),
         ):
             if applies and other in found:
                 figures[figure] = figures[_RATE] / found[other][_RATE]

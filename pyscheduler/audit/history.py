@@ -85,7 +85,8 @@ class History:
         """Return the records of all evictions by UID of the pod.
 
         The whole log is read first, because the event about an eviction may be written after the deletion. The last
-        condition of a pod counts: an eviction that failed may be decided again, for another job.
+        condition of a pod counts: an eviction that failed may be decided again, for another job. A condition that was
+        taken off before the deletion does not count.
         """
         found: dict[str, EvictionRecord] = {}
         of_events: dict[str, EvictionRecord] = {}
@@ -94,6 +95,8 @@ class History:
                 record = record_of_pod(change.obj)
                 if record is not None:
                     found[record.pod_uid] = record
+                elif not change.obj["metadata"].get("deletionTimestamp") and change.type != "DELETED":
+                    found.pop(str(change.obj["metadata"].get("uid", "")), None)
             elif change.kind == "Event":
                 record = record_of_event(change.obj)
                 if record is not None:

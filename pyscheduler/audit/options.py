@@ -34,6 +34,9 @@ class Options:
     staleness_seconds: float = 60.0
     #: Broken gangs are evicted (KAI). Otherwise they may stay.
     evicts_stale_gangs: bool = True
+    #: Evictions may leave a part of a gang. In Volcano's default tiers, gang only has the first word: if it spares all
+    #: tasks, the next tier chooses, and may take one task of a gang at its minimum.
+    breaks_gangs: bool = False
     #: Evictions must end so long after the last change from outside, plus the longest timer of a queue or group.
     settle_seconds: float = 600.0
     #: A pod must have a reason so long after its creation.

@@ -1,7 +1,8 @@
 """Rule 1: no gang is partly bound, sub-groups included.
 
 A gang is bound, or evicted, within a short burst. A gang that lost a member from outside may stay broken for the grace
-period of its group; then it must be whole again or be evicted (KAI). Volcano leaves broken gangs to their controllers.
+period of its group; then it must be whole again or be evicted (KAI). Volcano leaves broken gangs to their controllers,
+and with its default tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class GangRule(Rule):
         wait = self.options.burst_seconds
         if cause == "lost":
             wait += self._grace(job)
+        elif cause == "evicted" and self.options.breaks_gangs:
+            wait = math.inf
         partial = _Partial(now, revision, cause, now + wait)
         self._partial[job] = partial
         heapq.heappush(self._due, (partial.deadline, job))

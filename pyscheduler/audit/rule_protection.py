@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ProtectionRule"]
 
+#: The API has the start of a job in whole seconds.
+_CLOCK_SECONDS: Final = 1.0
 _SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -87,7 +89,7 @@ class ProtectionRule(Rule):
         if minimum <= 0 or started is None:
             return ""
         ran = fact.at - started
-        if ran >= minimum:
+        if ran >= minimum - _CLOCK_SECONDS:
             return ""
         if self._leaves_minimum(fact):
             return ""

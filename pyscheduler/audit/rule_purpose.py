@@ -44,6 +44,10 @@ class PurposeRule(Rule):
     def __init__(self, world: World, verdict: Verdict) -> None:
         super().__init__(world, verdict)
         self._debts: dict[str, list[_Debt]] = defaultdict(list)
+        #: When each job last bound its minimum in room that it got.
+        self._served: dict[str, float] = {}
+        #: When each job last lost a pod from outside.
+        self._lost: dict[str, float] = {}
         #: Since when each gang lacks members although some hold nodes.
         self._broken: dict[str, float] = {}
         #: Gangs that were whole at some time in the log; of the others only their annotation says since when they wait.
@@ -116,9 +120,14 @@ class PurposeRule(Rule):
             self.report(fact.at, fact.revision, (pod.key,), text)
             return
         if not self.world.members.get(record.by):
+            if fact.at - self._lost.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
+                self.skip()
+                return
             text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
             self.report(fact.at, fact.revision, (pod.key, record.by), text)
             return
+        if fact.at - self._served.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
+            return  # a late part of the same decision: the rest of a gang is evicted as well
         deadline = fact.at + pod.grace_seconds + self.options.lease_seconds
         self._debts[record.by].append(_Debt(fact, deadline))
 
@@ -149,8 +158,11 @@ class PurposeRule(Rule):
         state = gang_state(self.world.group_of(job), self.world.members[job].values())
         if not state.missing:
             del self._debts[job]
+            self._served[job] = self.world.now
 
     def _outside(self, fact: Outside) -> None:
+        if fact.kind == "pod-gone":
+            self._lost[fact.subject] = fact.at
         everybody = fact.kind in {"node-room", "foreign-bound", "class"}
         for job in list(self._debts):
             concerned = fact.subject == job and fact.kind in {"pod-gone", "pod-changed", "group"}

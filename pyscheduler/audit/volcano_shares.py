@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["capacity_deserved", "kube_batch_deserved", "proportion_deserved"]
 
-#: Below this nothing remains to be divided, in the unit of each resource.
-_NEGLIGIBLE = 1e-6
+#: Below this part of the pool nothing remains to be divided; it is more than what rounding leaves.
+_NEGLIGIBLE = 1e-12
 
 
 def kube_batch_deserved(
@@ -25,7 +25,7 @@ def kube_batch_deserved(
     """Return kube-batch's deserved amounts: a queue is met once its request is below its part in every resource."""
     deserved: dict[str, Amounts] = {name: dict.fromkeys(pool, 0.0) for name in queues}
     unmet, left = set(queues), dict(pool)
-    while unmet and any(amount > _NEGLIGIBLE for amount in left.values()):
+    while unmet and any(amount > _NEGLIGIBLE * pool[name] for name, amount in left.items()):
         weights = sum(queues[name].weight.get("", 1.0) for name in unmet)
         given: Amounts = dict.fromkeys(pool, 0.0)
         for name in sorted(unmet):
@@ -54,7 +54,7 @@ def proportion_deserved(
     guarantees = plus(*(queue.guarantee for queue in queues.values()))
     deserved: dict[str, Amounts] = {name: dict.fromkeys(pool, 0.0) for name in taking}
     unmet, left = set(taking), dict(pool)
-    while unmet and any(amount > _NEGLIGIBLE for name, amount in left.items() if name != "pods"):
+    while unmet and any(amount > _NEGLIGIBLE * pool[name] for name, amount in left.items() if name != "pods"):
         weights = sum(queues[name].weight.get("", 1.0) for name in unmet)
         given: Amounts = dict.fromkeys(pool, 0.0)
         for name in sorted(unmet):

@@ -77,6 +77,8 @@ class World:
         self._sums: Sums = defaultdict(lambda: defaultdict(dict))
         #: Node and requests of each running pod of another scheduler.
         self._foreign: dict[str, tuple[str, Amounts]] = {}
+        #: Nodes that were deleted. Pods on them hold nothing: they cannot run, and the garbage collector deletes them.
+        self._lost_nodes: set[str] = set()
         self._stale_sums = False
         self._touched: set[str] = set()
         self._readers: Final[dict[str, Callable[[Change], list[Fact]]]] = {
@@ -204,9 +206,9 @@ class World:
         if not self.is_ours(pod) or pod.ended:
             return
         kinds: tuple[str, ...] = ()
-        if pod.active:
+        if pod.active and pod.node not in self._lost_nodes:
             kinds = (ALLOCATED,) if self.preemptible(pod) else (ALLOCATED, NON_PREEMPTIBLE)
-        elif pod.node:
+        elif pod.node and not pod.active:
             kinds = (TERMINATING,)
         elif pod.gated:
             kinds = (GATED,)
@@ -310,8 +312,13 @@ class World:
         node = read_node(change.obj)
         old = self.nodes.pop(node.name, None)
         if change.type == "DELETED":
+            self._lost_nodes.add(node.name)
+            self._stale_sums = True
             return [self._outside(change, "node-room", node.name)]
         self.nodes[node.name] = node
+        if node.name in self._lost_nodes:
+            self._lost_nodes.remove(node.name)
+            self._stale_sums = True
         if old == node:
             return []
         worse = old is not None and (

@@ -12,7 +12,7 @@ from pyscheduler.batch.tasks import Job, SubGroup
 from pyscheduler.batch.values import amounts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
@@ -32,16 +32,18 @@ def build_queues(
     is_tree: bool = True,
     keep_broken: bool = False,
     unset_limit: float = math.inf,
+    taken: Container[str] = (),
 ) -> tuple[QueueTable, Mapping[str, str]]:
     """Return the table of usable queues, parents first, and by name of each other queue why it is not there.
 
     A queue with a broken tree above it is left out; with `keep_broken` it stays, and the table names the problem.
-    Without `is_tree` parents do not count. A missing quota, guarantee or weight is NaN, a missing limit `unset_limit`.
+    Without `is_tree` parents do not count. `taken` are the names of queues of other dialects: they are duplicates.
+    A missing quota, guarantee or weight is NaN, a missing limit `unset_limit`.
     """
     by_name: dict[str, QueueSpec] = {}
     problems: dict[str, str] = {}
     for spec in specs:
-        if spec.name in by_name:
+        if spec.name in by_name or spec.name in taken:
             problems[spec.name] = DUPLICATE
         by_name[spec.name] = spec
         if spec.error:

@@ -18,6 +18,7 @@ import attrs
 from pyscheduler.api.durations import parse_duration
 from pyscheduler.batch.arguments import checked
 from pyscheduler.batch.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
+from pyscheduler.batch.search_budgets import GENERATORS, SearchBudgets, search_budgets
 from pyscheduler.batch.shard import actions_and_tiers, shard_settings
 from pyscheduler.batch.values import mapping_of
 from pyscheduler.framework import ConfigError
@@ -60,6 +61,8 @@ class BatchArgs:
     scheduling_signatures: bool = True
     #: Seconds that a broken gang may stay, unless its group says otherwise; below 0: for ever (KAI).
     staleness_grace: float = 60.0
+    #: How long the searches for victims may take (KAI).
+    search_budgets: SearchBudgets = attrs.field(factory=SearchBudgets)
     #: Whether a pod without a group is refused; otherwise it is a job of its own.
     require_group: bool = False
     #: The queue of a job that names none; "" for the default of the job's dialect.
@@ -92,10 +95,18 @@ class BatchArgs:
             "consolidatingReclaim": _text(self.consolidating_reclaim),
             "schedulingSignatures": _text(self.scheduling_signatures),
             "defaultStalenessGracePeriod": str(self.staleness_grace),
+            **self.search_budgets.arguments(action),
         }
         if action in self.queue_depth_per_action:
             settings["queueDepth"] = str(self.queue_depth_per_action[action])
         return {**settings, **given}
+
+    def policy_arguments(self, entry: PolicyEntry) -> Mapping[str, str]:
+        """Return the arguments of a policy, with the limit of KAI's search where it proposes victims."""
+        limits = self.search_budgets.generators
+        if self.preset != KAI.name or not (entry.name in GENERATORS or entry.name in limits):
+            return entry.arguments
+        return {"maxSearchDuration": str(self.search_budgets.generator_seconds(entry.name)), **entry.arguments}
 
 
 #: Three names of one argument of `proportion`: KAI's own, without its misspelling, and that of its user guide.
@@ -137,7 +148,7 @@ def preset_of(mapping: Mapping[str, object]) -> tuple[str, bool]:
     said = mapping.get("preset")
     if isinstance(said, str) and said:
         return said, True
-    if "queueDepthPerAction" in mapping or "usageDBConfig" in mapping or "shard" in mapping:
+    if any(key in mapping for key in ("queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets", "shard")):
         return KAI.name, True
     if "configurations" in mapping or "metrics" in mapping:
         return VOLCANO.name, True
@@ -511,4 +522,5 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[object], object]]]] = {
     "gangBarrier": ("gang_barrier", _boolean),
     "binder": ("binder", _binder),
     "usageDBConfig": ("usage_db", _mapping),
+    "scenarioSearchBudgets": ("search_budgets", search_budgets),
 }

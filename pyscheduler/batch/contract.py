@@ -9,7 +9,7 @@ combine the answers of policies, as `Session` says for each class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -41,6 +41,7 @@ __all__ = [
     "Policy",
     "Predicate",
     "Preemptable",
+    "PromiseGate",
     "QueueComparison",
     "QueueOrder",
     "Reclaimable",
@@ -52,6 +53,7 @@ __all__ = [
     "Tasks",
     "VictimFilter",
     "VictimQueueOrder",
+    "plays",
 ]
 
 Key = tuple[float | str, ...]
@@ -219,6 +221,15 @@ class Allocatable(Protocol):
 
 
 @runtime_checkable
+class PromiseGate(Protocol):
+    """The first refusal wins. Limits of queues hold anyway, and a share is no gate."""
+
+    def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the job must not get these tasks although earlier evictions made room for them, or None."""
+        ...
+
+
+@runtime_checkable
 class VictimFilter(Protocol):
     """All must accept a candidate."""
 
@@ -333,3 +344,16 @@ class Listener(Protocol):
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
         """Take notice that the state of a task changed."""
         ...
+
+
+#: By class of a policy and role: a check against a protocol is slow, and each pass asks again.
+_ROLES: Final[dict[tuple[type, type], bool]] = {}
+
+
+def plays(policy: object, role: type[Any]) -> bool:
+    """Return whether a policy takes part in a role: a class above, all of whose members are methods."""
+    key = (type(policy), role)
+    found = _ROLES.get(key)
+    if found is None:
+        found = _ROLES[key] = isinstance(policy, role)
+    return found

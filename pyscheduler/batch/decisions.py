@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.batch.tasks import TaskState
+
 if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
 
@@ -32,6 +34,8 @@ class Decision:
     #: For evictions: the action, and the job that gets the room (None for broken gangs).
     action: str = ""
     by: Job | None = None
+    #: An eviction: the same plan promises another node to the pod's successor.
+    is_moved: bool = False
 
 
 @attrs.define(eq=False)
@@ -39,6 +43,8 @@ class Decisions:
     """Implements `Effects` by recording them."""
 
     items: list[Decision] = attrs.Factory(list)
+    #: By uid of a job that is evicted, the jobs that take its room.
+    takers: dict[str, set[str]] = attrs.Factory(dict)
 
     def bind(self, task: Task, node: int) -> bool:
         """Record a binding."""
@@ -52,5 +58,9 @@ class Decisions:
     def evict(self, task: Task, *, action: str, by: Job | None) -> bool:
         """Record an eviction."""
         node = task.leaving[0] if task.leaving else task.node
-        self.items.append(Decision(DecisionKind.EVICT, task, node, action, by))
+        # Another plan of the pass may take that promise; this one was made with it.
+        is_moved = task.state is TaskState.PIPELINED
+        self.items.append(Decision(DecisionKind.EVICT, task, node, action, by, is_moved))
+        if by is not None:
+            self.takers.setdefault(task.job.uid, set()).add(by.uid)
         return True

@@ -1,6 +1,7 @@
-"""What distributions add to batch profiles: policies, actions and dialects of queues.
+"""What distributions add to batch profiles: policies, actions, dialects of queues, and rules of workload kinds.
 
-A distribution offers them in its hook (`registry.add_batch`, `add_action`, `add_queue_dialect`) as `module:Name`. They
+A distribution offers them in its hook (`registry.add_batch`, `add_action`, `add_queue_dialect`, `add_grouper`) as
+`module:Name`. They
 are imported when a profile names them. The scheduler hands the offers to the batch plugin under a shared key.
 """
 
@@ -53,6 +54,7 @@ class BatchExtensions:
     policies: Mapping[str, Offer] = attrs.field(factory=dict)
     actions: Mapping[str, Offer] = attrs.field(factory=dict)
     queue_dialects: Mapping[str, Offer] = attrs.field(factory=dict)
+    groupers: Mapping[str, Offer] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, handle: Handle) -> BatchExtensions:

@@ -7,7 +7,7 @@ Sources: KAI-Scheduler `pkg/apis/scheduling/v2` (Queue), `pkg/apis/scheduling/v2
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
@@ -38,6 +38,7 @@ __all__ = [
     "STALE_ANNOTATION",
     "SUB_GROUP_LABEL",
     "kai_job",
+    "kai_last_start",
     "kai_pod_preemptible",
     "kai_pod_queue",
     "kai_pod_sub_group",
@@ -154,7 +155,8 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         dialect="kai",
         created=created_at(group),
         queue=text_of(spec.queue, "spec.queue", warnings),
-        min_member=max(fields.min or 0, 1),
+        # An explicit 0 means that no member must wait for others. Source: KAI, `job_info.go`, setSubGroups.
+        min_member=1 if spec.min_member is None else fields.min or 0,
         priority_class_name=text_of(spec.priority_class_name, "spec.priorityClassName", warnings),
         preemptible=_preemptibility(spec.preemptibility, "spec.preemptibility", warnings),
         sub_groups=sub_groups,
@@ -174,6 +176,22 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         warnings=tuple(warnings),
         error=error if fields.min is not None else "InvalidMinMember",
     )
+
+
+def kai_last_start(stamp: float | None, pods: Iterable[Pod]) -> float | None:
+    """Return when a job last began to run: what its annotation says, or when its first present pod was bound, if later.
+
+    Differs from KAI-Scheduler, which reads the annotation only: a crash, or bindings that took long, leave it too old.
+    """
+    bound = [
+        time_of(condition.last_transition_time, "lastTransitionTime", [])
+        for pod in pods
+        if pod.node_name and not pod.is_terminating
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "True"
+    ]
+    first = min((each for each in bound if each is not None), default=None)
+    return first if stamp is None or (first is not None and first > stamp) else stamp
 
 
 def _preemptibility(value: object, where: str, warnings: Warnings) -> bool | None:
@@ -203,7 +221,7 @@ def _sub_groups(value: object, warnings: Warnings) -> tuple[tuple[SubGroupSpec, 
         found[name] = SubGroupSpec(
             name=name,
             parent=text_of(said.get("parent"), f"{where}.parent", warnings),
-            min_member=1 if minimum is None else integer(minimum, f"{where}.minMember", warnings, default=1, least=0),
+            min_member=0 if minimum is None else integer(minimum, f"{where}.minMember", warnings, default=1, least=0),
             min_sub_group=_minimum(said.get("minSubGroup"), f"{where}.minSubGroup", warnings),
             topology=mapping_of(said.get("topologyConstraint"), f"{where}.topologyConstraint", warnings),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Kept", "Memory"]
 
@@ -27,10 +27,10 @@ class Kept:
         """Take notice that a job changed."""
         self._changed.add(uid)
 
-    def take_changed(self) -> set[str]:
-        """Return the uids of the jobs that changed since the last call; some may be gone."""
-        changed, self._changed = self._changed, set()
-        return changed
+    def changed(self) -> Iterator[str]:
+        """Return the uids of the jobs that changed, each once, and forget them one by one; some may be gone."""
+        while self._changed:
+            yield self._changed.pop()
 
 
 class Memory:

@@ -32,6 +32,8 @@ class NodeTable:
     idle: Amounts
     releasing: Amounts
     pipelined: Amounts
+    #: bool[N]: the nodes that take tasks, and whose amounts are divided among queues; None for all.
+    ready: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, names: Sequence[str], allocatable: Amounts) -> NodeTable:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -25,6 +27,10 @@ class Placer(Protocol):
 
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that accept the task or that evictions could make acceptable."""
+        ...
+
+    def may_run_together(self, tasks: Sequence[Task]) -> bool:
+        """Return False if the filters certainly keep the tasks from running at the same time, whatever is evicted."""
         ...
 
     def feasible_now(self, task: Task, node: int) -> bool:

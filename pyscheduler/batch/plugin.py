@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pyscheduler.batch.session import Session
+from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Node, Pod
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.contract import Action
     from pyscheduler.batch.job_spec import JobSpec
@@ -19,7 +21,17 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy
     from pyscheduler.batch.tasks import Job, Task, TaskState
 
-__all__ = ["BatchPlugin", "TaskFacts"]
+__all__ = ["BatchPlugin", "NodeUse", "TaskFacts"]
+
+
+class NodeUse(IntEnum):
+    """What a node is to the sessions of a profile."""
+
+    #: Another scheduler's: nothing is placed there, and its amounts do not count.
+    NONE = 0
+    #: It holds tasks, but takes no new ones, and its amounts are not divided among queues.
+    NOT_READY = 1
+    FULL = 2
 
 
 @attrs.frozen
@@ -43,6 +55,8 @@ class BatchPlugin:
     pod_event: str = "FailedScheduling"
     #: Whether a job in a queue with children has a row in the queue table: the policies then judge it.
     inner_queues: bool = False
+    #: Whether the pods of a gang wait for each other between PreBind and Bind.
+    gang_barrier: bool = False
 
     @property
     def actions(self) -> Sequence[Action]:
@@ -53,6 +67,13 @@ class BatchPlugin:
     def tiers(self) -> Sequence[Sequence[EnabledPolicy]]:
         """Return the policies by tier."""
         raise NotImplementedError
+
+    def prepare_args(self, args: object) -> Callable[[], object]:  # noqa: ARG002 - for plugins that can
+        """Check new args from the configuration file; return what puts them in force for the next pass.
+
+        Raises `ConfigError` for args that cannot be used, or that cannot change while the plugin runs.
+        """
+        raise ConfigError("the args of the batch plugin cannot change while the scheduler runs; restart it")
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose description changed, with None for queues and priorities."""
@@ -70,9 +91,17 @@ class BatchPlugin:
         """Return the table of queues, and by name of a queue that is not in it, why: a stable reason."""
         raise NotImplementedError
 
+    def node_use(self, node: Node) -> NodeUse:  # noqa: ARG002 - for plugins that tell nodes apart
+        """Return what a node is to the sessions."""
+        return NodeUse.FULL
+
     def job_key(self, pod: Pod) -> str:
         """Return what names the job of a pod: equal for all its tasks."""
         raise NotImplementedError
+
+    def is_foreign(self, key: str, pods: Sequence[Pod]) -> bool:  # noqa: ARG002 - for plugins that share a cluster
+        """Return whether another scheduler is responsible for a job: it is ignored without a word."""
+        return False
 
     def jobs_without_pods(self) -> Iterable[str]:
         """Return the keys of the jobs for which `counts_without_pods` is true, and maybe of others."""
@@ -109,8 +138,11 @@ class BatchPlugin:
         """Return whether pods of a job that waits get the condition that they are unschedulable."""
         return True
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
-        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not."""
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+        """Write statuses; `waiting` has by job key why the job waits, empty for jobs that do not.
+
+        Await `session.turn()` now and then.
+        """
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Take notice that a pass evicts these tasks of a job, to write events; `by`: the job that gets the room."""

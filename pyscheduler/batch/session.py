@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from pyscheduler.batch.contract import Listener
+from pyscheduler.batch.contract import Listener, plays
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Action, Policy
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
+    from pyscheduler.batch.plan_log import PlanLog
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
@@ -41,19 +42,6 @@ class EnabledPolicy:
         return self.switches.get(switch, default)
 
 
-#: By type of a policy and role. Protocols are slow to check.
-_ROLES: Final[dict[tuple[type, type], bool]] = {}
-
-
-def _takes_part(policy: Policy, role: type[Any]) -> bool:
-    """Return whether a policy has a role."""
-    key = (type(policy), role)
-    found = _ROLES.get(key)
-    if found is None:
-        found = _ROLES[key] = isinstance(policy, role)
-    return found
-
-
 async def _no_turn() -> None:
     """Go on at once."""
 
@@ -61,6 +49,11 @@ async def _no_turn() -> None:
 def _nobody(_: Job) -> Collection[str]:
     """Return no jobs."""
     return ()
+
+
+def _has_none(_: Job) -> bool:
+    """Return that the job has no past."""
+    return False
 
 
 def _no_time() -> float:
@@ -86,6 +79,8 @@ class Session:
     turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
+    #: Returns whether `protected` may answer differently for a job than for others.
+    has_past: Callable[[Job], bool] = _has_none
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
@@ -98,8 +93,14 @@ class Session:
     memory: Memory = attrs.Factory(Memory)
     #: Seconds since 1970 at which the next pass is due even if nothing changes; infinity for never.
     wake_at: float = math.inf
+    #: Where rejected eviction plans are noted; None if nobody wants to know.
+    plan_log: PlanLog | None = None
+    #: The name of the action that runs, or ran last.
+    action: str = ""
     #: By job uid, the reasons recorded in this pass, in order and without repetition.
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: Whether all policies have prepared for the pass; before, it cannot be cut.
+    is_open: bool = False
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -114,7 +115,8 @@ class Session:
 
     def listeners(self) -> list[Listener]:
         """Return who follows the changes of statements: the policies that are listeners, in order of tiers."""
-        return [policy for tier in self.policies(Listener) for policy in tier]
+        policies = (entry.policy for tier in self.tiers for entry in tier)
+        return [cast("Listener", policy) for policy in policies if plays(policy, Listener)]
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
@@ -127,7 +129,7 @@ class Session:
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""
         return [
-            [entry.policy for entry in tier if _takes_part(entry.policy, role) and (not switch or entry.is_on(switch))]
+            [entry.policy for entry in tier if plays(entry.policy, role) and (not switch or entry.is_on(switch))]
             for tier in self.tiers
         ]
 
@@ -143,11 +145,12 @@ class Session:
             # Not changed in place: what is known may be kept for later passes.
             self.reasons[job.uid] = {**known, reason: message}
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Let the policies prepare for the pass."""
         for tier in self.tiers:
             for entry in tier:
                 entry.policy.open_session(self)
+                await self.turn()
 
     def close(self) -> None:
         """Let the policies end the pass."""
@@ -157,7 +160,9 @@ class Session:
 
     async def run(self, actions: Sequence[Action]) -> None:
         """Open the session, run the actions in order, close the session."""
-        self.open()
+        await self.open()
+        self.is_open = True
         for action in actions:
+            self.action = getattr(action, "name", type(action).__name__)
             await action.run(self)
         self.close()

@@ -59,6 +59,7 @@ _SETTINGS: Final = {
     "partitionLabelValue": "nodePool",
     "queueDepthPerAction": "queueDepthPerAction",
     "usageDBConfig": "usageDBConfig",
+    "scenarioSearchBudgets": "scenarioSearchBudgets",
 }
 _PARTS: Final = ("args", "placementStrategy", "minRuntime", "kValue", "plugins", "actions")
 _BINPACK: Final = "binpack"

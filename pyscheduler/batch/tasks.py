@@ -134,6 +134,8 @@ class Job:
     counts: list[int] = attrs.field(factory=lambda: [0] * len(TaskState))
     #: How many times the state of a task changed; for caches.
     changes: int = 0
+    #: Jobs of one waiting pod with the same number differ in age and name only; None for a job unlike all others.
+    look_alike: int | None = None
 
     def add(self, task: Task) -> None:
         """Add a task in its present state."""

@@ -56,7 +56,7 @@ class ActionType(IntFlag):
     @property
     def label(self) -> str:
         """Return kube-scheduler's spelling (`UpdateNodeLabel`); empty for a mix that has none."""
-        return _ACTION_LABELS.get(self.value, "")
+        return _ACTION_LABELS.get(self._value_, "")
 
 
 _ACTION_LABELS: Final = {

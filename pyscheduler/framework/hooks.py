@@ -66,3 +66,10 @@ class PluginRegistry(Protocol):
         All batch profiles read queues of this dialect, besides those of their presets.
         """
         ...
+
+    def add_grouper(self, name: str, row: str) -> None:
+        """Offer the rule of a workload kind, a `pyscheduler_podgrouper.contract.Grouper` as `module:ROW`.
+
+        It is imported when a profile enables the plugin `PodGrouper`, which watches the kind then.
+        """
+        ...

@@ -159,6 +159,11 @@ class Plugin:
         """Return the kinds to watch with these args, where they are not always `watches`; before the plugin is made."""
         return cls.watches
 
+    @classmethod
+    def extension_kinds(cls, extensions: object) -> Sequence[ResourceKind]:  # noqa: ARG003 - for those that take any
+        """Return the kinds to watch for what distributions add to this plugin, a `BatchExtensions`."""
+        return ()
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "name" not in cls.__dict__:

@@ -6,6 +6,7 @@ A plugin declares the kinds it reads in its class attribute `watches`, as rows o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import attrs
@@ -79,6 +80,7 @@ _KNOWN: Final = frozenset(EventResource)
 _OWN_GROUPS: Final = frozenset({"scheduling.k8s.io", "resource.k8s.io"})
 
 
+@lru_cache(maxsize=1024)  # every profile looks up all of its kinds
 def event_resource(kind: ResourceKind) -> str:
     """Return what objects of that kind are called in cluster events.
 

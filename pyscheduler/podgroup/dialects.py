@@ -189,7 +189,7 @@ DIALECTS: Final = (
         keys=(_annotation("pod-group-name"),),
         claimed_by="Coscheduling",
         kinds=(KAI_PODGROUPS,),
-        object_fields=object_fields,
+        object_fields=partial(object_fields, least=0),
     ),
     Dialect(
         name="koordinator",

@@ -89,6 +89,8 @@ class GroupDirectory:
         self._members: dict[str, _Member] = {}
         #: Ended members of groups that are not known; they are counted if the group becomes known again.
         self._relics: dict[GroupId, dict[str, _Member]] = {}
+        #: Pods as they are to be written, by uid, until an event shows that they name a group.
+        self._expected: dict[str, Pod] = {}
         self._gang_groups: dict[tuple[str, tuple[str, ...]], GangGroup] = {}
         self._listeners: list[Callable[[GroupChange], object]] = []
         self._unreported: list[GroupChange] = []
@@ -121,7 +123,7 @@ class GroupDirectory:
         member = self._members.get(pod.uid)
         if member is not None and member.pod is pod:
             return self.get(member.group)
-        found = resolve(pod, self._dialects)
+        found = self._resolve(pod)
         return None if found is None else self.get(found[0])
 
     def group_id(self, pod: Pod) -> GroupId | None:
@@ -129,8 +131,18 @@ class GroupDirectory:
         member = self._members.get(pod.uid)
         if member is not None and member.pod is pod:
             return member.group
-        found = resolve(pod, self._dialects)
+        found = self._resolve(pod)
         return None if found is None else found[0]
+
+    def _resolve(self, pod: Pod) -> tuple[GroupId, Dialect] | None:
+        found = resolve(pod, self._dialects)
+        if found is None and pod.uid in self._expected:
+            return resolve(self._expected[pod.uid], self._dialects)
+        return found
+
+    def expected(self, pod: Pod) -> Pod:
+        """Return a pod with the labels and annotations that `expect` announced; else the pod itself."""
+        return self._expected.get(pod.uid, pod)
 
     def dialect_of(self, state: GroupState) -> Dialect:
         """Return the row of the dialect that a group is declared in."""
@@ -163,8 +175,20 @@ class GroupDirectory:
         """Add or update a pod."""
         self._put_pod(pod, was_bound_before=False)
 
+    def expect(self, pod: Pod) -> None:
+        """Announce a pod as it is to be written: until an event names its group, it is a member of this group.
+
+        A pod that is bound does not prove that the group reached its minimum.
+        """
+        if resolve(pod, self._dialects) is None or self.place_of(pod.uid) in _ENDED:
+            return
+        self._put_pod(pod, was_bound_before=True)
+        self._expected[pod.uid] = pod
+
     def _put_pod(self, pod: Pod, *, was_bound_before: bool) -> None:
-        found = resolve(pod, self._dialects)
+        if self._expected and resolve(pod, self._dialects) is not None:
+            self._expected.pop(pod.uid, None)
+        found = self._resolve(pod)
         member = self._members.get(pod.uid)
         if member is not None and (found is None or found[0] != member.group or member.group not in self._entries):
             self._leave(member)
@@ -189,6 +213,7 @@ class GroupDirectory:
 
     def pod_deleted(self, pod: Pod) -> None:
         """Remove a pod."""
+        self._expected.pop(pod.uid, None)
         member = self._members.get(pod.uid)
         if member is not None:
             self._leave(member)

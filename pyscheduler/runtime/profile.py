@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.interfaces import GroupCyclePlugin
@@ -144,6 +144,10 @@ class Profile:
 
     def hints(self) -> HintMap:
         """Return the plugins that registered each event, with their hints (None: always worth an attempt)."""
+        return self._hints
+
+    @cached_property
+    def _hints(self) -> HintMap:
         found: dict[ClusterEvent, list[tuple[str, QueueingHintFn | None]]] = {}
         for plugin, registered in self._registrations.items():
             for each in registered:

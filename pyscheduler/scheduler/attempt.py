@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.placement import Placement
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.gang_barrier import GangBarrier
 
 __all__ = ["Attempt"]
 
@@ -37,6 +38,8 @@ class Attempt:
     is_deleted: bool = False
     #: Whether the pod was bound, or its failure dealt with; until then somebody has to.
     is_settled: bool = False
+    #: Where the pod waits for other pods of its gang between PreBind and Bind; None for a pod that waits for nobody.
+    barrier: GangBarrier | None = None
 
     @property
     def node_name(self) -> str:

@@ -84,6 +84,8 @@ class BindingCycle:
         # From here on events do not matter: after a failure the pod is retried when its backoff ends.
         self.scheduling.queue.done(pod.uid)
         status = await profile.run_pre_bind(state, pod, node_name, may_be_called_off=prepares)
+        if status is None and attempt.barrier is not None:
+            status = await attempt.barrier.wait(pod.uid)
         if status is not None:
             return status
         under_way = self.statuses.drop(pod.uid)

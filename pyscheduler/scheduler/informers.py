@@ -37,7 +37,7 @@ class Informers:
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._kinds = KindTable(BUILT_IN_KINDS)
+        self._kinds = KindTable()
         self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
 
     def get(self, cls: type[K], *, field_selector: str = "") -> Informer[K]:
@@ -80,14 +80,14 @@ class Informers:
         What is only read makes no events: a replica set changes with each of its pods, and no pod waits for that.
         Source: kube-scheduler 1.36, `unionedGVKs`.
         """
-        wanted: dict[str, ActionType] = {}
+        wanted: dict[str, int] = {}
         for profile in profiles:
             for event in profile.hints():
-                wanted[event.resource] = wanted.get(event.resource, ActionType.NONE) | event.action
-        anything = wanted.get(EventResource.WILDCARD, ActionType.NONE)
+                wanted[event.resource] = int.__or__(wanted.get(event.resource, 0), event.action)
+        anything = wanted.get(EventResource.WILDCARD, 0)
         # Some of a kind, as pods that have ended, are no kind of their own: what happens to them is told as such.
         named = [(event_resource(kind), informer) for kind, informer in self.others() if not kind.field_selector]
-        actions = [(name, wanted.get(name, ActionType.NONE) | anything, informer) for name, informer in named]
+        actions = [(name, ActionType(wanted.get(name, 0) | anything), informer) for name, informer in named]
         return [each for each in actions if each[1]]
 
     def lister(self, kind: type[K]) -> Informer[K]:

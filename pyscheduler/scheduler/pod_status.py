@@ -26,7 +26,7 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock, Timer
@@ -75,6 +75,8 @@ class PodStatusWriter:
     #: The last write that was sent for a pod, which the pod may not show yet, until the pod is forgotten.
     _sent_last: dict[str, _Write] = attrs.Factory(dict)
     _busy: dict[str, asyncio.Task[None]] = attrs.Factory(dict)
+    #: The pods whose last write failed.
+    _failed: set[str] = attrs.Factory(set)
     #: In the order in which they are due, which is the order in which they came.
     _expected: dict[str, _Expectation] = attrs.Factory(dict)
     #: Fires when the first expectation is due.
@@ -126,11 +128,20 @@ class PodStatusWriter:
         self._expected.pop(uid, None)
         self._pending.pop(uid, None)
         self._sent_last.pop(uid, None)
+        self._failed.discard(uid)
 
     @property
     def idle(self) -> bool:
         """Return True if nothing is expected, pending or under way."""
         return not self._pending and not self._busy and not self._expected
+
+    async def sent(self, uids: Collection[str]) -> bool:
+        """Wait until nothing is pending or under way for these pods; return False if the last write of one failed."""
+        for uid in uids:
+            while uid in self._pending or uid in self._busy:
+                busy = [self._busy[uid]] if uid in self._busy else [*self._busy.values()]
+                await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+        return self._failed.isdisjoint(uids)
 
     async def flush(self) -> None:
         """Wait until everything pending is written or rejected; drop what is only expected."""
@@ -195,6 +206,7 @@ class PodStatusWriter:
 
     async def _send(self, uid: str, write: _Write) -> None:
         status: dict[str, object] = {}
+        self._failed.discard(uid)
         if write.condition is not None:
             status["conditions"] = [write.condition]
         if write.nominated_node is not None:
@@ -207,6 +219,7 @@ class PodStatusWriter:
             _log.debug("Pod is gone before its status was written pod=%s", write.pod.key)
         except Exception as error:  # noqa: BLE001 - information for users; the next attempt writes it again
             self._sent_last.pop(uid, None)
+            self._failed.add(uid)
             self.recorder.warning("status_patch_failed")
             _log.warning("Error updating pod pod=%s err=%s", write.pod.key, error)
 

@@ -207,6 +207,8 @@ class Scheduler:
     def _binding_done(self, task: asyncio.Task[None]) -> None:
         """Forget a binding task that ended; if it was cut short, return its pod to the queue or release its node."""
         attempt = self._bindings.pop(task)
+        if attempt.barrier is not None:
+            attempt.barrier.leave(attempt.pod.uid)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.recorder.warning("binding_task_failed")

@@ -30,6 +30,7 @@ from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.serving.config_reload import ConfigReloader
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.serving.metric_views import metric_view
 from pyscheduler.serving.pages import Pages
@@ -115,7 +116,8 @@ async def serve(
     try:
         # Before waiting for the server: a mistake in the profiles is reported even if the cluster cannot be reached.
         scheduler = build_scheduler(options, transport, metrics)
-        ports = _ports(options, scheduler, elector, metrics, heartbeat, stop)
+        reloader = ConfigReloader(options.config_file or "", options.config, options.feature_gates, scheduler)
+        ports = _ports(options, scheduler, elector, metrics, heartbeat, stop, reloader)
     except BaseException:
         if elector is not None:
             await elector.release()
@@ -132,9 +134,13 @@ async def serve(
             keep_for_good()
             if on_ready is not None:
                 await on_ready(scheduler)
+            reloading = asyncio.create_task(reloader.run(), name="reload") if options.config_file else None
             try:
                 await _schedule(scheduler, elector, stop)
             finally:
+                if reloading is not None:
+                    reloading.cancel()
+                    await asyncio.gather(reloading, return_exceptions=True)
                 _announce(scheduler, elector, "stopped leading")
         finally:
             await debug_signal.stop()
@@ -181,6 +187,7 @@ def _ports(
     metrics: Metrics,
     heartbeat: Heartbeat | None,
     stop: asyncio.Event,
+    reloader: ConfigReloader,
 ) -> Ports:
     async def pod_resources() -> tuple[bytes, str]:
         pods = list(scheduler.pods) if elector is None or elector.is_leader else []
@@ -189,7 +196,7 @@ def _ports(
     pages = Pages(
         probes=probes(scheduler, elector, stop, heartbeat),
         metrics=metrics.render,
-        configz=lambda: to_json(completed(options.config)),
+        configz=lambda: to_json(completed(reloader.config)),
         routes=scheduler.routes,
         resources=pod_resources,
     )

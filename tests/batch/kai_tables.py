@@ -46,6 +46,10 @@ class LabelPlacer:
         """Return bool[N]: the nodes with all labels; evictions change no labels."""
         return self.feasible(task)
 
+    def may_run_together(self, tasks: Sequence[Task]) -> bool:
+        """Return True: tasks do not keep each other out."""
+        return True
+
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node carries the labels."""
         return bool(self.feasible(task)[node])

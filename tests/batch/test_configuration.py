@@ -173,6 +173,9 @@ def test_actions_of_kai_have_the_settings_as_arguments() -> None:
         "consolidatingReclaim": "true",
         "schedulingSignatures": "true",
         "defaultStalenessGracePeriod": "60.0",
+        "maxActionSearchDuration": "300.0",
+        "maxJobSearchDuration": "240.0",
+        "minJobSearchDuration": "0.0",
         "queueDepth": "7",
     }
     assert "queueDepth" not in args.arguments_of("allocate")

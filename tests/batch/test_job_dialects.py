@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyscheduler.api import format_time
 from pyscheduler.batch.dialects import JOB_DIALECTS, job_dialect, read_job
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
+from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import GroupStatus, PodGroupSpec
 from pyscheduler.testing import make_pod
@@ -65,7 +67,7 @@ def test_kai_job_is_read_with_all_its_fields() -> None:
         preemptible=False,
         min_sub_group=1,
         sub_groups=(
-            SubGroupSpec(name="all", min_sub_group=2),
+            SubGroupSpec(name="all", min_member=0, min_sub_group=2),
             SubGroupSpec(name="workers", parent="all", min_member=2, topology={"topology": "racks"}),
         ),
         topology={"topology": "zones"},
@@ -348,3 +350,30 @@ def steps_to_the_top(name: str, parents: Mapping[str, str]) -> int:
     while name and steps <= len(parents):
         name, steps = parents[name], steps + 1
     return steps
+
+
+@pytest.mark.parametrize(
+    ("stamp", "bound", "start"),
+    [
+        pytest.param(None, [], None, id="never started"),
+        pytest.param(None, [60], 60, id="a crash before the annotation was written"),
+        pytest.param(10.0, [60, 70], 60, id="the annotation is of an earlier start"),
+        pytest.param(50.0, [40, 70], 50, id="a pod was replaced"),
+        pytest.param(50.0, [], 50, id="no pod is left"),
+    ],
+)
+def test_the_start_of_a_kai_job_is_not_before_its_bindings(
+    stamp: float | None, bound: list[int], start: float | None
+) -> None:
+    """The later one of the annotation and of the first binding among the present pods counts."""
+    pods = [
+        make_pod(
+            f"p-{at}",
+            node_name="n1",
+            status={"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(at)}]},
+        )
+        for at in bound
+    ]
+    waiting = {"type": "PodScheduled", "status": "False", "lastTransitionTime": format_time(5)}
+    pods.append(make_pod("waits", status={"conditions": [waiting]}))
+    assert kai_last_start(stamp, pods) == start

@@ -207,7 +207,17 @@ def test_a_case_is_measured_over_http(mode: str) -> None:
     assert row["peak_mib"] >= row["resident_mib"] > 0
 
 
-@pytest.mark.parametrize("name", ["PreemptionAsync", "SchedulingWithMixedChurn", "SchedulingWhileGated", "OneGang"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PreemptionAsync",
+        "SchedulingWithMixedChurn",
+        "SchedulingWhileGated",
+        "OneGang",
+        "GangsInQueues",
+        "GangsInVolcanoQueues",
+    ],
+)
 def test_what_happens_meanwhile_happens(name: str) -> None:
     """Churns, deletions and gangs: all measured pods are bound in the end, in every round."""
     figures = measure(Setting(case=name, nodes=10, mode="cycle", distinct=False), short=True)

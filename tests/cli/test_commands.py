@@ -20,7 +20,10 @@ from pyscheduler.runtime.assembly.discovery import discover
 from tests import processes
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["run", "demo", "demo-gang", "demo-batch", "cluster", "explain", "queue", "simulate", "plugins", "config"]
+COMMANDS = [
+    *("run", "demo", "demo-gang", "demo-batch", "cluster", "explain"),
+    *("podgroup", "queue", "simulate", "plugins", "config"),
+]
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

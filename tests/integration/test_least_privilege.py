@@ -232,7 +232,7 @@ async def bind_volumes(installed: Installed) -> None:
     cluster.add(pod_manifest("stores", spec={"volumes": claims}))
     await installed.until_so(lambda: "claimRef" in installed.found("PersistentVolume", "disk")["spec"])
     await installed.until_so(
-        lambda: SELECTED in installed.found("PersistentVolumeClaim", "fresh")["metadata"]["annotations"]
+        lambda: SELECTED in installed.found("PersistentVolumeClaim", "fresh")["metadata"].get("annotations", {})
     )
     # What the volume controller does then.
     cluster.add(volume("made", of="local", size="20Gi", promised_to="fresh"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import Pod, PodStatus
 from pyscheduler.podgroup import ChangeKind, GroupChange, GroupDirectory, GroupId, GroupState, MemberPlace
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import GANG, SIGS, created, make_group, member
@@ -168,6 +168,48 @@ def test_a_pod_that_names_no_group_any_more_leaves(directory: GroupDirectory) ->
     directory.pod_updated(pod, member("p"))
     assert len(directory) == 0
     assert directory.of(member("p")) is None
+
+
+def test_an_announced_pod_is_a_member_until_events_show_its_group(directory: GroupDirectory) -> None:
+    """Updates that do not show the group yet change nothing; the one that does ends the announcement."""
+    plain = make_pod("p", uid="u")
+    announced = msgspec.structs.replace(
+        member("p", "g"), metadata=msgspec.structs.replace(member("p", "g").metadata, uid="u")
+    )
+    directory.pod_added(plain)
+    directory.expect(announced)
+    assert directory.of(plain) is known(directory)
+    assert directory.expected(plain) is announced
+    other = msgspec.structs.replace(plain, metadata=msgspec.structs.replace(plain.metadata, resource_version="2"))
+    directory.pod_updated(plain, other)
+    assert (directory.group_id(other), known(directory).child_count) == (G, 1)
+    directory.pod_updated(other, announced)
+    assert directory.expected(plain) is plain
+    assert directory.of(announced) is known(directory)
+    directory.pod_deleted(announced)
+    assert len(directory) == 0
+
+
+def test_an_announcement_ends_with_its_pod(directory: GroupDirectory) -> None:
+    """A deleted pod is a member of nothing; an announcement without a group, or of an ended pod, has no effect."""
+    announced = member("p", "g")
+    directory.expect(announced)
+    directory.pod_deleted(announced)
+    assert (len(directory), directory.expected(announced)) == (0, announced)
+    directory.expect(make_pod("q"))
+    assert len(directory) == 0
+    ended = msgspec.structs.replace(member("r", "g"), status=PodStatus(phase="Succeeded"))
+    directory.object_added(make_group("g", minMember=1))
+    directory.pod_added(ended)
+    directory.expect(ended)
+    assert directory.place_of(ended.uid) is MemberPlace.SUCCEEDED
+
+
+def test_an_announced_bound_pod_does_not_satisfy_its_group(directory: GroupDirectory) -> None:
+    """It was bound before it was a member."""
+    directory.object_added(make_group("g", minMember=3))
+    directory.expect(member("p", "g", node_name="n"))
+    assert not known(directory).gang_group.satisfied
 
 
 def test_groups_of_one_name(directory: GroupDirectory) -> None:

@@ -46,6 +46,7 @@ async def test_a_text_in_an_object_forges_no_line_of_the_log(
             assert not line.startswith("2026-01-01T00:00:00.000000Z info pyscheduler Successfully bound pod=a/b")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "amount",

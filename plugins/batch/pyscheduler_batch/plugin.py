@@ -16,10 +16,12 @@ from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
-from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
+from pyscheduler.batch.kai_objects import kai_last_start
+from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
@@ -28,16 +30,17 @@ from pyscheduler_batch.volcano.session import VolcanoSession
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.api import KubeObject, Node, Pod, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
+    from pyscheduler.batch.configuration import BatchArgs
     from pyscheduler.batch.contract import Action
-    from pyscheduler.batch.dialects import QueueDialect
+    from pyscheduler.batch.dialects import JobDialect, QueueDialect
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job, Task
-    from pyscheduler.framework import Handle, Status
-    from pyscheduler.podgroup import GroupChange, GroupState
+    from pyscheduler.framework import Handle, Lister, Status
+    from pyscheduler.podgroup import GroupChange, GroupFields, GroupState
 
 __all__ = ["Batch"]
 
@@ -48,6 +51,8 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
+#: Why a pod without a group waits if the profile requires groups.
+GROUP_REQUIRED: Final = "PodGroupRequired"
 #: The phase of a group whose members have ended.
 COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
@@ -86,6 +91,18 @@ def _phase(group: KubeObject) -> str:
     return group.status.phase if isinstance(group, GroupObject) else ""
 
 
+def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
+    """Return a dialect whose jobs are in this queue if they name none."""
+    if not queue:
+        return row
+
+    def read(group: GroupObject, fields: GroupFields) -> JobSpec:
+        spec = row.read(group, fields)
+        return spec if group.spec.queue else attrs.evolve(spec, queue=queue)
+
+    return attrs.evolve(row, default_queue=queue, read=read)
+
+
 class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
@@ -110,26 +127,22 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
-        extensions = BatchExtensions.of(handle)
-        self._args = batch_args(
-            args if isinstance(args, Mapping) else {},
-            "$.pluginConfig[Batch].args",
-            more_actions=extensions.actions,
-            more_policies=dict.fromkeys(extensions.policies),
-        )
-        for sentence in self._args.warnings:
-            _log.warning("Configuration of Batch: %s", sentence)
+        extensions = self._extensions = BatchExtensions.of(handle)
+        self._args = self._read(args)
         self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
         self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
-        self._row = next(row for row in JOB_DIALECTS if row.name == self._args.preset)
+        self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
+        self._follow_args()
         self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
         rows = (self._queue_row, *extensions.queue_rows())
         self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
+        #: By kind, the queues that any profile of this scheduler reads; two dialects must not have queues of one name.
+        self._all_queues: dict[type, Lister[Any]] = handle.shared("pyscheduler-batch/queues", dict)
+        self._own_kinds = {kind.type for row in rows for kind in row.kinds}
+        self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        self._actions = make_actions(self._args, extensions)
-        self._tiers = make_tiers(self._args, extensions)
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -141,7 +154,46 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
+        self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        #: Called with None if jobs and queues must be read anew.
+        self._on_change: Callable[[str | None], object] = lambda _: None
+
+    def _read(self, args: object) -> BatchArgs:
+        """Read the args, and log what has no effect; raise `ConfigError` for mistakes."""
+        read = batch_args(
+            args if isinstance(args, Mapping) else {},
+            "$.pluginConfig[Batch].args",
+            more_actions=self._extensions.actions,
+            more_policies=dict.fromkeys(self._extensions.policies),
+        )
+        for sentence in read.warnings:
+            _log.warning("Configuration of Batch: %s", sentence)
+        return read
+
+    def _follow_args(self) -> None:
+        """Set what follows from the args, apart from actions and policies."""
+        self._rows = {row.name: _with_default_queue(row, self._args.default_queue) for row in JOB_DIALECTS}
+        self._row = self._rows[self._args.preset]
+        self._pool = NodePool.of(self._args)
+        self.gang_barrier = self._args.gang_barrier
+
+    def prepare_args(self, args: object) -> Callable[[], object]:
+        """Check new args; return what puts them in force. The preset cannot change."""
+        new = self._read(args)
+        if new.preset != self._args.preset:
+            text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
+            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
+
+        def apply() -> None:
+            self._args, self._actions, self._tiers = new, actions, tiers
+            self._follow_args()
+            self._statuses.pools[self.handle.profile_name] = self._pool
+            self._reporter.node_pool = new.node_pool
+            self._on_change(None)
+
+        return apply
 
     async def run(self) -> None:
         """Write the status of queues and groups; from now on, log what is wrong with queues."""
@@ -171,14 +223,22 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
+        taken = {item.name for lister in self._other_queues() for item in lister}
         if self._row.name == "kai":
-            return build_queues(axis, self._queue_specs())
+            return build_queues(axis, self._queue_specs(), taken=taken)
         # Volcano's queues are a tree for hierarchical capacity only, and a broken tree stops all of its queues.
         is_tree = any(entry.is_on("enableHierarchy", default=False) for tier in self._tiers for entry in tier)
-        return build_queues(axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan)
+        return build_queues(
+            axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan, taken=taken
+        )
+
+    def _other_queues(self) -> Iterable[Lister[Any]]:
+        """Return the listers of queues that only other profiles read."""
+        return [lister for kind, lister in self._all_queues.items() if kind not in self._own_kinds]
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
+        self._on_change = on_change
 
         def changed(*_: object) -> None:
             on_change(None)
@@ -188,12 +248,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             # Amounts in the status are written by this scheduler; a pass does not read them.
-            if row.read(old) != row.read(new):
+            if row.read(old) != row.read(new) or self._pool.has(old) != self._pool.has(new):
                 on_change(None)
 
         for lister, row in self._queues:
             updated = partial(queue_updated, row)
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
+        for lister in self._other_queues():
+            lister.add_event_handler(on_add=changed, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
@@ -201,7 +263,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             # The directory reports what all group plugins read; queue and priority class are not among it.
             # A group that has completed counts no longer.
             has_completed = _phase(new) == COMPLETED != _phase(old)
-            if has_completed or self._described(old) != self._described(new):
+            is_moved = self._pool.has(old) != self._pool.has(new)
+            if has_completed or is_moved or self._described(old) != self._described(new):
                 on_change(f"group/{new.namespace}/{new.name}")
 
         for kind in self._row.groups.kinds:
@@ -232,7 +295,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def _queue_specs(self) -> Iterable[QueueSpec]:
         known, self._specs = self._specs, {}
         for lister, row in self._queues:
-            for item in lister:
+            for item in filter(self._pool.has, lister):
                 before = known.get(item.metadata.uid)
                 fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
@@ -279,10 +342,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if state is not None:
             if state.object is None:
                 return None
-            row = next((each for each in JOB_DIALECTS if each.name == state.group.dialect), self._row)
+            row = self._rows.get(state.group.dialect, self._row)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            if self._row.name == "kai":
+                spec = attrs.evolve(spec, last_start=kai_last_start(spec.last_start, pods))
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             return spec
         if key.startswith("group/"):
@@ -294,11 +359,26 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             uid=pod.uid,
             dialect=self._row.name,
             created=created_at(pod),
-            queue=self._row.queue(pod) or self._row.default_queue,
+            queue=self._queue_of(pod) or self._row.default_queue,
             min_member=1,
             preemptible=self._row.preemptible(pod),
             phase="Inqueue",
+            error=GROUP_REQUIRED if self._args.require_group else "",
         )
+
+    def _queue_of(self, pod: Pod) -> str:
+        """Return the queue that a pod names, or ""."""
+        return pod.labels.get(self._args.queue_label, "") if self._row.name == "kai" else self._row.queue(pod)
+
+    def node_use(self, node: Node) -> NodeUse:
+        """Return whether a node is in the profile's pool and ready; all nodes are, but in KAI."""
+        return self._pool.node_use(node) if self._row.name == "kai" else NodeUse.FULL
+
+    def is_foreign(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Return whether the job is in another pool: its group, or the pod without a group."""
+        state = self._state_of(key)
+        described = state.object if state is not None else next(iter(pods), None)
+        return described is not None and not self._pool.has(described)
 
     def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
         """Return the value of the group's priority class, or of the default class; a pod without a group has its own.
@@ -329,6 +409,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
+        pod = self._groups.directory.expected(pod)
         return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
@@ -343,9 +424,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return what the group of KAI says in `markUnschedulable`."""
         return job.uid not in self._unmarked
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report what the pass came to, in statuses and events."""
-        self._reporter.pass_ended(session, waiting)
+        await self._reporter.pass_ended(session, waiting)
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""

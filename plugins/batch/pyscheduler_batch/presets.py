@@ -78,10 +78,10 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
         name = _bare(entry.name)
         if name in known:
-            return [EnabledPolicy(_load(known[name])(entry.arguments), entry.enabled)]
+            return [EnabledPolicy(_load(known[name])(args.policy_arguments(entry)), entry.enabled)]
         if name in offers:
             policy = offers[name].load(f'policy "{name}"', Policy)
-            return [EnabledPolicy(policy(entry.arguments), entry.enabled)]
+            return [EnabledPolicy(policy(args.policy_arguments(entry)), entry.enabled)]
         if name not in _BUILT_IN:
             problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,11 @@ from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster
 from tests.scheduler.measured import Measured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyscheduler.runtime.assembly.registry import Registry
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -44,11 +49,21 @@ class BatchCluster:
         cluster.serve(self.queue_kind)
         self.scheduler: Measured | None = None
 
-    async def start(self, args: str = "", *, profiles: tuple[str, ...] = ("batch",), before: str = "") -> Measured:
-        """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile."""
+    async def start(
+        self,
+        args: str = "",
+        *,
+        profiles: tuple[str, ...] = ("batch",),
+        before: str = "",
+        offer: Callable[[Registry], object] = lambda _: None,
+    ) -> Measured:
+        """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile.
+
+        `offer` adds policies and actions of other distributions.
+        """
         given = f"{{preset: {self.preset}, {args}}}"
         config = CONFIG + before + "".join(PROFILE % (name, given) for name in profiles)
-        self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s")
+        self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s", offer=offer)
         await self.scheduler.start()
         return self.scheduler
 
@@ -56,10 +71,21 @@ class BatchCluster:
         """Let the scheduler work."""
         await self.cluster.clock.advance(seconds)
 
-    def nodes(self, count: int, **allocatable: str) -> None:
+    def nodes(self, count: int, labels: dict[str, str] | None = None, **allocatable: str) -> None:
         """Add nodes."""
+        amounts = {"memory": "64Gi", "pods": "110", **allocatable}
         for number in range(count):
-            self.cluster.add_node(f"n{number}", allocatable={"memory": "64Gi", "pods": "110", **allocatable})
+            self.cluster.add_node(f"n{number}", allocatable=amounts, labels=labels or {})
+
+    def labelled_queue(self, name: str, labels: dict[str, str]) -> None:
+        """Create a queue with labels; in KAI it is unlimited."""
+        self.queue(name)
+        self.cluster.patch(self.queue_kind.type, name, {"metadata": {"labels": labels}}, namespace="")
+
+    def labelled_group(self, name: str, queue: str, minimum: int, labels: dict[str, str]) -> None:
+        """Create a group with labels."""
+        self.group(name, queue, minimum)
+        self.cluster.patch(self.group_kind.type, name, {"metadata": {"labels": labels}})
 
     def queue(self, name: str, **spec: Any) -> None:
         """Create a queue; in KAI it is unlimited unless `resources` are given."""

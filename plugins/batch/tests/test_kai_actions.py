@@ -192,6 +192,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     return {"actions": ALL, "nodes": cluster, "queues": queues, "jobs": jobs}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_every_decision_is_sound(case: dict[str, Any]) -> None:
@@ -233,6 +234,7 @@ def _protected(case: dict[str, Any]) -> list[str]:
     return [task["name"] for spec in case["jobs"] if spec["priority"] >= 100 for task in spec["tasks"]]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_of_lists_does_not_matter(case: dict[str, Any], random: Any) -> None:

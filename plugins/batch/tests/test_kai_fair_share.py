@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
@@ -152,6 +153,7 @@ def trees(draw: st.DrawFn) -> list[Queue]:
     return [attrs.evolve(queue, own=0.0) if row in parents else queue for row, queue in enumerate(queues)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(trees(), st.integers(0, 24), st.sampled_from([0.0, 1.0, 2.0]))
 def test_columns_equal_the_scalar_model(queues: list[Queue], pool: int, k_value: float) -> None:
@@ -159,6 +161,7 @@ def test_columns_equal_the_scalar_model(queues: list[Queue], pool: int, k_value:
     assert np.allclose(shares_of(queues, float(pool), k_value), model_shares(queues, float(pool), k_value), atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(trees(), st.integers(0, 24))
 def test_shares_use_up_the_pool_or_all_requests(queues: list[Queue], pool: int) -> None:

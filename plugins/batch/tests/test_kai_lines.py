@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
@@ -92,6 +93,7 @@ def drain(line: JobQueue) -> list[str]:
     return order
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cycles())
 def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
@@ -100,6 +102,7 @@ def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
     assert drain(cycle.waiting()) == plain_order(cycle, pending)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cycles())
 def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> None:
@@ -116,6 +119,7 @@ def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> N
     assert found == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cycles(), st.data())
 def test_an_index_that_is_settled_equals_a_new_one(cycle: Cycle, data: st.DataObject) -> None:

@@ -95,6 +95,7 @@ def _scalar_proportion(queues: list[dict[str, Any]], total: tuple[float, ...], l
     return deserved
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=7), total=TOTAL)
 def test_columns_divide_as_one_queue_at_a_time(queues: list[dict[str, Any]], total: tuple[float, ...]) -> None:
@@ -108,6 +109,7 @@ def test_columns_divide_as_one_queue_at_a_time(queues: list[dict[str, Any]], tot
     COUNTS["  with a limit"] += bool(np.isfinite([queue["limit"][0] for queue in queues]).any())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=7), total=TOTAL)
 def test_shares_stay_within_request_limit_and_pool(queues: list[dict[str, Any]], total: tuple[float, ...]) -> None:
@@ -128,6 +130,7 @@ def test_shares_stay_within_request_limit_and_pool(queues: list[dict[str, Any]],
     COUNTS["pool given out where it is wanted"] += 1
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=2, max_size=6), total=TOTAL, more=st.integers(min_value=1, max_value=4))
 def test_equals_get_equal_parts_and_weight_never_hurts(
@@ -242,6 +245,7 @@ def _scalar_tree(specs: list[dict[str, Any]], total: Mapping[str, float]) -> dic
     return {name: (deserved[name], real[name]) for name in deserved}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     nodes=st.lists(NODE, min_size=1, max_size=8),
@@ -309,6 +313,7 @@ def _scalar_hierarchy(jobs: list[Any], total: tuple[float, ...]) -> dict[str, tu
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(jobs=st.lists(JOB, min_size=1, max_size=8), total=TOTAL)
 def test_hierarchy_equals_the_recursion(jobs: list[Any], total: tuple[float, ...]) -> None:

@@ -484,6 +484,7 @@ def _rivals(seed: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_searches_decide_alike_with_and_without_memory() -> None:
     """Refused nodes that are kept for look-alikes change no decision, and are used."""
     skipped = evicted = 0

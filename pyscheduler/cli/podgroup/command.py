@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from pyscheduler.cli.shared_options import block_option
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["cli", "main", "print_data", "run_like_kubectl"]
+__all__ = ["cli", "command", "main", "print_data", "run_like_kubectl"]
 
 _NAME = "kubectl podgroup"
 
@@ -115,6 +117,24 @@ def describe(**options: Any) -> None:
     request = _Request(**options)
     request.check()
     sys.exit(asyncio.run(_answered(request, _describe)))
+
+
+@cli.command("plan")
+@click.option("--cases", required=True, metavar="FILE", help="YAML file with workloads and pods.")
+@click.option("-o", "--output", type=click.Choice(["jsonl"]), default="jsonl", help="Output format. [default: jsonl]")
+@block_option
+def plan(cases: str, output: str, blocked: Sequence[str]) -> None:  # noqa: ARG001 - there is one format
+    """Print the groups that PodGrouper makes for the pods of each case, without a cluster.
+
+    The exit code is 1 if a case cannot be read.
+    """
+    from pyscheduler.cli.podgroup.plan import print_plans
+
+    sys.exit(print_plans(cases, blocked))
+
+
+#: `pyscheduler podgroup` is the same command as `kubectl podgroup`.
+command = cli
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

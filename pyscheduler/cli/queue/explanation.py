@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.plan_log import RejectedPlan
     from pyscheduler.batch.tasks import Job
     from pyscheduler.cli.queue.model import DialectModel, JobEntry
     from pyscheduler.cli.queue.offline_pass import PassResult
@@ -292,10 +293,15 @@ def _evictions(
 
 
 def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
-    """Return why no action evicts, as far as it follows from priorities, preemptibility and queues."""
+    """Return for each action its best plan and the rule it failed; without a plan, whether there are candidates."""
     holders = [each for each in result.found.session.jobs.values() if each.uid != job.uid and _runs(each)]
     texts = []
+    log = result.found.session.plan_log
     for action in actions:
+        plan = log.plans.get((job.uid, action)) if log is not None else None
+        if plan is not None:
+            texts.append(f"{action}: {_rejected(plan)}")
+            continue
         if action.endswith("preempt"):
             count = sum(
                 each.preemptible and each.queue == job.queue and each.priority < job.priority for each in holders
@@ -311,6 +317,12 @@ def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
             f"{action}: {f'{count} {which}, but no allowed plan makes enough room' if count else f'no {which}'}"
         )
     return "; ".join(texts)
+
+
+def _rejected(plan: RejectedPlan) -> str:
+    """Return the best plan of an action, and the rule it failed."""
+    why = f"{plan.refusal.reason}: {plan.refusal.message}" if plan.refusal.message else plan.refusal.reason
+    return f"the best plan evicts {_listed(plan.victims)}, but {why}" if plan.victims else why
 
 
 def _runs(job: Job) -> bool:

@@ -117,7 +117,7 @@ class Offline:
         if sessions is None:
             return None
         async with self.scheduler.snapshot_access:
-            return PassResult(sessions, await sessions.decide(actions=() if only_shares else None))
+            return PassResult(sessions, await sessions.decide(actions=() if only_shares else None, explains=True))
 
     async def node_text(self, result: PassResult, pod: Pod) -> str:
         """Return what the filters say about a pod on the cluster as it is now, without evictions."""

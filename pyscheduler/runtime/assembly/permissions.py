@@ -64,14 +64,15 @@ def reading(kind: ResourceKind) -> PolicyRule:
 
 def needs_of_plugins(profiles: Iterable[Profile], kinds: Collection[ResourceKind]) -> Iterator[Need]:
     """Yield what plugins need: what they say in `rbac`, and of `kinds` those they watch or want to hear events of."""
+    named = [(kind, event_resource(kind), reading(kind)) for kind in kinds]
     for profile in profiles:
         events = profile.registered_events()
         for name, plugin in profile.plugins.items():
             yield from (Need(rule, name) for rule in plugin.rbac)
             heard = {event.resource for event in events.get(name, ())}
-            for kind in kinds:
-                if kind in plugin.watches or event_resource(kind) in heard:
-                    yield Need(reading(kind), name)
+            for kind, resource, rule in named:
+                if resource in heard or kind in plugin.watches:
+                    yield Need(rule, name)
 
 
 def merged(needs: Iterable[Need]) -> Mapping[str, Sequence[Grant]]:

@@ -77,6 +77,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
             declare(kind)
     handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
     _declare_queues(classes, registry, declare, problems, path)
+    _declare_extensions(classes, registry, declare, problems, path)
     dialects = _dialects(classes, registry, handle, declare, problems, path)
     plugins = {
         name: made
@@ -117,6 +118,18 @@ def _declare_queues(
                 declare(kind)
     except ConfigError as error:
         problems.append(f"{error} @ {path}.plugins")
+
+
+def _declare_extensions(
+    classes: Mapping[str, type[Plugin]], registry: Registry, declare: _Declare, problems: list[str], path: str
+) -> None:
+    """Watch the kinds that plugins need for what distributions add to them."""
+    for name, plugin in classes.items():
+        try:
+            for kind in plugin.extension_kinds(registry.batch_extensions()):
+                declare(kind)
+        except ConfigError as error:
+            problems.append(f"{error} @ {path}.plugins[{name}]")
 
 
 def _dialects(

@@ -154,6 +154,10 @@ class _Registrar:
         """Offer a dialect of queues; raise `PluginError` for what can be none."""
         self._extend("queue dialect", self.registry._queue_dialects, name, row)  # noqa: SLF001 - the same
 
+    def add_grouper(self, name: str, row: str) -> None:
+        """Offer the rule of a workload kind; raise `PluginError` for what can be none."""
+        self._extend("grouper", self.registry._groupers, name, row)  # noqa: SLF001 - the same
+
     def _extend(self, what: str, offers: dict[str, Offer], name: object, target: object) -> None:
         if not isinstance(name, str) or not name:
             raise PluginError(f"the name of a batch {what} is a text, not {name!r}", plugin="")
@@ -174,7 +178,9 @@ class Registry:
         self._policies: dict[str, Offer] = {}
         self._actions: dict[str, Offer] = {}
         self._queue_dialects: dict[str, Offer] = {}
+        self._groupers: dict[str, Offer] = {}
         self._direct = Distribution(name="this program")
+        self._loaded: dict[str, type[Plugin]] = {}
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
         """Offer a plugin that comes with no distribution; raise `PluginError` for what can be none."""
@@ -196,9 +202,13 @@ class Registry:
         """Offer a dialect of queues that comes with no distribution."""
         _Registrar(self, self._direct).add_queue_dialect(name, row)
 
+    def add_grouper(self, name: str, row: str) -> None:
+        """Offer the rule of a workload kind that comes with no distribution."""
+        _Registrar(self, self._direct).add_grouper(name, row)
+
     def batch_extensions(self) -> BatchExtensions:
         """Return what distributions add to batch profiles."""
-        return BatchExtensions(self._policies, self._actions, self._queue_dialects)
+        return BatchExtensions(self._policies, self._actions, self._queue_dialects, self._groupers)
 
     def dialects_for(self, plugin: str) -> list[Dialect]:
         """Return the dialects that are offered for a plugin to serve, importing them now.
@@ -229,6 +239,7 @@ class Registry:
         # The same class twice is no conflict: a test may add the class that its own package registers.
         if all(offer.target != other.target for other in offers):
             offers.append(offer)
+            self._loaded.pop(name, None)
 
     def __contains__(self, name: str) -> bool:
         return name in self._offers
@@ -242,12 +253,15 @@ class Registry:
 
         Raises `ConfigError` with one line where nobody offers it, where several do, or where it does not import.
         """
-        offers = self._offers.get(name)
-        if offers is None:
-            raise ConfigError(self._unknown(name))
-        if len(offers) > 1:
-            raise ConfigError(_ambiguous(name, offers))
-        return offers[0].load(name)
+        found = self._loaded.get(name)
+        if found is None:
+            offers = self._offers.get(name)
+            if offers is None:
+                raise ConfigError(self._unknown(name))
+            if len(offers) > 1:
+                raise ConfigError(_ambiguous(name, offers))
+            found = self._loaded[name] = offers[0].load(name)
+        return found
 
     def args_type(self, name: str) -> type | None:
         """Return the class of the args that the plugin takes; None where it takes none, or cannot be loaded."""

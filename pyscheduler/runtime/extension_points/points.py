@@ -45,8 +45,9 @@ BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
     ExtensionPoint.POST_BIND: PostBindPlugin,
 }
 
-#: Groups of methods of which one must be defined; at other extension points, the method of that name.
-_NEEDED: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
+#: Groups of methods of which one must be defined, by extension point; mostly the method of its name.
+_METHODS: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
+    **{point: [(point.name.lower(),)] for point in BASES},
     ExtensionPoint.QUEUE_SORT: [("sort_key", "less")],
     ExtensionPoint.FILTER: [("filter", "filter_nodes")],
     ExtensionPoint.SCORE: [("score", "score_nodes")],
@@ -83,6 +84,6 @@ def missing_methods(plugin: type[Plugin], point: ExtensionPoint) -> list[str]:
     base = BASES[point]
     return [
         " or ".join(methods)
-        for methods in _NEEDED.get(point, [(point.name.lower(),)])
+        for methods in _METHODS[point]
         if not any(defines(plugin, base, method) for method in methods)
     ]

@@ -54,7 +54,12 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         statuses=scheduler.statuses,
         evictions=evictions,
     )
-    tables = ClusterTables(plugin, profile.name)
+    tables = ClusterTables(
+        plugin,
+        profile.name,
+        # A profile without the cache has plugins whose answers for look-alikes may differ.
+        equivalence_key=lambda pod: None if profile.equivalence_cache is None else profile.equivalence_key(pod),
+    )
     sessions = Sessions(
         profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework.errors import APIError, TransportError
+from pyscheduler.framework.preemption import DISRUPTION_TARGET
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -20,9 +21,29 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.watches import Lister
 
-__all__ = ["Evictions"]
+__all__ = ["Evictions", "record_of"]
 
 _log = logging.getLogger(__name__)
+
+#: The pauses after the tries to evict a pod, in seconds.
+RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)
+#: Besides server errors, the statuses after which a try may succeed.
+_PASSING: Final = frozenset({409, 429})
+
+
+_MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?")
+
+
+def record_of(pod: Pod) -> tuple[str, str] | None:
+    """Return the action and the key of the job for which a pod was evicted, as its condition says; None if it was not.
+
+    The key is "" for members of broken gangs.
+    """
+    for condition in pod.status.conditions:
+        if condition.type == DISRUPTION_TARGET and condition.status == "True":
+            found = _MESSAGE.match(condition.message)
+            return (found[1], found[2] or "") if found is not None else None
+    return None
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -38,15 +59,14 @@ class Evictions:
     #: The uids of the pods that were evicted and still exist.
     _leaving: set[str] = attrs.Factory(set)
 
-    def begin(self, decisions: Iterable[Decision]) -> None:
-        """Begin to evict in the background."""
+    def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
+        """Begin to evict in the background, once `after` has returned True for the job that gets the room."""
         for each in decisions:
             pod = each.task.pod
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
                 self._leaving.add(pod.uid)
-                is_moved = each.task.state is TaskState.PIPELINED
-                self.handle.spawn(self._evict(pod, each.action, each.by, is_moved=is_moved), name=f"evict {pod.key}")
+                self.handle.spawn(self._evict(pod, each, after), name=f"evict {pod.key}")
 
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""
@@ -62,28 +82,48 @@ class Evictions:
             if newest is None or newest.uid != uid or newest.is_terminating:
                 del self.under_way[uid]
 
-    async def _evict(self, pod: Pod, action: str, by: Job | None, *, is_moved: bool) -> None:
+    async def _evict(self, pod: Pod, decision: Decision, after: Callable[[Job | None], Awaitable[bool]]) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
+        action, by = decision.action, decision.by
         message = f"action={action}" + (f" by={by.key}" if by is not None else "")
-        if is_moved:
-            message += " moved=true"  # the same pass promised another node to the pod's successor
+        if decision.is_moved:
+            message += " moved=true"
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
             self._forget(pod)
             return
+        for pause in RETRY_SECONDS:
+            if by is not None and not self._exists(by):
+                break
+            if not await after(by):
+                await self.handle.clock.sleep(pause)
+                continue
+            try:
+                is_deleted = await self._delete(pod, message)
+            except (APIError, TransportError) as error:
+                self.handle.recorder.warning("eviction_failed")
+                _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
+                if isinstance(error, APIError) and error.status < 500 and error.status not in _PASSING:
+                    break
+                # Others of the job may be evicted already, so the rest must follow.
+                await self.handle.clock.sleep(pause)
+            else:
+                if is_deleted:
+                    _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")
+                return
+        self._forget(pod)
+        self.on_failure()
+
+    def _exists(self, job: Job) -> bool:
+        """Return whether a pod of the job is left that can get the room."""
+        pods = [task.pod for task in job.tasks.values() if task.pod is not None]
+        return any((seen := self.pods.get(pod.name, pod.namespace)) and not seen.is_terminating for pod in pods)
+
+    async def _delete(self, pod: Pod, message: str) -> bool:
         seen = self.pods.get(pod.name, pod.namespace)
         # The tables may be older than the status of the pod.
         newest = seen if seen is not None and seen.uid == pod.uid else pod
-        try:
-            now = self.handle.clock.wall()
-            is_deleted = await delete_with_condition(self.handle.client, newest, message=message, now=now)
-        except (APIError, TransportError) as error:
-            self._forget(pod)
-            self.handle.recorder.warning("eviction_failed")
-            _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
-            self.on_failure()
-            return
-        if is_deleted:
-            _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")
+        now = self.handle.clock.wall()
+        return await delete_with_condition(self.handle.client, newest, message=message, now=now)
 
     def _forget(self, pod: Pod) -> None:
         """Forget an eviction that did not delete the pod."""

@@ -1,24 +1,29 @@
 """Guards between passes: evictions end, whatever the policies answer.
 
-Within a pass a preset decides as its model does. Between passes three rules hold:
+Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
+Between passes three rules hold:
 
 - An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
-- Until something changes outside, a job is evicted for another job at most once, and an evicted job does not evict the
-  job that took its room, nor does any job that was evicted for it in turn. So evictions end: there are no more of them
-  than pairs of jobs. What changes outside is a new job, a node, a queue, or a pod that ends without an eviction.
-- A job that let a promise lapse evicts nobody until its back-off ends.
+- Until something changes outside, a job is evicted at most once, and an evicted job evicts neither the job that took
+  its room nor the job that took the room of that one, and so on. So evictions end. What changes outside is a new job,
+  a node, a queue, or a pod that ends without an eviction.
+- A job that waits for the room of its victims is not evicted. If it let its promise lapse, it evicts nobody until its
+  back-off ends.
 
 Jobs are known by uid, so a pod that a controller creates again belongs to the same job, and is no change.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler.scheduler.sessions.eviction import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -57,68 +62,98 @@ class Guards:
     #: By uid of a job: its rest from evictions, and from evicting others.
     _rests: dict[str, _Pause] = attrs.Factory(dict)
     _lapses: dict[str, _Pause] = attrs.Factory(dict)
-    #: Since the last change outside, by uid of a job: the jobs that are safe from it, because they took its room or
-    #: because they were evicted for it already.
-    _safe: dict[str, set[str]] = attrs.Factory(dict)
-    #: By uid of a job, the jobs whose room it took, directly or in turn.
-    _lost_to: dict[str, set[str]] = attrs.Factory(dict)
+    #: By uid of a job that was evicted since the last change outside, the jobs that took its room.
+    _takers: dict[str, set[str]] = attrs.Factory(dict)
     #: By uid of a job that was promised the room of victims, when the promise lapses.
-    _leases: dict[str, float] = attrs.Factory(dict)
+    leases: dict[str, float] = attrs.Factory(dict)
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], now: float) -> None:
-        """Remember the evictions of a pass, and the promises that were kept."""
+        """Remember the evictions of a pass, and begin the leases of the jobs that get the room."""
         evicted: dict[str, bool] = {}
         for each in decisions:
             job = each.task.job
-            if each.kind is DecisionKind.BIND:
-                self._leases.pop(job.uid, None)
             if each.kind is not DecisionKind.EVICT:
                 continue
             evicted[job.uid] = evicted.get(job.uid, False) or each.action == _MOVING
+            takers = self._takers.setdefault(job.uid, set())
             if each.by is not None:
-                self._take(each.by.uid, job.uid)
+                takers.add(each.by.uid)
             if each.by is not None and each.by is not job:
-                self._leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
+                self.leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
         for uid, is_moved in evicted.items():
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
-    def _take(self, taker: str, victim: str) -> None:
-        """Remember that a job took the room of another, and of those whose room that one took."""
-        losers = {victim} | self._lost_to.get(victim, set())
-        self._lost_to.setdefault(taker, set()).update(losers)
-        self._safe.setdefault(taker, set()).add(victim)
-        for uid in losers:
-            if uid != taker:
-                self._safe.setdefault(uid, set()).add(taker)
+    def read_back(self, jobs: Mapping[str, Job], now: float, wall: float) -> set[str]:
+        """Read what a crash left of earlier evictions; return the uids of the jobs that get room by them.
+
+        `wall`: seconds since 1970.
+
+        Pods that are ending name the job that evicted them. A group of KAI has the time of its last eviction.
+        """
+        by_key = {job.key: job.uid for job in jobs.values()}
+        found: set[str] = set()
+        for uid, job in jobs.items():
+            leaving = [task.pod for task in job.tasks.values() if task.state is TaskState.RELEASING]
+            records = [record for pod in leaving if pod is not None and (record := record_of(pod)) is not None]
+            takers = {by_key[by] for _, by in records if by in by_key}
+            if records:
+                self._takers.setdefault(uid, set()).update(takers)
+            found |= takers - {uid}
+            age = math.inf if job.last_eviction is None else wall - job.last_eviction
+            if records or age < BACKOFF_SECONDS[0]:
+                is_moved = any(action == _MOVING for action, _ in records)
+                self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+        return found
 
     def news(self) -> None:
         """Take notice of a change outside: what was evicted for whom does not matter any more."""
-        self._safe.clear()
-        self._lost_to.clear()
+        self._takers.clear()
 
     def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
         """Let promises lapse, and forget jobs that are gone for longer than any back-off."""
-        for uid in [uid for uid, until in self._leases.items() if until <= now]:
-            del self._leases[uid]
+        for uid in [uid for uid, until in self.leases.items() if until <= now]:
+            del self.leases[uid]
             if uid in jobs:
                 self._lapses.setdefault(uid, _Pause()).begin(now)
         for pauses in (self._rests, self._lapses):
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
 
-    def protected(self, claimant: Job, now: float, jobs: Mapping[str, Job]) -> Collection[str]:
-        """Return the uids of the jobs that must not be evicted for this one."""
+    def protected(
+        self, claimant: Job, now: float, jobs: Mapping[str, Job], takers: Mapping[str, set[str]] | None = None
+    ) -> Collection[str]:
+        """Return the uids of the jobs that must not be evicted for this one.
+
+        `takers`: by uid of a job that this pass evicts, the jobs that take its room.
+        """
         lapse = self._lapses.get(claimant.uid)
         if lapse is not None and lapse.until > now:
             return jobs.keys()
         resting = {uid for uid, pause in self._rests.items() if pause.until > now}
-        return resting | self._safe.get(claimant.uid, set())
+        waiting = self.leases.keys() - {claimant.uid}
+        return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid, takers or {})
+
+    def _takers_in_turn(self, uid: str, takers: Mapping[str, set[str]]) -> set[str]:
+        """Return the jobs that took the room of a job, and those that took theirs."""
+        found: set[str] = set()
+        todo = [uid]
+        while todo:
+            last = todo.pop()
+            fresh = (self._takers.get(last, set()) | takers.get(last, set())) - found
+            found |= fresh
+            todo += fresh
+        return found
+
+    def knows(self, takers: Mapping[str, set[str]], claimant: Job) -> bool:
+        """Return whether `protected` depends on the job in particular: it is protected, or it protects others."""
+        uid = claimant.uid
+        return uid in self._lapses or uid in self._takers or uid in takers or uid in self.leases
 
     def next_end(self, now: float) -> float | None:
         """Return when the next back-off or promise ends; None if nothing is pending."""
         ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
-        ends += self._leases.values()
+        ends += self.leases.values()
         return min((end for end in ends if end > now), default=None)
 
 

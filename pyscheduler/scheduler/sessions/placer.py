@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.affinity_terms import AffinityTerm
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
 
@@ -38,6 +39,8 @@ __all__ = ["SnapshotPlacer"]
 
 #: Plugins whose books are about pods with claims only.
 _BOOKS_OF_CLAIMS: Final = frozenset({"VolumeBinding", "DynamicResources"})
+
+_ANTI_AFFINITY: Final = "InterPodAffinity"
 
 
 @attrs.define(eq=False)
@@ -53,12 +56,21 @@ class _Answer:
 class SnapshotPlacer:
     """Implements `batch.placer.Placer`. Use it as a context manager: on exit the snapshot is as it was."""
 
-    def __init__(self, profile: Profile, snapshot: Snapshot, names: Sequence[str], infos: dict[str, PodInfo]) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        snapshot: Snapshot,
+        names: Sequence[str],
+        infos: dict[str, PodInfo],
+        ready: NDArray[np.bool_] | None = None,
+    ) -> None:
         self._profile = profile
         self._snapshot = snapshot
         self._names = names
         #: By uid of a task, its pod as it is on its node, or as it waits.
         self._infos = infos
+        #: bool[N]: the nodes that take tasks; None for all.
+        self._ready = ready
         #: Evicted pods give back in the trial what they hold in plugins' books.
         self._statement = Statement(snapshot, TrialKind.ATTEMPT, release=profile.release())
         #: Whether plugins of other distributions keep books, about any pod.
@@ -113,8 +125,31 @@ class SnapshotPlacer:
         answer = self._answer_for(task)
         if answer.curable is None:
             answer.curable = self._cure(task, answer)
+            if self._ready is not None:
+                answer.curable = answer.curable & self._ready
             answer.curable.flags.writeable = False
         return answer.curable
+
+    def may_run_together(self, tasks: Sequence[Task]) -> bool:
+        """Return False if more tasks keep each other out of a topology domain than there are domains for them.
+
+        Source of the rule: kube-scheduler, plugin InterPodAffinity. A node without the topology key takes any number.
+        """
+        if _ANTI_AFFINITY not in self._profile.points[ExtensionPoint.FILTER]:
+            return True
+        apart: dict[AffinityTerm, list[Task]] = {}
+        for task in tasks:
+            info = self._infos[task.uid]
+            for term in info.required_anti_affinity_terms:
+                if info.pod.namespace in term.namespaces and term.selector.matches(info.pod.labels):
+                    apart.setdefault(term, []).append(task)
+        for term, members in apart.items():
+            if len(members) > 1:
+                domains = self._snapshot.nodes.labels(term.topology_key).ids
+                usable = domains[np.logical_or.reduce([self.curable(task) for task in members])]
+                if usable.all() and len(np.unique(usable)) < len(members):
+                    return False
+        return True
 
     def _answer_for(self, task: Task) -> _Answer:
         key = self._key_of(task)
@@ -131,6 +166,8 @@ class SnapshotPlacer:
             answer.error = self.rejections[task.uid] = error
         else:
             answer.accepted[found.rows] = True
+            if self._ready is not None:
+                answer.accepted &= self._ready
         answer.accepted.flags.writeable = False
         return answer
 

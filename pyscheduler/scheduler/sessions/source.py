@@ -6,6 +6,7 @@ starts 10 ms after the first cause, and at most 20 times a second. When nothing 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from functools import partial
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.decisions import Decisions
+from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
+from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
 from pyscheduler.scheduler.sessions.submission import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.diagnosis import FitError
-    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.submission import Submission
@@ -53,6 +56,8 @@ PERIOD_SECONDS: Final = 0.050
 LONGEST_PASS_SECONDS: Final = 1.0
 #: A pass without a decision is cut so much later.
 LONGEST_IDLE_SECONDS: Final = 9.0
+#: An action that takes no turns is ended so much later still.
+LONGEST_STUCK_SECONDS: Final = 20.0
 #: A job that could not be reserved for real is tried again after so long, doubled up to the second number.
 RETRY_SECONDS: Final = (1.0, 10.0)
 
@@ -60,6 +65,11 @@ RETRY_SECONDS: Final = (1.0, 10.0)
 PIPELINED: Final = "Pipelined"
 #: The reason of a job that a pass did not try.
 NOT_READY: Final = "NotReady"
+#: The reason of all jobs that wait while passes fail.
+FAILED: Final = "SessionFailed"
+
+
+_WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -93,6 +103,10 @@ class Sessions:
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
     guards: Guards = attrs.Factory(Guards)
+    promises: Promises = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Promises(self.guards.leases), takes_self=True)
+    )
+    _is_first: bool = True
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -125,9 +139,8 @@ class Sessions:
         self.request()
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        before, after = (old.spec, old.metadata.labels), (new.spec, new.metadata.labels)
         # Heartbeats change the rest of the status.
-        if (before, old.status.allocatable) != (after, new.status.allocatable):
+        if _node_facts(old) != _node_facts(new):
             self._node_changed(new)
 
     def _pod_added(self, pod: Pod) -> None:
@@ -189,29 +202,35 @@ class Sessions:
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
+            await self._tell_failure(error)
             self._fail("Pass failed; it is tried again after a back-off", error)
             return WorkResult()
-        if found.is_cut:
-            self.request()
         session = found.session
+        # A search without a result would be cut again and again: the next pass begins after a back-off.
+        is_stuck = found.is_cut and not found.decisions
+        if is_stuck:
+            self._note_stuck(session)
+        elif found.is_cut:
+            self.request()
         if found.tables.take_new_jobs():
             self.guards.news()
         try:
-            attempts = await self.submission.submit(found.decisions, found.tables.names, found.tables.infos)
+            attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
-            self.waiting = _waiting(session)
-            self._plan_retry(self.submission.failures > 0)
+            self.promises.note(found.decisions, session.jobs, found.tables.names)
+            self.waiting = await _waiting(session, is_cut=found.is_cut)
+            self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
-            self._report(session)
+            await self._report(session)
         finally:
             session.ledger.put_back()
         return WorkResult(attempts)
 
-    def _report(self, session: Session) -> None:
+    async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            self.submission.report(session.jobs.values(), self.waiting, self.tables.unknown())
-            self.plugin.pass_ended(session, self.waiting)
+            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
 
@@ -224,41 +243,112 @@ class Sessions:
         self.tables.changed(None)
         self._plan_retry(True)
 
-    async def decide(self, *, until: float = math.inf, actions: Sequence[Action] | None = None) -> Pass:
+    async def _tell_failure(self, error: Exception) -> None:
+        """Say on the pods that wait why nothing is decided about them."""
+        what = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
+        jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
+        self.waiting = {job.key: text for job in jobs}
+        try:
+            turns = CooperativeYield(self.submission.scheduling.clock)
+            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
+        except Exception:  # this is about another error already  # noqa: BLE001
+            _log.exception("The failure was not reported profile=%s", self.profile.name)
+
+    def _note_stuck(self, session: Session) -> None:
+        self.submission.scheduling.recorder.warning("session_stuck")
+        _log.warning(
+            "Pass was ended without a decision; another one begins after a back-off profile=%s action=%s",
+            self.profile.name,
+            session.action,
+        )
+
+    async def decide(
+        self, *, until: float = math.inf, actions: Sequence[Action] | None = None, explains: bool = False
+    ) -> Pass:
         """Run the actions (default: the plugin's) on the cluster as it is now, and change nothing.
 
-        `until`: clock seconds at which to stop. With no action, the policies only prepare, and compute their shares.
-        The caller calls `session.ledger.put_back()` once it has read the result. It holds the lock on the snapshot.
+        `explains`: note the eviction plans that are rejected.
+        `until`: clock seconds at which to stop; the time in which tables are read does not count.
+        With no action, the policies only prepare, and compute their shares. The caller holds the lock on the snapshot,
+        and calls `session.ledger.put_back()` once it has read the result.
         """
         scheduling, clock = self.submission.scheduling, self.submission.scheduling.clock
         scheduling.cache.update_snapshot(scheduling.snapshot)
         self.submission.evictions.forget_seen()
         tables = self.tables
-        tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way)
-        decisions = Decisions()
-        turns = CooperativeYield(clock)
+        turns, began = CooperativeYield(clock), clock.now()
+        await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        until += clock.now() - began
+        self._follow_promises()
+        decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
             await turns.yield_if_due()
             late = clock.now() - until
-            if late > 0 and (decisions.items or late > LONGEST_IDLE_SECONDS):
+            if session.is_open and late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
-        is_cut, nodes = False, tables.node_table(scheduling.snapshot)
-        with SnapshotPlacer(self.profile, scheduling.snapshot, tables.names, tables.infos) as placer:
+        nodes = tables.node_table(scheduling.snapshot)
+        with SnapshotPlacer(
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+        ) as placer:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
             session = self._open(nodes, decisions, placer, turn)
+            session.plan_log = PlanLog() if explains else None
             try:
-                await session.run(self.plugin.actions if actions is None else actions)
-            except _PassIsOver:
-                is_cut = True
+                todo = self.plugin.actions if actions is None else actions
+                is_cut = await self._run_actions(session, [held, *todo], until)
             except BaseException:
                 session.ledger.put_back()
                 raise
+            session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
+
+    def _follow_promises(self) -> None:
+        """End the leases that are kept. In the first pass, take up what a crash left."""
+        jobs, pods = self.tables.jobs, self.submission.evictions.pods
+        if self._is_first and self.passes:
+            self._is_first = False
+            clock = self.submission.scheduling.clock
+            takers = self.guards.read_back(jobs, clock.now(), clock.wall())
+            self.promises.read_back(jobs.values(), clock.now(), takers)
+            for nodes in self.promises.nodes.values():
+                self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
+
+        def is_bound(pod: Pod) -> bool:
+            seen = pods.get(pod.name, pod.namespace)
+            return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
+
+        self.promises.end_kept(jobs, is_bound)
+
+    async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
+        """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""
+        running = asyncio.ensure_future(session.run(actions))
+        is_stuck = False
+
+        def cancel() -> None:
+            nonlocal is_stuck
+            is_stuck = True
+            running.cancel()
+
+        clock = self.submission.scheduling.clock
+        timer = clock.call_at(until + LONGEST_STUCK_SECONDS, cancel) if until < math.inf else None
+        try:
+            await running
+        except _PassIsOver:
+            return True
+        except asyncio.CancelledError:
+            if not is_stuck:
+                raise
+            return True
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return False
 
     def _held_entries(self) -> int:
         return self.submission.scheduling.queue.sub_queues.entered_held
@@ -266,8 +356,8 @@ class Sessions:
     def _elapsed(self, began: float) -> float:
         return self.submission.scheduling.clock.now() - began
 
-    def _protected(self, now: float, claimant: Job) -> Collection[str]:
-        return self.guards.protected(claimant, now, self.tables.jobs)
+    def _protected(self, now: float, takers: Mapping[str, set[str]], claimant: Job) -> Collection[str]:
+        return self.guards.protected(claimant, now, self.tables.jobs, takers)
 
     def _plan_wake(self, session: Session) -> None:
         """Set the timer for what changes without an event: protections, back-offs and promises that end."""
@@ -308,8 +398,15 @@ class Sessions:
             memory=self.tables.memory,
             turn=turn,
             elapsed=partial(self._elapsed, clock.now()),
-            protected=partial(self._protected, clock.now()),
+            protected=partial(self._protected, clock.now(), decisions.takers),
+            has_past=partial(self.guards.knows, decisions.takers),
         )
+
+
+def _node_facts(node: Node) -> tuple[object, ...]:
+    """Return what a decision may depend on."""
+    conditions = [(each.type, each.status) for each in node.status.conditions]
+    return node.spec, node.metadata.labels, node.status.allocatable, conditions
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:
@@ -318,23 +415,44 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
-def _waiting(session: Session) -> dict[str, str]:
+async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
     """Return by job key why a job with tasks that hold no node waits."""
     found: dict[str, str] = {}
+    #: By kind and identity of the reasons: look-alikes that were refused together share both.
+    texts: dict[tuple[int, int], str] = {}
+    cut_in = session.action if is_cut else ""
     for job in session.jobs.values():
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
-        problem = queue_problem(job, session.queues)
-        reasons = session.reasons.get(job.uid, {}) if problem is None else dict([problem])
-        if job.counts[TaskState.PIPELINED] and not reasons:
-            reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-        found[job.key] = waiting_text(job, reasons) or _not_tried(job)
+        await session.turn()
+        reasons = session.reasons.get(job.uid)
+        if job.look_alike is None or job.counts[TaskState.PIPELINED]:
+            found[job.key] = _waiting_text(session, job, reasons, cut_in)
+            continue
+        kind = (job.look_alike, id(reasons))
+        text = texts.get(kind)
+        if text is None:
+            text = texts[kind] = _waiting_text(session, job, reasons, cut_in)
+        found[job.key] = text
     return found
 
 
-def _not_tried(job: Job) -> str:
-    """Return why a pass did not try a job: it has too few pods, or its turn did not come."""
+def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None, cut_in: str) -> str:
+    problem = queue_problem(job, session.queues)
+    reasons = reasons or {} if problem is None else dict([problem])
+    if job.counts[TaskState.PIPELINED] and not reasons:
+        reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
+    return waiting_text(job, reasons) or _not_tried(job, cut_in)
+
+
+def _not_tried(job: Job, cut_in: str) -> str:
+    """Return why a pass did not try a job: it has too few pods, or its turn did not come.
+
+    `cut_in`: the action in which the pass was cut, "" for a pass that ended.
+    """
     alive = job.count(ALIVE) + job.counts[TaskState.SUCCEEDED]
     if alive < job.min_member:
         return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist"
+    if cut_in:
+        return f'{NOT_READY}: the pass did not come to this job; the action "{cut_in}" took too long'
     return f"{NOT_READY}: the pass did not come to this job"

@@ -1,4 +1,4 @@
-"""Carry out the decisions of a pass: evict, promise, and bind jobs as a whole.
+"""Carry out the decisions of a pass: promise, evict, and bind jobs as a whole.
 
 The cluster may have changed during the pass. So each task that is to be bound is filtered again on its node, as the
 cluster is now, releasing pods included. If a task of a job cannot be reserved, the others of this job that the same
@@ -8,24 +8,30 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -34,12 +40,16 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler.scheduler.sessions.eviction import Evictions
+    from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 __all__ = ["Submission"]
 
 _log = logging.getLogger(__name__)
 
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
+#: A message with the same first reason is written again after so long. The amounts in it change with every pass.
+REPEAT_SECONDS: Final = 10.0
+_FEW: Final = 1000
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -56,35 +66,57 @@ class Submission:
     promises: dict[str, str] = attrs.Factory(dict)
     #: By uid of a pod that waits, what its condition says.
     told: dict[str, str] = attrs.Factory(dict)
+    #: By uid of a pod, when its condition was written last, in clock seconds.
+    _told_at: dict[str, float] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
-    async def submit(
-        self, decisions: Sequence[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]
-    ) -> Sequence[Attempt]:
-        """Carry out all decisions; return the attempts to bind. `names`: node names by row; `infos`: by task uid."""
+    async def submit(self, decisions: Sequence[Decision], session: Session, tables: ClusterTables) -> Sequence[Attempt]:
+        """Carry out all decisions of a session; return the attempts to bind."""
+        names, infos = tables.names, tables.infos
         self.failures = 0
-        self._evict([each for each in decisions if each.kind is DecisionKind.EVICT])
-        self._promise([each for each in decisions if each.kind is DecisionKind.NOMINATE], names, infos)
+        await self._promise(decisions, names, infos, session.turn)
+        await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], session.turn)
+        crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
-            if each.kind is DecisionKind.BIND:
+            if each.kind is DecisionKind.BIND and not self._is_crowded(each.task.job, crowd, session.queues):
                 by_job.setdefault(each.task.job.uid, []).append(each)
-        turns = CooperativeYield(self.scheduling.clock)
         attempts: list[Attempt] = []
         for members in by_job.values():
             attempts += self._bind_job(members, names)
-            await turns.yield_if_due()
+            await session.turn()
         return attempts
 
-    def _evict(self, decisions: Sequence[Decision]) -> None:
+    def _crowd(self, queues: QueueTable, tables: ClusterTables) -> NDArray[np.bool_] | None:
+        """Return bool[Q]: the queues above a limit as long as the pods hold their nodes whose eviction is under way.
+
+        A pass counts these pods as gone. Their deletion may fail, so nothing is bound in their place before. None: no
+        eviction is under way.
+        """
+        if not self.evictions.under_way:
+            return None
+        staying = np.zeros_like(queues.allocated)
+        for uid in self.evictions.under_way:
+            task = tables.task(uid)
+            if task is not None and task.job.queue_row >= 0:
+                staying[queues.paths[task.job.queue_row]] += task.request
+        over: NDArray[np.bool_] = np.any((staying > 0) & (queues.allocated + staying > queues.limit), axis=1)
+        return over
+
+    @staticmethod
+    def _is_crowded(job: Job, crowd: NDArray[np.bool_] | None, queues: QueueTable) -> bool:
+        return crowd is not None and bool(crowd[queues.paths[job.queue_row]].any())
+
+    async def _evict(self, decisions: Sequence[Decision], turn: Callable[[], Awaitable[None]]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
-        self.evictions.begin(decisions)
+        self.evictions.begin(decisions, after=self._nominate)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid
             evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
         for members in evicted.values():
+            await turn()
             first = members[0]
             tasks = [each.task for each in members]
             try:
@@ -93,28 +125,56 @@ class Submission:
                 self.scheduling.recorder.warning("plugin_error")
                 _log.exception("Eviction was not reported job=%s", first.task.job.key)
 
-    def _promise(self, decisions: Iterable[Decision], names: Sequence[str], infos: Mapping[str, PodInfo]) -> None:
+    async def _nominate(self, by: Job | None) -> bool:
+        """Wait until the nominations of a job are written; return False if that failed.
+
+        After a crash, nominations say for whom the room of evicted pods is.
+        """
+        pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
+        pods = [pod for pod in pods if pod.uid in self.promises]
+        for pod in pods:
+            self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+        return await self.statuses.sent([pod.uid for pod in pods])
+
+    async def _promise(
+        self,
+        decisions: Iterable[Decision],
+        names: Sequence[str],
+        infos: Mapping[str, PodInfo],
+        turn: Callable[[], Awaitable[None]],
+    ) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
+        nominated = [each for each in decisions if each.kind is DecisionKind.NOMINATE]
         # Some models promise nodes to a part of a gang, which would only keep others away.
-        whole = [each for each in decisions if each.task.job.count(ACTIVE) >= each.task.job.min_member]
+        whole = [each for each in nominated if each.task.job.count(ACTIVE) >= each.task.job.min_member]
         promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
-        for uid in [uid for uid in self.promises if uid not in promised]:
-            del self.promises[uid]
+        # The API server ends the nomination of a pod that it binds. Until then, a crash must not lose it.
+        bound = {each.task.uid for each in decisions if each.kind is DecisionKind.BIND}
+        for uid in [uid for uid in self.promises if uid not in promised and uid not in bound]:
             info = infos.get(uid)
+            if info is not None and info.pod.node_name and info.pod.status.nominated_node_name:
+                continue  # its binding may fail
+            del self.promises[uid]
             if info is not None and not info.pod.node_name:
                 self.scheduling.queue.nominator.delete(info.pod)
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
         for uid, node_name in promised.items():
+            await turn()
             info = infos[uid]
-            if info.pod.node_name or self.promises.get(uid) == node_name:
+            if info.pod.node_name:
                 continue
-            self.promises[uid] = node_name
             nominating = NominatingInfo(node_name)
-            self.scheduling.queue.nominator.add(info, nominating)
+            if self.promises.get(uid) != node_name:
+                self.promises[uid] = node_name
+                self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    def report(
-        self, jobs: Iterable[Job], waiting: Mapping[str, str], unknown: Mapping[str, Iterable[Pod]] | None = None
+    async def report(
+        self,
+        jobs: Iterable[Job],
+        waiting: Mapping[str, str],
+        turn: Callable[[], Awaitable[None]],
+        unknown: Mapping[str, Iterable[Pod]] | None = None,
     ) -> None:
         """Write why pods wait into their conditions, with an event, where that changed.
 
@@ -125,21 +185,36 @@ class Submission:
             text = waiting.get(job.key, "")
             if not text:
                 continue
+            await turn()
+            if job.look_alike is not None and told.get(job.uid) == text:
+                self.told[job.uid] = text
+                continue
             is_marked = self.plugin.marks_unschedulable(job)
             for task in job.tasks.values():
                 pod = task.pod
-                if pod is not None and not pod.node_name and task.state in _WAITING:
+                if pod is not None and task.state in _WAITING and not pod.node_name:
                     self._tell(pod, text, told, is_marked=is_marked)
+        if len(self._told_at) > 2 * len(self.told) + _FEW:
+            self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
         for key, pods in (unknown or {}).items():
+            await turn()
             text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
             for pod in pods:
                 if not pod.node_name:
                     self._tell(pod, text, told, is_marked=True)
 
     def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
-        self.told[pod.uid] = text
-        if told.get(pod.uid) == text:
+        before, now = told.get(pod.uid), self.scheduling.clock.now()
+        if before is not None and (
+            before == text
+            or (
+                before.partition(":")[0] == text.partition(":")[0]
+                and now - self._told_at.get(pod.uid, -math.inf) < REPEAT_SECONDS
+            )
+        ):
+            self.told[pod.uid] = before
             return
+        self.told[pod.uid], self._told_at[pod.uid] = text, now
         self.profile.event_recorder.event(
             pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
         )
@@ -160,9 +235,9 @@ class Submission:
                 if reason:
                     queue.put_back(attempt.queued)
                     break
-                self.promises.pop(each.task.uid, None)
                 reserved.append(attempt)
         if not reason:
+            self._let_wait(reserved, members[0].task.job)
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
@@ -173,6 +248,20 @@ class Submission:
         for info in waiting.values():
             queue.put_back(info)
         return ()
+
+    def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
+        """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
+        if not self.plugin.gang_barrier or len(attempts) < 2:
+            return
+        if job.sub_groups or job.min_task_member:
+            needed = len(attempts)  # the minimum of each part counts
+        else:
+            others = job.count(ALLOCATED) - len(attempts)
+            needed = min(job.min_member - others, len(attempts))
+        if needed > 1:
+            barrier = GangBarrier((attempt.pod.uid for attempt in attempts), needed)
+            for attempt in attempts:
+                attempt.barrier = barrier
 
     def _reserve(self, attempt: Attempt, node_name: str) -> str:
         """Assume a task on its node, with Reserve and Permit; return why that failed, or ""."""

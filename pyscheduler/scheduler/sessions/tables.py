@@ -7,6 +7,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,12 +17,15 @@ from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.resource import Resource
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.scheduler.sessions.pending import PendingPods
 
 __all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
@@ -42,6 +47,10 @@ NOT_A_LEAF: Final = "QueueIsNotALeaf"
 NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
 _MOST_KEYS: Final = 100_000
+#: Other tasks of the scheduler may run after so many waiting pods.
+_PART: Final = 256
+#: So many kinds of look-alikes are remembered; then all are forgotten.
+_MOST_KINDS: Final = 10_000
 _CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -61,13 +70,26 @@ class _Entry:
     key: str
     members: dict[str, _Member] = attrs.Factory(dict)
     job: Job | None = None
+    #: Whether another scheduler is responsible for the job.
+    is_foreign: bool = False
 
 
 class ClusterTables:
     """The tables of one batch profile."""
 
-    def __init__(self, plugin: BatchPlugin, profile_name: str) -> None:
+    def __init__(
+        self,
+        plugin: BatchPlugin,
+        profile_name: str,
+        *,
+        equivalence_key: Callable[[Pod], Hashable | None] = lambda _: None,
+    ) -> None:
+        """Create empty tables. `equivalence_key`: equal for pods that filters and scores treat alike, or None."""
         self._plugin = plugin
+        self._equivalence_key = equivalence_key
+        #: By what look-alikes share, their number. No number is given twice.
+        self._look_alikes: dict[Hashable, int] = {}
+        self._numbers = count()
         self._profile_name = profile_name
         self.axis = ResourceAxis.of(())
         self.queues, self.problems = build_queues(self.axis, ())
@@ -88,6 +110,8 @@ class ClusterTables:
         self._releasing_on: list[list[PodInfo]] = []
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
+        #: int8[N]: the `NodeUse` of each node.
+        self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
         self._dirty: set[str] = set()
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
@@ -122,10 +146,20 @@ class ClusterTables:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        absent = self._use == NodeUse.NONE
+        allocatable[absent], used[absent] = 0.0, 0.0
         table = NodeTable.of(self.names, allocatable)
         table.idle -= used
         table.releasing += self._releasing
+        table.releasing[absent] = 0.0
+        table.ready = self.ready
         return table
+
+    @property
+    def ready(self) -> NDArray[np.bool_] | None:
+        """Return bool[N]: the nodes that take tasks; None for all."""
+        ready: NDArray[np.bool_] = self._use == NodeUse.FULL
+        return None if ready.all() else ready
 
     def queue_table(self) -> QueueTable:
         """Return a table of its own for a session."""
@@ -134,9 +168,15 @@ class ClusterTables:
 
     @property
     def foreign(self) -> Amounts:
-        """Return float64[R]: what pods that are no tasks hold of all nodes."""
-        total: Amounts = self._foreign.sum(axis=0)
+        """Return float64[R]: what pods that are no tasks hold of the nodes that take tasks."""
+        total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
         return total
+
+    def task(self, uid: str) -> Task | None:
+        """Return the task of a pod; None if it is in no job that can be considered."""
+        entry = self._entry_of.get(uid)
+        job = None if entry is None else entry.job
+        return None if job is None else job.tasks.get(uid)
 
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
         """Return the pods that are releasing, of whatever profile, with their nodes."""
@@ -151,13 +191,18 @@ class ClusterTables:
         return {
             key: [member.info.pod for member in entry.members.values()]
             for key, entry in self._entries.items()
-            if entry.job is None
+            if entry.job is None and not entry.is_foreign
         }
 
     # Following the cluster
 
-    def refresh(self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str]) -> None:
-        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet."""
+    async def refresh(
+        self, snapshot: Snapshot, pods: PendingPods, evicting: Collection[str], turns: CooperativeYield
+    ) -> None:
+        """Follow the cluster. `evicting`: uids of pods whose eviction is under way, but not seen yet.
+
+        Other tasks of the scheduler may run meanwhile, but must not change the snapshot.
+        """
         names = [*snapshot.names_by_row]
         changes = pods.changes()
         if (
@@ -177,9 +222,15 @@ class ClusterTables:
                 rows.add(member.row)
         self._evicting = set(evicting)
         self._generations = generations.copy()
-        gone = {uid: row for row in rows for uid in self._read_row(snapshot, row)}
-        gone.update(dict.fromkeys(self._read_pending(*changes), NO_NODE))
-        for uid, row in gone.items():
+        gone: list[tuple[str, int]] = []
+        for row in rows:
+            gone += [(uid, row) for uid in self._read_row(snapshot, row)]
+            await turns.yield_if_due()
+        for part in _parts(changes[0]):
+            self._read_pending(part)
+            await turns.yield_if_due()
+        gone += [(uid, NO_NODE) for uid in changes[1]]
+        for uid, row in gone:
             member = self._member(uid)
             # A pod may have come to another node, or back to the queue.
             if member is not None and member.row == row:
@@ -187,9 +238,10 @@ class ClusterTables:
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
             self._rebuild(key)
+            await turns.yield_if_due()
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
-            self.refresh(snapshot, pods, evicting)
+            await self.refresh(snapshot, pods, evicting, turns)
 
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
@@ -221,7 +273,9 @@ class ClusterTables:
         self._releasing_on = [[] for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
+        self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
+        self._look_alikes.clear()
         self._is_stale = False
 
     def _member(self, uid: str) -> _Member | None:
@@ -233,6 +287,8 @@ class ClusterTables:
         before, here = self._on_row[row], set()
         releasing, foreign = self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
+        node = snapshot.nodes[row].node
+        self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
             is_own = pod.scheduler_name == self._profile_name
@@ -250,11 +306,10 @@ class ClusterTables:
         self._releasing[row], self._foreign[row] = releasing, foreign
         return before - here
 
-    def _read_pending(self, changed: Iterable[PodInfo], left: Iterable[str]) -> Iterable[str]:
-        """Read the waiting pods that changed; return those that do not wait any more."""
+    def _read_pending(self, changed: Iterable[PodInfo]) -> None:
+        """Read waiting pods that changed."""
         for info in changed:
             self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
-        return left
 
     def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
         """Record a task; its job is built anew if anything about the task changed."""
@@ -308,7 +363,8 @@ class ClusterTables:
             if key not in self._known_keys:
                 self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]
-        spec = self._plugin.job_spec(key, pods)
+        entry.is_foreign = self._plugin.is_foreign(key, pods)
+        spec = None if entry.is_foreign else self._plugin.job_spec(key, pods)
         if spec is None:
             return
         self._named.update(spec.min_resources)
@@ -320,9 +376,28 @@ class ClusterTables:
         for member in entry.members.values():
             request = self._amounts(member.info.requests)
             job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
+        job.look_alike = self._look_alike(job)
         entry.job = self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
+
+    def _look_alike(self, job: Job) -> int | None:
+        """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
+        task = job.tasks.get(job.uid)
+        # A group has a uid of its own. What a pass changes in a job is not among what look-alikes share.
+        if task is None or task.pod is None or task.state is not TaskState.PENDING or job.phase != "Inqueue":
+            return None
+        key = self._equivalence_key(task.pod)
+        if key is None or job.queue_row < 0:
+            return None
+        of_job = (job.queue, job.priority, job.preemptible, job.min_member, task.pod.namespace)
+        of_task = (task.priority, task.role, task.sub_group, task.preemptable, task.may_preempt, task.critical)
+        if len(self._look_alikes) > _MOST_KINDS:
+            self._look_alikes.clear()
+        shared = (key, of_job, of_task, task.request.tobytes())
+        if shared not in self._look_alikes:
+            self._look_alikes[shared] = next(self._numbers)
+        return self._look_alikes[shared]
 
     def _find_queue(self, job: Job, spec: JobSpec) -> None:
         """Set the queue of a job, or why it can be in none."""
@@ -375,6 +450,11 @@ class ClusterTables:
             found = self._requests[key] = self.axis.amounts(values)
             found.flags.writeable = False
         return found
+
+
+def _parts(infos: Sequence[PodInfo]) -> Iterator[Sequence[PodInfo]]:
+    """Return the pods in parts that take a few milliseconds each."""
+    return (infos[at : at + _PART] for at in range(0, len(infos), _PART))
 
 
 def _state_on_node(pod: Pod) -> TaskState:

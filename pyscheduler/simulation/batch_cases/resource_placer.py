@@ -11,7 +11,7 @@ from pyscheduler.plugins.node_resources.balanced_allocation import balanced_allo
 from pyscheduler.plugins.node_resources.resource_allocation import Allocation, least_allocated, most_allocated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +54,10 @@ class ResourcePlacer:
     def curable(self, task: Task) -> NDArray[np.bool_]:  # noqa: ARG002 - amounts only
         """Return bool[N]: all nodes."""
         return np.ones(len(self._nodes), dtype=np.bool_)
+
+    def may_run_together(self, tasks: Sequence[Task]) -> bool:  # noqa: ARG002 - amounts only
+        """Return True: tasks do not keep each other out."""
+        return True
 
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node has a place for a pod."""

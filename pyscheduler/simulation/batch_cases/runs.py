@@ -95,7 +95,7 @@ def open_session(preset: str, case: Spec) -> Run:
         now=case.get("now", 0.0),
         has_enqueue="enqueue" in configuration["actions"],
     )
-    session.open()
+    asyncio.run(session.open())
     policies = {entry.policy.name: entry.policy for tier in tiers for entry in tier}
     actions = [load_symbol(names.ACTIONS[name])() for name in configuration["actions"]]
     return Run(session, tables, effects, policies, actions, touched)

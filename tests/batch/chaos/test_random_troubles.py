@@ -12,10 +12,8 @@ from tests.batch.chaos.troubled_cluster import TroubledCluster
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Rules of the checker that these runs must keep. The others rest on what a crash can lose, or on the preset: a gang of
-#: Volcano may lose pods, the time at which a job of KAI began is written after its bindings, and a promise lives in
-#: memory.
-_RULES = {"kai": {1, 2, 6, 7, 8}, "volcano": {2, 3, 6, 7, 8}}
+#: Seeds of each preset in which every rule judges something. ``python -m tests.batch.chaos`` runs many more.
+FIRST = {"kai": range(3), "volcano": range(3), "volcano-shipped": range(3)}
 #: Warnings that show a bug: nothing of what happens here excuses them.
 _BUGS = {"session_failed", "schedule_one_failed", "plugin_error"}
 
@@ -28,8 +26,7 @@ async def _survive(preset: str, seeds: range, record: Callable[[str, object], No
         outcome = await troubled.run()
         await troubled.cluster.close()
         where = f"{preset}, seed {seed}"
-        broken = [str(each) for each in outcome.verdict.violations if each.rule in _RULES[preset]]
-        assert broken == [], where
+        assert [*map(str, outcome.verdict.violations)] == [], where
         assert outcome.refused == 0, f"{where}: a node was overcommitted"
         assert outcome.warnings.keys().isdisjoint(_BUGS), f"{where}: {outcome.warnings}"
         troubles += outcome.troubles
@@ -38,17 +35,11 @@ async def _survive(preset: str, seeds: range, record: Callable[[str, object], No
     record("judged", dict(judged))
     crashes = sum(count for what, count in troubles.items() if what.startswith("crash"))
     assert crashes >= len(seeds), "too few crashes"
-    assert all(judged[rule] for rule in _RULES[preset]), f"a rule judged nothing: {judged}"
+    assert {1, 2, 8, 9} <= judged.keys(), "a rule judged nothing"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [0, 3])
-async def test_kai_survives_troubles(first: int, record_property: Callable[[str, object], None]) -> None:
-    """A scheduler that crashes between failing requests breaks no limit, evicts in no cycle, and comes to rest."""
-    await _survive("kai", range(first, first + 3), record_property)
-
-
-@pytest.mark.slow
-async def test_volcano_survives_troubles(record_property: Callable[[str, object], None]) -> None:
-    """The same holds for the preset of Volcano."""
-    await _survive("volcano", range(4), record_property)
+@pytest.mark.parametrize("preset", ["kai", "volcano", "volcano-shipped"])
+async def test_batch_schedulers_survive_troubles(preset: str, record_property: Callable[[str, object], None]) -> None:
+    """A scheduler that crashes between failing requests breaks no rule of the checker."""
+    await _survive(preset, FIRST[preset], record_property)

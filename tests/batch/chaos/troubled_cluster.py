@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 
 from pyscheduler.api import Pod, PriorityClass
 from pyscheduler.audit import History, Options, Verdict, check
-from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
+from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.podgroup.wire import KAI_PODGROUPS, VOLCANO_PODGROUPS
+from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import FakeCluster
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.clock import Clock
     from pyscheduler.testing import VirtualClock
 
-__all__ = ["OPTIONS", "Outcome", "TroubledCluster"]
+__all__ = ["QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -35,31 +35,74 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
   pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"%s}}]
 """
-#: Volcano as it ships lets other policies than gang choose victims, and then breaks gangs.
-TIERS = """, tiers: [
-  {plugins: [{name: priority}, {name: gang}, {name: conformance}]},
-  {plugins: [{name: overcommit}, {name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion},
-             {name: nodeorder}, {name: binpack}]}]"""
-ACTIONS = {
-    "kai": "allocate, consolidation, reclaim, preempt, stalegangeviction",
-    "volcano": "enqueue, allocate, backfill, preempt, reclaim",
-}
-KINDS: dict[str, tuple[ResourceKind, ResourceKind, str]] = {
-    "kai": (KAI_QUEUES, KAI_PODGROUPS, "pod-group-name"),
-    "volcano": (VOLCANO_QUEUES, VOLCANO_PODGROUPS, "scheduling.k8s.io/group-name"),
-}
-OPTIONS = {
-    "kai": Options(schedulers=frozenset({"batch"}), burst_seconds=90.0, status_seconds=60.0, in_flight_seconds=15.0),
-    "volcano": Options(
-        schedulers=frozenset({"batch"}),
+_ORDER = "{name: drf, enablePreemptable: false}, {name: predicates}, {name: nodeorder}, {name: binpack}"
+_LIMITS = {"burst_seconds": 90.0, "status_seconds": 60.0, "in_flight_seconds": 15.0}
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """A preset with its actions and tiers, its kinds, and what the checker must know."""
+
+    preset: str
+    actions: str
+    tiers: str = ""
+    queue: ResourceKind
+    group: ResourceKind
+    #: The annotation of a pod that names its group.
+    key: str
+    options: Options
+
+    @property
+    def config(self) -> str:
+        """Return the configuration of a scheduler."""
+        return CONFIG % (self.preset, self.actions, self.tiers and f", tiers: [{self.tiers}]")
+
+
+def _volcano(tiers: str, **options: Any) -> Setup:
+    return Setup(
+        preset="volcano",
+        actions="enqueue, allocate, backfill, preempt, reclaim",
+        tiers=tiers,
+        queue=VOLCANO_QUEUES,
+        group=VOLCANO_PODGROUPS,
+        key="scheduling.k8s.io/group-name",
+        options=Options(schedulers=frozenset({"batch"}), evicts_stale_gangs=False, **_LIMITS, **options),
+    )
+
+
+SETUPS = {
+    "kai": Setup(
+        preset="kai",
+        actions="allocate, consolidation, reclaim, preempt, stalegangeviction",
+        queue=KAI_QUEUES,
+        group=KAI_PODGROUPS,
+        key="pod-group-name",
+        options=Options(schedulers=frozenset({"batch"}), **_LIMITS),
+    ),
+    # Who may be a victim is decided by gang and proportion together.
+    "volcano": _volcano(
+        "{plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}]}, "
+        f"{{plugins: [{{name: overcommit}}, {_ORDER}]}}",
+        formula="proportion",
+    ),
+    # Nearly as Volcano ships: if gang spares all, proportion chooses alone, breaks gangs, and shares justify nothing.
+    "volcano-shipped": _volcano(
+        "{plugins: [{name: priority}, {name: gang}, {name: conformance}]}, "
+        f"{{plugins: [{{name: overcommit}}, {{name: proportion}}, {_ORDER}]}}",
         formula="none",
-        evicts_stale_gangs=False,
-        burst_seconds=90.0,
-        status_seconds=60.0,
-        in_flight_seconds=15.0,
+        breaks_gangs=True,
+    ),
+    "kube-batch": Setup(
+        preset="kube-batch",
+        actions="reclaim, allocate, backfill, preempt",
+        tiers="{plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}]}, "
+        "{plugins: [{name: drf}, {name: predicates}, {name: nodeorder}]}",
+        queue=KUBE_BATCH_QUEUES[0],
+        group=KUBE_BATCH_PODGROUPS[0],
+        key="scheduling.k8s.io/group-name",
+        options=Options(schedulers=frozenset({"batch"}), formula="kube-batch", evicts_stale_gangs=False, **_LIMITS),
     ),
 }
-"""What the checker must know."""
 
 #: Values of the priority classes. KAI evicts no job of 100 and more.
 CLASSES = {"low": 10, "middle": 60, "build": 100}
@@ -96,26 +139,33 @@ class Outcome:
 class TroubledCluster:
     """One cluster. `run` lets it live through its troubles, and then rest."""
 
+    #: How long a pod takes to end, in seconds: one of these.
+    stops: ClassVar[tuple[float, ...]] = (0.0, 2.0, 8.0)
+    #: The grace period of pods; None for the default.
+    grace: ClassVar[int | None] = None
+    #: More fields of pod groups, by preset.
+    group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
     def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
-        self.preset, self.rng = preset, random.Random(seed)
+        self.setup, self.rng = SETUPS[preset], random.Random(seed)
+        self.preset = self.setup.preset
         self.seed = seed
         self.cluster = FakeCluster(seed=seed, clock=cast("VirtualClock | None", clock))
-        self.queue_kind, self.group_kind, self._key = KINDS[preset]
+        self.queue_kind, self.group_kind = self.setup.queue, self.setup.group
         self.troubles: Counter[str] = Counter()
         self._faults: dict[str, Fault] = {}
         self._jobs: dict[str, _Job] = {}
         self._made = 0
+        self._lives = 0
         for kind in (self.queue_kind, self.group_kind):
             self.cluster.serve(kind)
         self.log = WriteLog(self.cluster.server)
         self.log.start()
-        self.lifecycle = self.cluster.server.lifecycle(start_seconds=1.0, stop_seconds=self.rng.choice([0.0, 2.0, 8.0]))
+        self.lifecycle = self.cluster.server.lifecycle(start_seconds=1.0, stop_seconds=self.rng.choice(self.stops))
         self.lifecycle.start()
         self._fill()
         scheduler_rng = random.Random(seed)
-        self.mortal = MortalScheduler(
-            self.cluster, CONFIG % (preset, ACTIONS[preset], TIERS if preset == "volcano" else ""), scheduler_rng
-        )
+        self.mortal = MortalScheduler(self.cluster, self.setup.config, scheduler_rng)
 
     # The cluster
 
@@ -140,9 +190,9 @@ class TroubledCluster:
     def _queue_spec(self, name: str) -> dict[str, Any]:
         """Return random quotas, limits and weights."""
         rng = self.rng
-        if self.preset == "volcano":
+        if self.preset != "kai":
             spec: dict[str, Any] = {"weight": rng.randint(1, 4)}
-            if rng.random() < 0.3:
+            if self.preset == "volcano" and rng.random() < 0.3:
                 spec["capability"] = {"nvidia.com/gpu": str(rng.choice([4, 8])), "cpu": "64", "memory": "64Gi"}
             return spec
         gpu = {"quota": rng.choice([0, 2, 4, 6]), "limit": rng.choice([-1, -1, 6, 8])}
@@ -154,11 +204,16 @@ class TroubledCluster:
             spec |= {"preemptMinRuntime": "20s", "reclaimMinRuntime": "30s"}
         return spec
 
-    def add_job(self) -> None:
-        """Create a random gang."""
+    def add_job(self, queue: str = "") -> None:
+        """Create a random gang, in a random queue unless one is given."""
         size, rng = self.rng.randint(1, 4), self.rng
         job = _Job(f"job{len(self._jobs)}-{self._made}", size, rng.choice([1, 2, 4]), rng.choice([*CLASSES, "middle"]))
-        spec = {"minMember": rng.randint(1, size), "queue": rng.choice(QUEUES), "priorityClassName": job.priority}
+        spec = {
+            "minMember": rng.randint(1, size),
+            "queue": queue or rng.choice(QUEUES),
+            "priorityClassName": job.priority,
+        }
+        spec |= self.group_fields.get(self.preset, {})
         manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
         metadata = {"name": job.name, "namespace": "default"}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
@@ -178,10 +233,10 @@ class TroubledCluster:
                 self.cluster.add_pod(
                     f"{job.name}-{self._made}",
                     requests={"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(job.gpus)},
-                    annotations={self._key: job.name},
+                    annotations={self.setup.key: job.name},
                     labels={"job": job.name},
                     scheduler_name="batch",
-                    spec={"priorityClassName": job.priority},
+                    spec={"priorityClassName": job.priority, "terminationGracePeriodSeconds": self.grace},
                 )
 
     # Troubles
@@ -307,18 +362,28 @@ class TroubledCluster:
                 # Its last requests may still be under way: a lease keeps the next scheduler from beginning before.
                 await self._step(rng.choice([2.0, 4.0, 10.0]))
                 await self._start_again(self._death())
-        for name, fault in self._faults.items():
-            self.troubles[name] += fault.hits
-        cluster.server.faults.clear()
         await self._rest()
         return await self._end()
 
     async def _start_again(self, death: Death | None = None) -> None:
-        """Start another scheduler, which knows nothing of earlier evictions: for the log, a change from outside."""
-        resources = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 0} for name in ("gpu", "cpu", "memory")}
-        name = f"life-{self.mortal.crashes.total()}"
-        self._add_queue(name, {"resources": resources} if self.preset == "kai" else {})
+        """Start another scheduler."""
+        self.note_crash()
         await self.mortal.start(death)
+
+    def note_crash(self) -> None:
+        """Create a queue, a change from outside: the next scheduler does not know all earlier evictions."""
+        resources = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 0} for name in ("gpu", "cpu", "memory")}
+        self._lives += 1
+        self._add_queue(f"life-{self._lives}", {"resources": resources} if self.preset == "kai" else {})
+
+    def _calm(self) -> None:
+        """End all faults; create the queues that are missing."""
+        for name, fault in self._faults.items():
+            self.troubles[name] += fault.hits
+        self.cluster.server.faults.clear()
+        for name in QUEUES:
+            if not self._has_queue(name):
+                self._add_queue(name, self._queue_spec(name))
 
     async def _step(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
@@ -330,9 +395,7 @@ class TroubledCluster:
             await self.mortal.crash()
             await self._start_again()
         self.mortal.spare()
-        for name in QUEUES:
-            if not self._has_queue(name):
-                self._add_queue(name, self._queue_spec(name))
+        self._calm()
         end = self.cluster.clock.now() + LONG
         while self.cluster.clock.now() < end:
             await self._step(5.0)
@@ -342,7 +405,7 @@ class TroubledCluster:
         assert scheduler is not None
         scheduler.check_invariants()
         history = self.log.history()
-        verdict = check(history, OPTIONS[self.preset])
+        verdict = check(history, self.setup.options)
         pods = self.cluster.pods()
         await self.mortal.crash()
         self.lifecycle.stop()

@@ -84,6 +84,7 @@ def test_shares_equal_the_recorded_ones(family: str) -> None:
     assert compared > 100
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recorded_decisions_pass(family: str) -> None:
     """No recorded decision violates a rule, unless KAI itself counted an eviction twice."""
@@ -117,6 +118,7 @@ def reclaiming_cases() -> Iterator[dict[str, Any]]:
                     break
 
 
+@pytest.mark.slow
 def test_spoilt_shares_are_reported() -> None:
     """If all queues have an unlimited quota, no recorded reclaim is justified."""
     count = 0
@@ -129,6 +131,7 @@ def test_spoilt_shares_are_reported() -> None:
     assert count > 50
 
 
+@pytest.mark.slow
 def test_spoilt_protection_is_reported() -> None:
     """If no job is preemptible, no recorded reclaim is allowed."""
     count = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import node_manifest, pod_manifest
+from tests.processes import PATIENCE_SECONDS
 
 DEFINITION = Path(__file__).parents[3] / "configs" / "crds" / "podgroups.scheduling.run.ai.yaml"
 PODS = "/api/v1/namespaces/default/pods"
@@ -57,8 +59,11 @@ async def bind(cluster: EmbeddedCluster, name: str) -> None:
     assert answer.status == 201
 
 
-async def write(cluster: EmbeddedCluster) -> None:
-    """Define the kinds, create a queue and a gang of two, bind a part of the gang, and delete the rest."""
+async def write(cluster: EmbeddedCluster, recorded: Collection[str]) -> None:
+    """Define the kinds, create a queue and a gang of two, bind a part of the gang, and delete the rest.
+
+    `recorded` are the kinds that the recording has seen; it asks again for those that were not served at first.
+    """
     cluster.load(DEFINITION.read_text(encoding="utf-8"))
     cluster.add(QUEUES)
     resources = dict.fromkeys(("cpu", "memory", "gpu"), UNLIMITED)
@@ -67,7 +72,9 @@ async def write(cluster: EmbeddedCluster) -> None:
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "j"}}
     cluster.add(group | {"spec": {"queue": "q", "minMember": 2}}, pod("j-0"), pod("j-1"))
     await bind(cluster, "j-0")
-    await asyncio.sleep(0.5)  # until the kinds that were not served at first are asked for again
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not {"Queue", "PodGroup"}.issubset(recorded):  # noqa: ASYNC110 - threads record
+            await asyncio.sleep(0.01)
     await cluster.transport().request("DELETE", f"{PODS}/j-1")
 
 
@@ -86,12 +93,13 @@ async def test_both_recordings_are_equal(cut: bool) -> None:
     log.start()
     server = cluster.server()
     await server.start()
-    recording = ApiRecording(server.url)
+    recorded: set[str] = set()
+    recording = ApiRecording(server.url, on_change=lambda change: recorded.add(change.kind))
     await asyncio.to_thread(recording.start)
     if cut:
         cluster.faults.add(Fault(method="GET", lose="answer", times=8))
     try:
-        await write(cluster)
+        await write(cluster, recorded)
         over_http = await asyncio.to_thread(recording.stop)
     finally:
         log.stop()

@@ -57,6 +57,47 @@ def test_the_last_decision_about_a_pod_counts() -> None:
     assert (record.action, record.by) == ("reclaim", "team/second")
 
 
+def test_a_condition_that_was_taken_off_is_no_eviction() -> None:
+    """A pod that is deleted long after a failed eviction was not evicted."""
+    log = situation()
+    log.job("low", "a", 1, node="n1")
+    failed = {"type": "DisruptionTarget", "status": "True", "message": "action=preempt by=team/first"}
+    log.update("Pod", "low-0", status={"conditions": [failed]})
+    log.update("Pod", "low-0", status={"conditions": []})
+    log.delete("Pod", "low-0")
+    assert not log.history().eviction_records()
+
+
+def test_evictions_may_break_gangs_if_the_tiers_say_so() -> None:
+    """The gang whose member was evicted is no violation then; a gang that was bound in part still is."""
+    log = situation()
+    log.job("victim", "a", 3, node="n1")
+    log.job("k", "b", 1)
+    log.evict("victim-0", action="reclaim", by="k")
+    log.bind("k-0")
+    log.job("half", "a", 3)
+    log.bind("half-0")
+    found = [one.objects for one in verdict_of(log, breaks_gangs=True).violations if one.rule == 1]
+    assert found == [("team/half",)]
+    found = [one.objects for one in verdict_of(log).violations if one.rule == 1]
+    assert sorted(found) == [("team/half",), ("team/victim",)]
+
+
+def test_pods_on_deleted_nodes_hold_nothing() -> None:
+    """They do not count against a limit until their node is there again."""
+    log = situation(limit=2)
+    log.node("n2")
+    log.job("old", "a", 2, node="n2")
+    log.delete("Node", "n2")
+    log.job("new", "a", 2)
+    log.bind("new-0", "new-1")
+    assert verdict_of(log).rules[2] == 0
+    log.node("n2")
+    log.job("third", "a", 1)
+    log.bind("third-0")
+    assert verdict_of(log).rules[2] == 1
+
+
 # --- rule 9: status -------------------------------------------------------------------------------
 
 

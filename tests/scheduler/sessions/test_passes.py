@@ -77,7 +77,8 @@ class EvictLower(Action):
             session.commit(statement)
 
     def _make_room(self, session: Session, statement: Statement, task: Task, row: int) -> bool:
-        others = (job for job in session.jobs.values() if job.priority < task.job.priority)
+        lower = (job for job in session.jobs.values() if job.priority < task.job.priority)
+        others = [job for job in lower if job.uid not in session.protected(task.job)]
         victims = [each for job in others for each in job.tasks.values() if each.node == row and each.state in ACTIVE]
         while not session.placer.feasible(task)[row]:
             if not victims:
@@ -126,7 +127,7 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         return ()
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         pass
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:

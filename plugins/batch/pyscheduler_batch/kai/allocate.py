@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -29,7 +29,7 @@ class Allocate(Action):
 
     async def run(self, session: Session) -> None:
         """Run the action."""
-        cycle = cycle_of(session)
+        cycle = await prepared_cycle(session)
         cycle.placement.forget_failures()
         depth = self.arguments.get("queueDepth")
         may_end = cycle.is_large and depth is None and not session.ledger.moved
@@ -59,7 +59,12 @@ async def _allocate(cycle: Cycle, gang: Gang) -> bool:
     job = gang.job
     had_tasks = job.count(ALLOCATED) > 0
     statement = cycle.statement()
-    if not await cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False):
+    try:
+        is_placed = await cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False)
+    except BaseException:
+        statement.discard()  # the pass ends here
+        raise
+    if not is_placed:
         statement.discard()
         return False
     waits = _waits(gang)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.proportion import QueueKey
 
-__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of"]
+__all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
 
 _SMALL: Final = 64
+#: Other tasks of the scheduler may run after so many changes of a statement.
+_TURN_EVERY: Final = 32
 _P = TypeVar("_P", bound=Policy)
 DELAY_NOT_ELAPSED = "PreemptionDelayNotElapsed"
 
@@ -42,11 +45,8 @@ class Cycle:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        policies = [entry.policy for tier in session.tiers for entry in tier]
-        proportion = _first(policies, Proportion)
-        if proportion is None:
-            raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
-        self.proportion = proportion
+        policies = _policies(session)
+        self.proportion = _proportion(session)
         self.min_runtime = _first(policies, MinRuntime)
         self.generators = [policy for policy in policies if isinstance(policy, ScenarioGenerator)]
         self.placement = Placement(session, self.proportion, policies)
@@ -61,11 +61,9 @@ class Cycle:
         self._top: list[int] = []
         for row, above in enumerate(self.parents):
             self._top.append(row if above < 0 else self._top[above])
-        keys = Keys(policies)
-        self.job_key = keys.of_gang
-        memory = session.memory if keys.is_stable else Memory()
-        kept = self.kept = memory.get(KeptJobs, lambda: KeptJobs(keys, self.proportion.quantities, self.parents))
-        kept.follow(session, self.proportion)
+        self.job_key = Keys(policies).of_gang
+        kept = self.kept = _kept_jobs(session)
+        deque(kept.follow(session, self.proportion), maxlen=0)
         #: UIDs of the tasks that were evicted in thought only.
         self.virtual = kept.virtual
         #: By job uid; made when it is first asked for.
@@ -183,6 +181,15 @@ class Cycle:
         chosen = self._running.by_queue(filter(accepts_queue, self._running.jobs))
         return JobQueue(self, chosen, victims=True, accepts=accepts)
 
+    async def read_victims(self, accepts_queue: Callable[[int], bool]) -> None:
+        """Read the jobs that a search looks at, as far as they were not read yet."""
+        for index, rows in (
+            (self._running, filter(accepts_queue, self._running.jobs)),
+            (self._pending, self._pending.jobs),
+        ):
+            for _ in index.read(rows):
+                await self.session.turn()
+
     def allows_victim(self, action: str, claimant: Job, victim: Gang) -> bool:
         """Return whether a job's run time allows to make it a victim."""
         return self.min_runtime is None or self.min_runtime.allows_victim(action, claimant, victim)
@@ -214,9 +221,11 @@ class Cycle:
         self._repeated.clear()
         return self.session.statement()
 
-    def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
+    async def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
-        for task in tasks:
+        for at, task in enumerate(tasks, start=1):
+            if at % _TURN_EVERY == 0:
+                await self.session.turn()
             if task.uid in self._evicted:
                 # The original takes a task that a scenario names twice out of its queues' sums twice.
                 self._repeated.append((task, action, by))
@@ -241,8 +250,17 @@ class Cycle:
             if uid not in popped:
                 await refuse(self.gangs[uid])
 
+    async def undo(self, statement: Statement) -> None:
+        """Undo a statement; other tasks of the scheduler may run meanwhile."""
+        try:
+            while (left := statement.checkpoint()) > _TURN_EVERY:
+                statement.rollback(left - _TURN_EVERY)
+                await self.session.turn()
+        finally:
+            self.discard(statement)
+
     def discard(self, statement: Statement) -> None:
-        """Undo a statement."""
+        """Undo a statement at once."""
         statement.discard()
         for task, _, _ in self._repeated:
             self.proportion.book(task, placed=True)
@@ -268,6 +286,38 @@ class Cycle:
 
 def _first(policies: Sequence[Policy], kind: type[_P]) -> _P | None:
     return next((policy for policy in policies if isinstance(policy, kind)), None)
+
+
+async def prepared_cycle(session: Session) -> Cycle:
+    """Return what the actions of this pass share; let other tasks of the scheduler run while jobs are read for it."""
+    if Cycle not in session.extras:
+        for _ in _kept_jobs(session).follow(session, _proportion(session)):
+            await session.turn()
+    return cycle_of(session)
+
+
+def _policies(session: Session) -> list[Policy]:
+    return [entry.policy for tier in session.tiers for entry in tier]
+
+
+def _proportion(session: Session) -> Proportion:
+    found = _first(_policies(session), Proportion)
+    if found is None:
+        raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+    return found
+
+
+def _kept_jobs(session: Session) -> KeptJobs:
+    """Return what is kept of the jobs; something new if orders of further policies may change by themselves."""
+    found = session.extras.get(KeptJobs)
+    if found is None:
+        keys = Keys(_policies(session))
+        memory = session.memory if keys.is_stable else Memory()
+        parents: list[int] = session.queues.parent.tolist()
+        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities, parents))
+        session.extras[KeptJobs] = found
+    assert isinstance(found, KeptJobs)
+    return found
 
 
 def cycle_of(session: Session) -> Cycle:

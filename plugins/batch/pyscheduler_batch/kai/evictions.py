@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Claim, Tasks
+from pyscheduler.batch.answers import mask_of
+from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler_batch.kai.cycle import Cycle, cycle_of
+from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
@@ -40,13 +41,14 @@ class _Evicting(Action, ABC):
     """What the three solving actions have in common.
 
     Arguments: `queueDepth`, how many jobs of a queue are considered (-1 for all); `schedulingSignatures`, whether a job
-    is skipped that looks like one that failed (default true); `maxActionSearchDuration` and `maxJobSearchDuration`.
+    is skipped that looks like one that failed (default true); `maxActionSearchDuration`, `maxJobSearchDuration` and
+    `minJobSearchDuration`, see `Budget`.
     """
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
-        cycle = cycle_of(session)
-        if cycle.is_large and not self.may_help(cycle):
+        cycle = await prepared_cycle(session)
+        if cycle.is_large and session.plan_log is None and not self.may_help(cycle):
             cycle.note_delays(preemptible=self.name == Consolidation.name)
             return
         line = cycle.waiting(
@@ -56,8 +58,10 @@ class _Evicting(Action, ABC):
         skips = self.arguments.get("schedulingSignatures", "true") != "false"
         budget = Budget(session.elapsed, self.arguments)
         while line:
+            await session.turn()
             gang = line.pop()
             if not self.may_try(cycle, gang):
+                self._note(cycle, gang)
                 continue
             look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle))
             if skips and not look_alikes.is_easier(gang):
@@ -69,7 +73,9 @@ class _Evicting(Action, ABC):
                 continue
             # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
             # with the first task alone.
-            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])):
+            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])) or (
+                cycle.is_large and not session.placer.may_run_together(tasks)
+            ):
                 look_alikes.note(gang)
                 continue
             budget.begin_job()
@@ -82,9 +88,11 @@ class _Evicting(Action, ABC):
     async def solve(self, cycle: Cycle, gang: Gang, budget: Budget) -> bool:
         """Search room for one job and carry it out; return whether there was any."""
         if not self.is_worth_it(cycle, gang):
+            self._note(cycle, gang)
             return False
+        await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
-        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self.accepts(cycle, part, plan))
+        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self._judge(cycle, part, plan))
         statement = await solver.solve(gang)
         if statement is None:
             return False
@@ -94,6 +102,39 @@ class _Evicting(Action, ABC):
     @abstractmethod
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether a search for any waiting job could succeed; if not, no job is looked at."""
+
+    def _judge(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
+        """Return whether a simulated scenario may be carried out; note one that may not."""
+        if self.accepts(cycle, gang, scenario):
+            return True
+        log = cycle.session.plan_log
+        if log is not None:
+            placed = sum(task.state == TaskState.PIPELINED for task in gang.tasks)
+            log.note(gang.job, self.name, scenario.tasks, self.why_rejected(cycle, gang, scenario), placed=placed)
+        return False
+
+    def _note(self, cycle: Cycle, gang: Gang) -> None:
+        """Note that no plan is searched for a job."""
+        if cycle.session.plan_log is not None:
+            cycle.session.plan_log.note(gang.job, self.name, (), self.why_not_tried(cycle, gang))
+
+    def why_not_tried(self, cycle: Cycle, gang: Gang) -> Refusal:
+        """Return why no plan is searched for a job."""
+        return Refusal("NoRoomAfterEvictions", "free resources and what may be evicted are too few")
+
+    def why_rejected(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> Refusal:
+        """Return the rule that rejects a scenario."""
+        for rule in cycle.scenario_rules:
+            refusal = rule.validate(Claim(gang.job), scenario.tasks, self.name)
+            if refusal is not None:
+                return refusal
+        young = [
+            victim.job.key
+            for victim, tasks in scenario.by_job().values()
+            if not cycle.keeps_minimum(self.name, gang.job, victim, tasks)
+        ]
+        text = f"the minimum run time still protects {', '.join(young)}"
+        return Refusal("MinRuntimeNotElapsed", text) if young else Refusal("PlanRejected")
 
     def may_try(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether the job may use this action at all."""
@@ -148,7 +189,7 @@ def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action
     """Return whether the policies allow to evict every task of a job."""
     for policy in filters:
         mask = policy.may_evict(Claim(gang.job), Tasks.of(victim.tasks), action)
-        if mask is not None and not mask.all():
+        if mask is not None and not mask_of(mask, len(victim.tasks), policy.may_evict).all():
             return False
     return True
 
@@ -200,6 +241,13 @@ class Consolidation(_Evicting):
             return super().line_of_victims(cycle, gang, accepts)
         return cycle.line_of_victims(islice(filter(accepts, cycle.candidates()), self._most + 1))
 
+    def why_rejected(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> Refusal:
+        """Return the rule that rejects a scenario."""
+        lost = [task.key for task in scenario.tasks if task.state == TaskState.RELEASING]
+        if lost:
+            return Refusal("VictimsNotMoved", f"no other node has room for {', '.join(dict.fromkeys(lost))}")
+        return super().why_rejected(cycle, gang, scenario)
+
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether every victim found a place."""
         return all(task.state != TaskState.RELEASING for task in scenario.tasks) and _rules_accept(
@@ -226,6 +274,18 @@ class Reclaim(_Evicting):
         """Return whether the job's queue stays within its fair share."""
         return cycle.proportion.can_reclaim(gang.job, gang.requested())
 
+    def why_not_tried(self, cycle: Cycle, gang: Gang) -> Refusal:
+        """Return by how much the queue would exceed its share or, for a job that may not be evicted, its quota."""
+        found = cycle.proportion.why_no_reclaim(gang.job, gang.requested())
+        return found or super().why_not_tried(cycle, gang)
+
+    def why_rejected(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> Refusal:
+        """Return the rule that rejects a scenario."""
+        units = self._units(cycle, scenario)
+        if not cycle.proportion.is_fair(gang.job, gang.requested(), units):
+            return cycle.proportion.why_unfair(gang.job, units)
+        return super().why_rejected(cycle, gang, scenario)
+
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether the victim is not protected by its run time."""
         return cycle.allows_victim(self.name, gang.job, victim)
@@ -250,14 +310,18 @@ class Reclaim(_Evicting):
 
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether the shares justify what is taken, and no protected job falls below its minimum."""
+        if not cycle.proportion.is_fair(gang.job, gang.requested(), self._units(cycle, scenario)):
+            return False
+        return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
+
+    def _units(self, cycle: Cycle, scenario: Scenario) -> dict[int, list[Quantities]]:
+        """Return by queue what each unit of a scenario loses."""
         units: dict[int, list[Quantities]] = {}
         for victim, tasks in scenario.by_job().values():
             amounts = self._amounts(cycle, victim, tasks)
             if amounts:
                 units.setdefault(victim.job.queue_row, []).extend(amounts)
-        if not cycle.proportion.is_fair(gang.job, gang.requested(), units):
-            return False
-        return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
+        return units
 
     def _amounts(self, cycle: Cycle, victim: Gang, tasks: Sequence[Task]) -> list[Quantities]:
         """Return what a job loses: each surplus task, then the others as one."""
@@ -293,6 +357,10 @@ class Preempt(_Evicting):
             row in lowest and lowest[row] < priority
             for row, priority in zip(asks.rows.tolist(), asks.priority.tolist(), strict=True)
         )
+
+    def why_not_tried(self, cycle: Cycle, gang: Gang) -> Refusal:
+        """Return by how much a job that may not be evicted would exceed a quota."""
+        return cycle.proportion.over_quota(gang.job, gang.requested()) or super().why_not_tried(cycle, gang)
 
     def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether a non-preemptible job stays within quota."""
@@ -334,7 +402,7 @@ class StaleGangEviction(Action):
 
     async def run(self, session: Session) -> None:
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
-        cycle = cycle_of(session)
+        cycle = await prepared_cycle(session)
         for job in cycle.kept.maybe_stale(session):
             if not is_stale(job, cycle.gangs):
                 job.stale_since = None

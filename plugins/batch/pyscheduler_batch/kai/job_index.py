@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.kai.gang import Gang
@@ -48,14 +49,21 @@ class JobIndex:
 
     def entries(self, row: int) -> Sequence[tuple[JobKey, Gang]]:
         """Return the jobs of a queue; the list changes with `settle`."""
-        found = self._entries.get(row)
-        if found is None:
-            gangs = map(self._gangs.__getitem__, self.jobs.get(row, ()))
-            found = [(self._key(gang), gang) for gang in gangs if self._has(gang)]
+        deque(self.read([row]), maxlen=0)
+        return self._entries[row]
+
+    def read(self, rows: Iterable[int]) -> Iterator[None]:
+        """Read the jobs of queues that were not asked for yet; yield after each job."""
+        for row in [row for row in rows if row not in self._entries]:
+            found = []
+            for uid in self.jobs.get(row, ()):
+                gang = self._gangs[uid]
+                if self._has(gang):
+                    found.append((self._key(gang), gang))
+                yield
             found.sort(key=_key_of)
             self._entries[row] = found
             self._keys.update((gang.job.uid, key) for key, gang in found)
-        return found
 
     def by_queue(self, rows: Iterable[int]) -> dict[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs of these queues, without queues that have none."""

@@ -15,7 +15,7 @@ from pyscheduler_batch.kai.gang import USED, Gang
 from pyscheduler_batch.kai.job_index import JobIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
@@ -95,16 +95,20 @@ class KeptJobs(Kept):
         self._stale: set[str] = set()
         self._is_new = True
 
-    def follow(self, session: Session, proportion: Proportion) -> None:
-        """Read the jobs that changed since the last pass."""
+    def follow(self, session: Session, proportion: Proportion) -> Iterator[None]:
+        """Read the jobs that changed since the last pass; yield after each of them."""
         self.virtual.clear()
         self.gangs.jobs = jobs = session.jobs
+        if self._is_new:
+            self._is_new = False
+            for uid in jobs:
+                self.note(uid)
         is_leaf = session.queues.is_leaf.tolist()
-        changed = self.take_changed()
-        for uid in jobs if self._is_new else changed:
+        for uid in self.changed():
             self.gangs.pop(uid, None)
             self._read(uid, jobs.get(uid), is_leaf, proportion)
-        self._is_new = False
+            yield
+        yield from self.backlog.index.read(self.backlog.index.jobs)
 
     def _read(self, uid: str, job: Job | None, is_leaf: Sequence[bool], proportion: Proportion) -> None:
         in_leaf = job if job is not None and job.queue_row >= 0 and is_leaf[job.queue_row] else None

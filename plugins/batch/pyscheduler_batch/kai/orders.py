@@ -5,11 +5,11 @@ Source: KAI-Scheduler, the plugins of the same names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder
+from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder, plays
 from pyscheduler.batch.tasks import Job, Task
 
 if TYPE_CHECKING:
@@ -96,16 +96,16 @@ class Keys:
     """The keys of jobs and tasks by all policies that order them; then age decides, then the UID."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
-        orders = [policy for policy in policies if isinstance(policy, Elastic | JobOrder | TaskOrder)]
+        orders = [policy for policy in policies if any(plays(policy, role) for role in (Elastic, JobOrder, TaskOrder))]
         #: Whether a key holds until the job or its tasks change.
         self.is_stable = all(type(policy) in _STABLE for policy in orders)
-        self._task_orders = [policy for policy in orders if isinstance(policy, TaskOrder)]
+        self._task_orders = [cast("TaskOrder", policy) for policy in orders if plays(policy, TaskOrder)]
         #: The key of most tasks: those without the labels that the orders read.
         self._plain_key = self._orders_key(_PLAIN) if self.is_stable else None
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
-            policy.gang_key if isinstance(policy, Elastic) else _whole_job(policy)
+            policy.gang_key if isinstance(policy, Elastic) else _whole_job(cast("JobOrder", policy))
             for policy in orders
-            if isinstance(policy, Elastic | JobOrder)
+            if isinstance(policy, Elastic) or plays(policy, JobOrder)
         ]
 
     def of_task(self, task: Task) -> tuple[float | str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.memory import Kept
@@ -38,7 +39,7 @@ _AVAILABILITY: Final = 1_000.0
 _NOMINATED: Final = 10_000_000.0
 
 #: Other tasks of the scheduler may run after so many tasks.
-_TURN_EVERY: Final = 32
+_TURN_EVERY: Final = 8
 _SPREAD: Final = "spread"
 _T = TypeVar("_T", bound=np.generic)
 
@@ -120,13 +121,13 @@ class Placement:
         return float(task.request[self._gpu]) if self._gpu >= 0 else 0.0
 
     def free_gpus(self) -> NDArray[np.float64]:
-        """Return float64[N]: the GPUs that are idle or being released, less what is promised."""
+        """Return float64[N]: the GPUs that are idle or being released, less what is promised; 0 if not ready."""
         table = self._table
         if self._gpu < 0:
             return np.zeros(len(table))
         column = self._gpu
         free: NDArray[np.float64] = table.idle[:, column] + table.releasing[:, column] - table.pipelined[:, column]
-        return free
+        return free if table.ready is None else np.where(table.ready, free, 0.0)
 
     def is_too_large(self, task: Task) -> bool:
         """Return whether no node, even if it were empty, has enough of some resource."""
@@ -160,7 +161,7 @@ class Placement:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
             if accepted is not None:
-                mask = mask & accepted
+                mask = mask & mask_of(accepted, len(mask), predicate.filter_nodes)
         return mask
 
     async def place_gang(self, statement: Statement, rows: NDArray[np.int64], gang: Gang, *, promise: bool) -> bool:
@@ -292,9 +293,10 @@ class Placement:
             score += np.where(has_gpu, 0.0, self._resource_type)
         if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
             score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
-        for extra in (order.score_nodes(task, rows) for order in self._orders):
+        for order in self._orders:
+            extra = order.score_nodes(task, rows)
             if extra is not None:
-                score += extra
+                score += scores_of(extra, len(rows), order.score_nodes)
         if self._place is None:
             return score
         column = self._gpu if needs_gpu else self._cpu

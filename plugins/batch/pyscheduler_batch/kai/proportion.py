@@ -31,6 +31,8 @@ __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
 OVER_LIMIT: Final = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
+OVER_FAIR_SHARE: Final = "OverFairShare"
+NOT_FAIR: Final = "ReclaimNotFair"
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
@@ -96,8 +98,8 @@ class _KeptRequests(Kept):
 
     def by_queue(self, session: Session, quantities: Callable[[Task], Quantities]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
-        jobs, changed = session.jobs, self.take_changed()
-        for uid in jobs if self._is_new else changed:
+        jobs = session.jobs
+        for uid in [*jobs] if self._is_new else self.changed():
             job = jobs.get(uid)
             self._take_out(uid)
             if job is not None and job.queue_row >= 0 and _asks(job):
@@ -162,7 +164,10 @@ class Proportion(Policy):
         #: By id of an array of requests, which many tasks share and which lives as long as the pass.
         self._quantities: dict[int, Quantities] = {}
         self.requested = self._sum_requests(session)
-        pool = self._three(session.nodes.allocatable.sum(axis=0))
+        nodes = session.nodes
+        # Nodes that are not ready hold tasks, but are not divided.
+        offered = nodes.allocatable if nodes.ready is None else nodes.allocatable[nodes.ready]
+        pool = self._three(offered.sum(axis=0))
         if session.foreign is not None:
             pool = pool - self._three(session.foreign)
         self.pool: Quantities = _quantities(pool)
@@ -296,6 +301,13 @@ class Proportion(Policy):
 
     # Gates
 
+    def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
+        """Return why the queues of a non-preemptible job must not hold these tasks, or None."""
+        total = ZERO
+        for task in tasks:
+            total = add(total, self.quantities(task))
+        return self.over_quota(job, total)
+
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""
         for row in self._paths[job.queue_row]:
@@ -359,6 +371,27 @@ class Proportion(Policy):
         if not _at_most(add(self.allocated[row], requested), self._fair[row]):
             return False
         return job.preemptible or _at_most(add(self.non_preemptible[row], requested), self._quota[row])
+
+    def why_no_reclaim(self, job: Job, requested: Quantities) -> Refusal | None:
+        """Return why `can_reclaim` is false, or None."""
+        row = job.queue_row
+        column = _first_over(self.allocated[row], requested, self._fair[row])
+        if column is not None:
+            return self._refusal(OVER_FAIR_SHARE, "fair share", row, column, self._fair, self.allocated, requested)
+        return self.over_quota(job, requested)
+
+    def why_unfair(self, job: Job, units: Mapping[int, Sequence[Quantities]]) -> Refusal:
+        """Return what the queues hold that lose something in a plan that `is_fair` rejects."""
+        names, texts = {at: name for name, at in self._row_of.items()}, []
+        for queue in units:
+            own, other = self.split(job.queue_row, queue)
+            held = [
+                f"{self._at_start[1][other][column]:g} of {self._allocatable[other][column]:g} {_NAMES[column]}"
+                for column in sorted(_columns_of(units[queue]))
+                if self._allocatable[other][column] != _INFINITY
+            ]
+            texts.append(f"queue {names[own]} may not take so much: queue {names[other]} holds {', '.join(held)}")
+        return Refusal(NOT_FAIR, "; ".join(dict.fromkeys(texts)))
 
     def split(self, claimant: int, victim: int) -> tuple[int, int]:
         """Return the two queues where the paths from the top to two queues part."""

@@ -268,13 +268,11 @@ class _Accumulator:
             return False
         return self._is_blind or self._room.holds_greedily()
 
-    def states(self) -> Iterator[None]:
-        """Yield whenever what has accumulated may suffice, the first time before any victim."""
-        if self._may_suffice():
-            yield
+    def states(self) -> Iterator[bool]:
+        """Yield True whenever what has accumulated may suffice, the first time before any victim, or else False."""
+        yield self._may_suffice()
         while (is_new := self._advance()) is not None:
-            if is_new and self._may_suffice():
-                yield
+            yield is_new and self._may_suffice()
 
     def is_hopeless_node(self, node: int) -> bool:
         """Return whether the jobs of a node, all of one task, certainly make too little room."""
@@ -309,11 +307,14 @@ def _fit_greedily(required: Sequence[float], free: Sequence[float]) -> bool:
     return True
 
 
-def node_local(probe: Probe) -> Iterator[Scenario]:
+def node_local(probe: Probe) -> Iterator[Scenario | None]:
     """Propose the units on each node of the job that was taken last."""
     accumulated = _Accumulator(probe)
     names = probe.placement.name_rank
-    for _ in accumulated.states():
+    for may_suffice in accumulated.states():
+        yield None
+        if not may_suffice:
+            continue
         if not accumulated.units:
             if probe.recorded:
                 yield Scenario(probe.recorded, ())
@@ -337,10 +338,13 @@ def node_local(probe: Probe) -> Iterator[Scenario]:
                 yield Scenario(probe.recorded, units)
 
 
-def multi_node(probe: Probe) -> Iterator[Scenario]:
+def multi_node(probe: Probe) -> Iterator[Scenario | None]:
     """Propose the units on the fewest nodes that cover the demand, the smallest nodes first, then on more nodes."""
     accumulated = _Accumulator(probe)
-    for _ in accumulated.states():
+    for may_suffice in accumulated.states():
+        yield None
+        if not may_suffice:
+            continue
         if not accumulated.units:
             yield Scenario(probe.recorded, ())
             continue

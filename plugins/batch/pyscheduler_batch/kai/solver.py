@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "Solver"]
 
 _LOST = frozenset({TaskState.RELEASING, TaskState.PIPELINED})
+_NO_ROOM: Final = Refusal("NoRoomAfterEvictions", "without these pods there is no room for the job either")
 _ACTION_SECONDS: Final = 300.0
 _JOB_SECONDS: Final = 240.0
 
@@ -42,7 +44,8 @@ _JOB_SECONDS: Final = 240.0
 class Budget:
     """How long the searches of an action may take in all, and each of them.
 
-    Arguments of the action: `maxActionSearchDuration` and `maxJobSearchDuration`, in seconds; 0 is unlimited.
+    Arguments of the action, in seconds: `maxActionSearchDuration` and `maxJobSearchDuration`, 0 is unlimited; and
+    `minJobSearchDuration`, what each job gets at least.
     Source: KAI-Scheduler, `actions/common/solvers/search_budget.go`.
     """
 
@@ -51,11 +54,13 @@ class Budget:
         action = float(arguments.get("maxActionSearchDuration", _ACTION_SECONDS))
         self._action_end = elapsed() + (action or inf)
         self._job_seconds = float(arguments.get("maxJobSearchDuration", _JOB_SECONDS)) or inf
+        self._least_job_seconds = float(arguments.get("minJobSearchDuration", 0.0))
         self._job_end = inf
 
     def begin_job(self) -> None:
         """Begin the search for one job."""
-        self._job_end = min(self._action_end, self.elapsed() + self._job_seconds)
+        now = self.elapsed()
+        self._job_end = max(min(self._action_end, now + self._job_seconds), now + self._least_job_seconds)
 
     @property
     def is_spent(self) -> bool:
@@ -164,7 +169,7 @@ class _Search:
         if size == len(self._tasks) and solution.is_exact:
             self._last = solution
         else:
-            self._cycle.discard(solution.statement)
+            await self._cycle.undo(solution.statement)
         # A unit may name a task twice in a scenario, but not once it is recorded.
         self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
@@ -195,6 +200,9 @@ class _Search:
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
         for scenario in self._generator.scenarios(probe):
+            await self._cycle.session.turn()
+            if scenario is None:
+                continue
             if budget.is_spent or budget.elapsed() >= self._end:
                 return None
             key = (uids, scenario.fingerprint())
@@ -204,7 +212,6 @@ class _Search:
             if solution is not None:
                 return solution
             failed.add(key)
-            await self._cycle.session.turn()
         return None
 
     async def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
@@ -215,14 +222,20 @@ class _Search:
         cycle = self._cycle
         statement = cycle.statement()
         cycle.placement.forget_failures()
-        cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
-        left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
-        rows = cycle.placement.by_name(np.concatenate([rows, left]))
-        if not await self._place_all(
-            statement, gang, {task.job.uid for task in tasks}, rows
-        ) or not self._solver.is_valid(gang, scenario):
+        try:
+            await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
+            left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
+            rows = cycle.placement.by_name(np.concatenate([rows, left]))
+            is_placed = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
+            if not is_placed and (log := cycle.session.plan_log) is not None:
+                log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
+            if not is_placed or not self._solver.is_valid(gang, scenario):
+                await cycle.undo(statement)
+                return None
+        except BaseException:
+            # The pass ends here: what was only tried is no result.
             cycle.discard(statement)
-            return None
+            raise
         lost = [task for task in tasks if task.state in _LOST]
         unit_of: dict[str, Unit] = {}
         for unit in (*scenario.recorded, *scenario.units):

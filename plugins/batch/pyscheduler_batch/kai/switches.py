@@ -48,8 +48,8 @@ class ScenarioGenerator(Policy, ABC):
         return float(self.arguments.get("maxSearchDuration", self.default_seconds))
 
     @abstractmethod
-    def scenarios(self, probe: Probe) -> Iterator[Scenario]:
-        """Yield scenarios for a probe, the best first."""
+    def scenarios(self, probe: Probe) -> Iterator[Scenario | None]:
+        """Yield scenarios for a probe, the best first; None now and then while there is none."""
 
 
 class NodeLocalGreedy(ScenarioGenerator):
@@ -58,7 +58,7 @@ class NodeLocalGreedy(ScenarioGenerator):
     name: ClassVar[str] = "sg-nodelocalgreedy"
     default_seconds: ClassVar[float] = 30.0
 
-    def scenarios(self, probe: Probe) -> Iterator[Scenario]:
+    def scenarios(self, probe: Probe) -> Iterator[Scenario | None]:
         """Yield scenarios for a probe."""
         return node_local(probe)
 
@@ -69,7 +69,7 @@ class MultiNodeGang(ScenarioGenerator):
     name: ClassVar[str] = "sg-multinodegang"
     default_seconds: ClassVar[float] = 120.0
 
-    def scenarios(self, probe: Probe) -> Iterator[Scenario]:
+    def scenarios(self, probe: Probe) -> Iterator[Scenario | None]:
         """Yield scenarios for a probe."""
         return multi_node(probe)
 

@@ -41,7 +41,8 @@ def enough_victims(
         return []
     mask = victims(claim, Tasks.of(found))
     chosen = [victim for victim, is_victim in zip(found, mask.tolist(), strict=True) if is_victim]
-    if not chosen:
-        return []
-    total = np.sum([victim.request for victim in chosen], axis=0)
-    return chosen if bool(session.scale.fits(claim.task.request, total)) else []
+    total = np.sum([victim.request for victim in chosen], axis=0) if chosen else np.zeros_like(claim.task.request)
+    if chosen and session.scale.fits(claim.task.request, total):
+        return chosen
+    session.note_plan("preempt" if victims == session.preemptable else "reclaim", claim, node, chosen, found)
+    return []

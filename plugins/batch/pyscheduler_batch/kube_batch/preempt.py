@@ -65,6 +65,7 @@ def _preempt_others(session: KubeBatchSession, job: Job, tasks: deque[Task]) -> 
             break
     if session.job_pipelined(job):
         return is_assigned
+    session.note_discarded(job, "preempt", statement)
     statement.discard()
     return False
 

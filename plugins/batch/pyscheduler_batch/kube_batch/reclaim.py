@@ -11,6 +11,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import pending_tasks
+from pyscheduler_batch.volcano.reclaim import OVERUSED
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -41,7 +42,11 @@ class Reclaim(Action):
                 waiting[job.queue_row].push(job)
         while len(queues):
             queue = queues.pop()
-            if session.overused(queue) or not len(waiting[queue]):
+            if session.overused(queue):
+                while session.plan_log is not None and len(waiting[queue]):
+                    session.note_gate(waiting[queue].pop(), self.name, OVERUSED)
+                continue
+            if not len(waiting[queue]):
                 continue
             tasks = pending_tasks(session, waiting[queue].pop())
             if tasks and _reclaim(session, tasks[0]):

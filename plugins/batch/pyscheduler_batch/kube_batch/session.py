@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch import contract
+from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.axis import PODS
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
@@ -60,10 +61,10 @@ class KubeBatchSession(VolcanoSession):
         leaving: NDArray[np.float64] = self.nodes.releasing[:, self.axis.index[PODS]].copy()
         return leaving
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Count the pods that are being deleted, then prepare sums and policies."""
         _ = self._leaving_at_open
-        super().open()
+        await super().open()
 
     def accepted(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the predicates accept, whatever room the task would need there."""
@@ -95,8 +96,9 @@ class KubeBatchSession(VolcanoSession):
         victims: NDArray[np.bool_] | None = None
         for tier in tiers:
             for answer in tier:
-                mask = answer(claim, tasks)
-                if mask is not None:
+                said = answer(claim, tasks)
+                if said is not None:
+                    mask = mask_of(said, len(tasks), answer)
                     victims = mask if victims is None else victims & mask
             if victims is not None and victims.any():
                 return victims

@@ -51,14 +51,14 @@ class StatusReporter:
         self._handle = handle
         self._statuses = statuses
         self._preset = statuses.preset
-        self._node_pool = node_pool or "default"
+        self.node_pool = node_pool
         self._pods = handle.lister(Pod)
         #: By uid of a job: what it was when it was reported last.
         self._marks: dict[str, _Mark] = {}
         #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
         self._pipelined: dict[str, dict[str, str]] = {}
 
-    def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
+    async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
         """Report the jobs that changed; the session still has the state that the pass came to."""
         session_id = ""
         is_changed = False
@@ -75,12 +75,17 @@ class StatusReporter:
                 and ((why := reasons.get(uid)) is None or why == mark.reasons)
             ):
                 continue
+            if mark is not None and mark.job is job and mark.changes == job.changes and job.look_alike is not None:
+                # Only the reasons changed, and there is no group to which they are reported.
+                marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+                continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
             sums = sums_of(job, session.axis, self._is_bound)
             is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed
             self._report(job, session, sums, session_id, waiting.get(job.key, ""))
             # The report may have moved the job to another phase.
             marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
+            await session.turn()
         if len(marks) != len(session.jobs):
             for uid in marks.keys() - session.jobs.keys():
                 self._forget(uid)
@@ -124,7 +129,7 @@ class StatusReporter:
                 volcano_report(job, session, problem, recorded, session_id=session_id, preset=self._preset),
             )
         else:
-            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self._node_pool))
+            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self.node_pool or "default"))
             self._tell_pipelined(job, session)
 
     def _tell_pipelined(self, job: Job, session: Session) -> None:

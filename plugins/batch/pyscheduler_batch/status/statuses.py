@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.framework.clock import Timer
     from pyscheduler.podgroup import GroupChange, GroupObject, GroupState, PodGroups
+    from pyscheduler_batch.node_pools import NodePool
     from pyscheduler_batch.status.report import GroupReport, Note
     from pyscheduler_batch.status.writer import Wish
 
@@ -46,6 +47,8 @@ class Statuses:
         self._row = job_row
         self._queue_row = queue_row
         self.preset = job_row.name
+        #: By profile with the preset, its pool; queues of other pools are another scheduler's.
+        self.pools: dict[str, NodePool] = {}
         self.book = QueueBook()
         self._writer = PacedWriter(handle, warning="batch_status_not_written")
         #: By uid of a group's object: the last report, and the events that were recorded last, by reason.
@@ -225,7 +228,8 @@ class Statuses:
         """Compute the status of all queues; put those that changed."""
         self._timer = None
         self._last_roll = self._clock.now()
-        items = [item for lister in self._listers for item in lister]
+        pools = self.pools.values()
+        items = [item for lister in self._listers for item in lister if any(pool.has(item) for pool in pools)]
         specs = {item.name: self._spec(item) for item in items}
         totals = self.book.totals(specs.values())
         self.metrics.specs, self.metrics.totals = specs, totals

@@ -12,6 +12,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.enqueue import is_pending
 from pyscheduler_batch.volcano.gang import READY, roles
+from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -35,35 +36,46 @@ class Allocate(Action):
         """Place what fits; bind the tasks of ready jobs."""
         session = cast("VolcanoSession", session)
         tasks: dict[str, deque[Task]] = {}
-        jobs: dict[int, PriorityQueue[Job]] = {}
-        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
-        for job in session.books.jobs:
-            if not _may_start(session, job):
-                continue
-            wanted = [
-                task
-                for task in job.tasks.values()
-                if task.state == TaskState.PENDING and task.uid not in session.books.best_effort
-            ]
-            if not wanted:
-                continue
-            if job.queue_row not in jobs:
-                jobs[job.queue_row] = PriorityQueue(session.job_less)
-                queues.push(job.queue_row)
-            jobs[job.queue_row].push(job)
-            tasks[job.uid] = deque(session.sorted_tasks(wanted))
+        jobs = {queue: backlog.in_order(session) for queue, backlog in _waiting(session).items()}
+        queues: PriorityQueue[int] = PriorityQueue(session.queue_less, jobs)
         while len(queues):
             queue = queues.pop()
-            if session.overused(queue) or not len(jobs[queue]):
+            if session.overused(queue) or (job := jobs[queue].pop()) is None:
                 continue
-            job = jobs[queue].pop()
-            statement = _allocate_job(session, job, tasks[job.uid])
-            if statement is not None and session.job_ready(job):
+            wanted = tasks.get(job.uid)
+            if wanted is None:
+                wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
+            statement = _allocate_job(session, job, wanted)
+            if statement is None:
+                # Room only shrinks here, so nothing that failed is tried again.
+                jobs[queue].fail()
+            elif session.job_ready(job):
                 session.commit(statement)
-                if tasks[job.uid]:
+                if wanted:
                     jobs[queue].push(job)
             queues.push(queue)
             await session.turn()
+
+
+def _waiting(session: VolcanoSession) -> dict[int, Backlog]:
+    """Return by queue the jobs that may start and have tasks to place."""
+    waiting: dict[int, Backlog] = {}
+    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only)
+    for job in single:
+        if _may_start(session, job) and _wanted(session, job):
+            waiting.setdefault(job.queue_row, Backlog()).single.append(job)
+    for kind in kinds:
+        if _may_start(session, kind[0]) and _wanted(session, kind[0]):
+            waiting.setdefault(kind[0].queue_row, Backlog()).kinds.append(kind)
+    return waiting
+
+
+def _wanted(session: VolcanoSession, job: Job) -> list[Task]:
+    """Return the tasks to place; backfill places those that request nothing."""
+    if not job.counts[TaskState.PENDING]:
+        return []
+    best_effort = session.books.best_effort
+    return [task for task in job.tasks.values() if task.state == TaskState.PENDING and task.uid not in best_effort]
 
 
 def _may_start(session: VolcanoSession, job: Job) -> bool:

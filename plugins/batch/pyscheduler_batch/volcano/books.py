@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Books", "Residents"]
 
 _PLACED = (TaskState.BOUND, TaskState.RUNNING)
+_WAITING = (TaskState.PENDING, TaskState.GATED)
 
 
 class Residents:
@@ -67,6 +68,34 @@ class Residents:
         return [self.tasks[row] for row in np.flatnonzero(chosen & (self.node == node)).tolist()]
 
 
+class _Requests:
+    """The different requests of tasks. Equal ones are the same array as a rule, so they are known by identity."""
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self._kinds: dict[int, int] = {}
+        self._arrays: list[Amounts] = []
+        #: By kind.
+        self.is_empty: list[bool] = []
+
+    def kind(self, request: Amounts) -> int:
+        """Return the number of a request."""
+        kind = self._kinds.get(id(request))
+        if kind is None:
+            kind = self._kinds[id(request)] = len(self._arrays)
+            self._arrays.append(request)
+            self.is_empty.append(self._scale.is_empty(request))
+        return kind
+
+    def sums(self, tasks: tuple[list[int], list[int]], jobs: int, width: int) -> Amounts:
+        """Return float64[J, R]: the sums of tasks, given as rows of jobs and kinds of requests."""
+        total = np.zeros((jobs, width))
+        rows, kinds = tasks
+        if rows:
+            np.add.at(total, rows, np.array(self._arrays)[kinds])
+        return total
+
+
 class Books:
     """Sums by job, kept in step with the statements; a listener."""
 
@@ -75,21 +104,32 @@ class Books:
         #: By uid of the job.
         self.rows = {job.uid: row for row, job in enumerate(jobs)}
         width = len(scale.tolerance)
-        #: float64[J, R]: what active tasks hold, and what all tasks request.
-        self.allocated = np.zeros((len(jobs), width))
-        self.total_request = np.zeros((len(jobs), width))
         #: Uids of the tasks that request nothing but a pod's place.
         self.best_effort: set[str] = set()
         #: By row: how many pending tasks request nothing.
         self.pending_best_effort = [0] * len(jobs)
+        requests = _Requests(scale)
+        all_tasks: tuple[list[int], list[int]] = [], []
+        active: tuple[list[int], list[int]] = [], []
+        waiting: tuple[list[int], list[int]] = [], []
         for row, job in enumerate(jobs):
             for task in job.tasks.values():
-                self.total_request[row] += task.request
-                if task.state in ACTIVE:
-                    self.allocated[row] += task.request
-                if scale.is_empty(task.request):
+                kind, state = requests.kind(task.request), task.state
+                all_tasks[0].append(row)
+                all_tasks[1].append(kind)
+                if state in ACTIVE:
+                    active[0].append(row)
+                    active[1].append(kind)
+                elif state in _WAITING:
+                    waiting[0].append(row)
+                    waiting[1].append(kind)
+                if requests.is_empty[kind]:
                     self.best_effort.add(task.uid)
-                    self.pending_best_effort[row] += task.state == TaskState.PENDING
+                    self.pending_best_effort[row] += state == TaskState.PENDING
+        #: float64[J, R]: what active tasks hold, what all tasks request, and what those request that wait.
+        self.allocated = requests.sums(active, len(jobs), width)
+        self.total_request = requests.sums(all_tasks, len(jobs), width)
+        self.waiting_request = requests.sums(waiting, len(jobs), width)
         self.residents = Residents(jobs, self.best_effort, width)
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from pyscheduler.batch.contract import Tasks
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.volcano.enqueue import is_pending
+from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,12 +23,28 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Search", "eligible_jobs", "evict_until", "pending_tasks", "reachable"]
+__all__ = ["Search", "evict_until", "pending_tasks", "reachable", "starving_jobs"]
 
 
-def eligible_jobs(session: VolcanoSession) -> list[Job]:
-    """Return the jobs that are enqueued and valid."""
-    return [job for job in session.books.jobs if not is_pending(job) and session.job_valid(job) is None]
+def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
+    """Return by queue the starving ones of the jobs that are enqueued and valid; queues with any such job are there."""
+    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only and session.plan_log is None)
+    starving: dict[int, Backlog] = {}
+    for job in single:
+        if _is_eligible(session, job):
+            backlog = starving.setdefault(job.queue_row, Backlog())
+            if session.job_starving(job):
+                backlog.single.append(job)
+    for kind in kinds:
+        if _is_eligible(session, kind[0]):
+            backlog = starving.setdefault(kind[0].queue_row, Backlog())
+            if session.job_starving(kind[0]):
+                backlog.kinds.append(kind)
+    return starving
+
+
+def _is_eligible(session: VolcanoSession, job: Job) -> bool:
+    return not is_pending(job) and session.job_valid(job) is None
 
 
 def pending_tasks(session: VolcanoSession, job: Job) -> deque[Task]:
@@ -37,6 +54,8 @@ def pending_tasks(session: VolcanoSession, job: Job) -> deque[Task]:
 
 def reachable(session: VolcanoSession, task: Task, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return bool[N]: the nodes that could hold the task if all candidates (bool[n] of the residents) left them."""
+    if not candidates.any():
+        return session.fits_later(task)
     residents, nodes = session.books.residents, session.nodes
     room = nodes.future + residents.sums(candidates, len(nodes))
     return session.scale.fits(task.request, room)
@@ -74,6 +93,7 @@ def evict_until(
             room += victim.request
     if not session.scale.fits(task.request, room):
         search.refused[node] = True
+        session.note_plan(search.action, claim, node, [*chosen], found)
         return False
     start = statement.checkpoint()
     order = session.victim_queue(chosen, claim)

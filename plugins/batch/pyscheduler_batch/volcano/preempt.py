@@ -8,11 +8,9 @@ import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, eligible_jobs, evict_until, pending_tasks, reachable
+from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -32,39 +30,44 @@ class Preempt(Action):
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
-        starving: dict[int, list[Job]] = {}
-        tasks: dict[str, deque[Task]] = {}
-        for job in eligible_jobs(session):
-            if session.job_starving(job):
-                starving.setdefault(job.queue_row, []).append(job)
-                tasks[job.uid] = pending_tasks(session, job)
-        waiting = {queue: PriorityQueue(session.job_less, jobs) for queue, jobs in starving.items()}
+        starving = {queue: backlog for queue, backlog in starving_jobs(session).items() if backlog}
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
             queue = queues.pop()
-            while len(waiting[queue]):
-                job = waiting[queue].pop()
+            line = starving[queue].in_order(session)
+            while (job := line.pop()) is not None:
                 statement = session.statement()
-                while tasks[job.uid] and session.job_starving(job):
-                    _preempt(session, statement, tasks[job.uid].popleft(), within_job=False)
+                tasks = pending_tasks(session, job)
+                while tasks and session.job_starving(job):
+                    _preempt(session, statement, tasks.popleft(), within_job=False)
                 if session.job_pipelined(job):
                     session.commit(statement)
+                    line.revive()
                 else:
+                    session.note_discarded(job, self.name, statement)
                     statement.discard()
+                    line.fail()
                 await session.turn()
-            for job in starving[queue]:
-                _preempt_within(session, job)
+            line = starving[queue].as_listed(session)
+            while (job := line.pop()) is not None:
+                if _preempt_within(session, job):
+                    line.revive()
+                else:
+                    line.fail()
                 await session.turn()
 
 
-def _preempt_within(session: VolcanoSession, job: Job) -> None:
-    """Place tasks of a job at the cost of its other tasks, until one cannot be placed."""
+def _preempt_within(session: VolcanoSession, job: Job) -> bool:
+    """Place tasks of a job at the cost of its other tasks, until one cannot be placed; return whether any was."""
+    is_any_placed = False
     for task in pending_tasks(session, job):
         statement = session.statement()
         if not _preempt(session, statement, task, within_job=True):
             statement.discard()
-            return
+            break
         session.commit(statement)
+        is_any_placed = True
+    return is_any_placed
 
 
 def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, within_job: bool) -> bool:
@@ -87,7 +90,8 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False
-    rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
+    if np.count_nonzero(hopeful[rows]) > 1:
+        rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
     rows = rows[hopeful[rows]]
     search = Search("preempt", Claim(job, task), task, candidates, session.preemptable, refused)
     for node in rows.tolist():

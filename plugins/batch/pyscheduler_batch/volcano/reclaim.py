@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Claim
+from pyscheduler.batch.contract import Action, Claim, Refusal
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.evictions import Search, eligible_jobs, evict_until, pending_tasks, reachable
+from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Reclaim"]
+__all__ = ["MAY_NOT", "OVERUSED", "Reclaim"]
+
+OVERUSED = Refusal("QueueOverused", "the queue holds its share already, so that it may not take from others")
+MAY_NOT = Refusal("QueueMayNotReclaim", "with this job the queue would hold more than it may take from others")
 
 
 class Reclaim(Action):
@@ -32,30 +33,33 @@ class Reclaim(Action):
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
-        starving: dict[int, list[Job]] = {}
-        tasks: dict[str, deque[Task]] = {}
-        for job in eligible_jobs(session):
-            jobs = starving.setdefault(job.queue_row, [])
-            if session.job_starving(job):
-                jobs.append(job)
-                tasks[job.uid] = pending_tasks(session, job)
-        waiting = {queue: PriorityQueue(session.job_less, jobs) for queue, jobs in starving.items()}
+        starving = starving_jobs(session)
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
             queue = queues.pop()
+            line = starving[queue].in_order(session)
             if session.overused(queue):
+                while session.plan_log is not None and (job := line.pop()) is not None:
+                    session.note_gate(job, self.name, OVERUSED)
                 continue
-            while len(waiting[queue]):
-                job = waiting[queue].pop()
+            while (job := line.pop()) is not None:
                 statement = session.statement()
-                while tasks[job.uid] and session.job_starving(job):
-                    task = tasks[job.uid].popleft()
-                    if task.may_preempt and session.may_reclaim(queue, Claim(job, task)):
+                tasks = pending_tasks(session, job)
+                while tasks and session.job_starving(job):
+                    task = tasks.popleft()
+                    if not task.may_preempt:
+                        continue
+                    if session.may_reclaim(queue, Claim(job, task)):
                         _reclaim(session, statement, task)
+                    else:
+                        session.note_gate(job, self.name, MAY_NOT)
                 if session.job_pipelined(job):
                     session.commit(statement)
+                    line.revive()
                 else:
+                    session.note_discarded(job, self.name, statement)
                     statement.discard()
+                    line.fail()
                 await session.turn()
 
 

@@ -54,20 +54,20 @@ class QueueSums:
 
     def __init__(self, jobs: Sequence[Job], books: Books, queues: int) -> None:
         width = books.allocated.shape[1]
+        at = np.fromiter((job.queue_row for job in jobs), dtype=np.int64, count=len(jobs))
         self.request = np.zeros((queues, width))
         self.inqueue = np.zeros((queues, width))
         self.elastic = np.zeros((queues, width))
         #: bool[Q]: the queues that have a job.
         self.has_jobs = np.zeros(queues, dtype=np.bool_)
+        self.has_jobs[at] = True
+        np.add.at(self.request, at, books.allocated + books.waiting_request)
+        elastic = books.allocated.copy()
         for row, job in enumerate(jobs):
-            at = job.queue_row
-            self.has_jobs[at] = True
+            if job.min_resources is None:
+                continue
             allocated = books.allocated[row]
-            self.request[at] += allocated
-            for task in job.tasks.values():
-                if task.state in {TaskState.PENDING, TaskState.GATED}:
-                    self.request[at] += task.request
             if job.phase == "Inqueue" or is_settled(job):
-                self.inqueue[at] += reserved_rest(job, allocated)
-            least = 0.0 if job.min_resources is None else job.min_resources
-            self.elastic[at] += np.maximum(allocated - least, 0.0)
+                self.inqueue[job.queue_row] += reserved_rest(job, allocated)
+            elastic[row] = np.maximum(allocated - job.min_resources, 0.0)
+        np.add.at(self.elastic, at, elastic)

@@ -12,6 +12,8 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch import contract
+from pyscheduler.batch.answers import mask_of, scores_of
+from pyscheduler.batch.contract import Refusal, Tasks
 from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
@@ -26,13 +28,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Policy, Refusal, Tasks
+    from pyscheduler.batch.contract import Claim, Policy
+    from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
 
 __all__ = ["VolcanoSession"]
 
 #: A pod's name ends in its index if it has at least this many parts: job, task, index.
 _NAME_PARTS = 3
+_OURS = "pyscheduler_batch."
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -74,10 +78,10 @@ class VolcanoSession(Session):
         """Return who follows the changes of statements; the sums by job come first, policies may use them."""
         return [self.books, self.rows, self.refused, *super().listeners()]
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Prepare the sums, then the policies."""
         _ = self.books, self.ledger
-        super().open()
+        await super().open()
 
     def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
         """Return a switch of a policy in the configuration, such as `enableHierarchy`."""
@@ -108,6 +112,17 @@ class VolcanoSession(Session):
                 if first != second:
                     return -1 if first < second else 1
         return 0
+
+    @cached_property
+    def has_own_policies_only(self) -> bool:
+        """Return whether all policies are of this distribution; policies of others may look at anything."""
+        return all(type(entry.policy).__module__.startswith(_OURS) for tier in self.tiers for entry in tier)
+
+    def order_key(self, job: Job) -> contract.Key:
+        """Return the keys of the policies; the smallest is served first, ties by age, then UID."""
+        return tuple(
+            policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier
+        )
 
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
@@ -247,12 +262,65 @@ class VolcanoSession(Session):
     def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may preempt."""
         tiers = self.by_tier(contract.Preemptable, "enablePreemptable")
-        return self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        victims = self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
+        return self._spare_critical(victims, tasks)
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may reclaim."""
         tiers = self.by_tier(contract.Reclaimable, "enableReclaimable")
-        return self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        victims = self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
+        return self._spare_critical(victims, tasks)
+
+    def _spare_critical(self, victims: NDArray[np.bool_], tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the victims without critical pods, if a policy of another distribution has a say.
+
+        The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
+        """
+        if not self._has_foreign_policies:
+            return victims
+        return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
+
+    def note_plan(
+        self, action: str, claim: Claim, node: int, victims: Sequence[Task], candidates: Sequence[Task]
+    ) -> None:
+        """Note that the victims on a node hold too little, and which policies spare other candidates."""
+        if self.plan_log is None:
+            return
+        role, switch, name = (
+            (contract.Preemptable, "enablePreemptable", "preemptable")
+            if action == "preempt"
+            else (contract.Reclaimable, "enableReclaimable", "reclaimable")
+        )
+        tasks, spared = Tasks.of(candidates), []
+        for policy in (policy for tier in self.by_tier(role, switch) for policy in tier):
+            mask = getattr(policy, name)(claim, tasks)
+            if mask is not None and not mask.all():
+                spared.append(f"{policy.name} spares {len(mask) - int(mask.sum())}")
+        text = f"on node {self.nodes.names[node]} {len(victims)} of {len(candidates)} candidates may be evicted"
+        if spared:
+            refusal = Refusal("VictimsSpared", f"{text}, which is too little: {', '.join(spared)}")
+        else:
+            refusal = Refusal("NoRoomAfterEvictions", f"{text}, which is too little")
+        self.plan_log.note(claim.job, action, victims, refusal)
+
+    def note_gate(self, job: Job, action: str, refusal: Refusal) -> None:
+        """Note why an action tries nothing for a job, or takes back what it tried."""
+        if self.plan_log is not None:
+            self.plan_log.note(job, action, (), refusal)
+
+    def note_discarded(self, job: Job, action: str, statement: Statement) -> None:
+        """Note that an action takes evictions back, because they make room for too few pods of the job."""
+        if self.plan_log is None or not statement.changes:
+            return
+        victims = [change.task for change in statement.changes if change.new.state == TaskState.RELEASING]
+        placed = job.counts[TaskState.PIPELINED]
+        text = f"this makes room for {placed} pods, but the job needs {job.min_member} at once"
+        self.plan_log.note(job, action, victims, Refusal("GangIncomplete", text), placed=placed)
+
+    @cached_property
+    def _has_foreign_policies(self) -> bool:
+        own = __name__.partition(".")[0]
+        return any(type(entry.policy).__module__.partition(".")[0] != own for tier in self.tiers for entry in tier)
 
     def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.
@@ -262,9 +330,10 @@ class VolcanoSession(Session):
         for tier in tiers:
             victims: NDArray[np.bool_] | None = None
             for answer in tier:
-                mask = answer(claim, tasks)
-                if mask is None:
+                said = answer(claim, tasks)
+                if said is None:
                     continue
+                mask = mask_of(said, len(tasks), answer)
                 if not mask.any():
                     victims = None
                     break
@@ -316,7 +385,7 @@ class VolcanoSession(Session):
             for policy in tier:
                 mask = policy.filter_nodes(task)
                 if mask is not None:
-                    accepted &= mask
+                    accepted &= mask_of(mask, len(accepted), policy.filter_nodes)
         return accepted
 
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -326,7 +395,7 @@ class VolcanoSession(Session):
             for policy in tier:
                 scores = policy.score_nodes(task, rows)
                 if scores is not None:
-                    total += scores
+                    total += scores_of(scores, len(rows), policy.score_nodes)
         return total
 
     def best_node(self, task: Task, rows: NDArray[np.int64]) -> int:

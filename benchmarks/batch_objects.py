@@ -1,0 +1,57 @@
+"""The objects of a large cluster with a batch profile: nodes that borrowing queues fill, and gangs that come later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.batch.queue_wire import KAI_QUEUES
+from pyscheduler.podgroup import DIALECTS
+from pyscheduler.podgroup.wire import KAI_PODGROUPS
+from pyscheduler.simulation.group_objects import definitions
+from pyscheduler.simulation.queue_plan import Team, kai_queues, queue_definitions
+from pyscheduler.testing.builders import node_manifest, pod_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["BATCH", "busy_cluster", "gang"]
+
+#: The batch profile.
+BATCH: Final = "batch"
+_BORROWERS: Final = 10
+_GPUS: Final = 4
+
+
+def busy_cluster(nodes: int) -> Iterator[dict[str, Any]]:
+    """Return queues, and nodes of four GPUs, each full of running pods of queues that hold twice their quota.
+
+    The queue `starved` holds nothing, and its quota is half of all.
+    """
+    yield from definitions([each for each in DIALECTS if KAI_PODGROUPS in each.kinds])
+    yield from (each for each in queue_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
+    total = nodes * _GPUS
+    quota = total // 2 // _BORROWERS
+    yield from kai_queues([Team(name=f"borrower-{number}", quota=quota) for number in range(_BORROWERS)])
+    yield from kai_queues([Team(name="starved", quota=total // 2)])
+    for number in range(nodes):
+        allocatable = {"cpu": "96", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(_GPUS)}
+        yield node_manifest(f"node-{number:05d}", allocatable=allocatable)
+    for number in range(total):
+        node_name = f"node-{number % nodes:05d}"
+        yield from gang(f"running-{number:06d}", f"borrower-{number % _BORROWERS}", 1, node_name=node_name)
+
+
+def gang(name: str, queue: str, pods: int, **keywords: Any) -> Iterator[dict[str, Any]]:
+    """Return a group, and its pods of one GPU."""
+    spec = {"minMember": pods, "queue": queue}
+    metadata = {"name": name, "namespace": "default"}
+    yield {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
+    for number in range(pods):
+        yield pod_manifest(
+            f"{name}-{number}",
+            requests=requests,
+            annotations={"pod-group-name": name},
+            scheduler_name=BATCH,
+            **keywords,
+        )

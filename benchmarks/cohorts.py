@@ -1,0 +1,83 @@
+"""Kueue's scalability test: queues in cohorts share CPU, and workloads arrive faster than they end.
+
+The shapes are in `cohort_shapes`. `cohort_stage` plays users and kubelets, in the process of the API server, and
+defines the figures as Kueue's runner does. The scheduler is in this process and works over HTTP, in real time.
+
+Each workload is a pod without a group, in a queue of Volcano. That dialect fits best: `deserved` is the nominal quota,
+`capability` the quota with the borrowing limit, `parent` the cohort; reclaim takes what a queue holds beyond its
+`deserved` amount for a queue below it, and preempt takes lower priorities of the same queue. KAI would protect the two
+higher priorities, and divide by weights what is borrowed. Kueue has no nodes: a cohort is a pool as large as the sum of
+its quotas. Here a cohort is one node of that size, which its pods select.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from benchmarks.measure import memory_of, watch_holds
+from benchmarks.schedulers import make_scheduler
+from benchmarks.server import serving_cohorts
+from pyscheduler.cluster.real import auth
+from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
+
+if TYPE_CHECKING:
+    from benchmarks.server import Server
+
+__all__ = ["measure"]
+
+#: A run has failed if no workload ended for so long.
+_STALLED_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.5
+
+
+def measure(name: str, *, short: bool) -> dict[str, Any]:
+    """Return the figures of a shape, in real time; a `short` run has 64 workloads."""
+    with rare_collections(), serving_cohorts(name, short=short) as server:
+        return asyncio.run(_measured(server))
+
+
+async def _measured(server: Server) -> dict[str, Any]:
+    scheduler = make_scheduler(HTTPTransport(auth.plain(server.url)), configuration="cohorts")
+    await scheduler.start()
+    keep_for_good()
+    holds: list[float] = []
+    watcher = asyncio.create_task(watch_holds(holds))
+    loop = asyncio.create_task(scheduler.run())
+    cpu = time.process_time()
+    await asyncio.to_thread(server, "begin")
+    await _until_finished(server)
+    cpu = time.process_time() - cpu
+    watcher.cancel()
+    await scheduler.stop()
+    await loop
+    figures: dict[str, Any] = await asyncio.to_thread(server, "figures")
+    return {
+        **figures,
+        "cpu_seconds": cpu,
+        "longest_hold_ms": max(holds) * 1e3,
+        "passes": scheduler.sessions[0].passes,
+        "peak_mib": memory_of("self")["peak_mib"],
+    }
+
+
+async def _until_finished(server: Server) -> None:
+    """Return when all workloads have ended and no queue holds anything; a `ClickException` if nothing ends any more."""
+    before, changed = -1, time.perf_counter()
+    while True:
+        await asyncio.sleep(_POLL_SECONDS)
+        progress = await asyncio.to_thread(server, "progress")
+        if progress["is_over"]:
+            return
+        now = time.perf_counter()
+        if progress["finished"] != before:
+            before, changed = progress["finished"], now
+        elif now - changed > _STALLED_SECONDS:
+            raise click.ClickException(
+                f"{progress['finished']:,} of {progress['workloads']:,} workloads have ended, "
+                f"none in the last {_STALLED_SECONDS:.0f} s"
+            )

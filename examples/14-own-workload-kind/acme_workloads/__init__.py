@@ -1,0 +1,1 @@
+"""The rule of a workload kind as a distribution of its own."""

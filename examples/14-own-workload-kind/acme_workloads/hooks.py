@@ -1,0 +1,9 @@
+"""What pyscheduler finds through the entry point: the row by name, imported only when PodGrouper is enabled."""
+
+from pyscheduler import PluginRegistry, hookimpl
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Let PodGrouper group the pods of Acme's renderings."""
+    registry.add_grouper("acme-rendering", "acme_workloads.rendering:ROW")

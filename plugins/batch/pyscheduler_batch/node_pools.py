@@ -1,0 +1,57 @@
+"""Node pools of KAI: which nodes, queues and groups belong to the shard that a profile schedules.
+
+A label names the pool of a node, a queue, a group or a pod without a group. A profile without a pool of its own takes
+what has no such label. Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector),
+`cache/cluster_info/data_lister` (what is selected) and `scheduler_util` (which nodes are ready).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.batch.plugin import NodeUse
+
+if TYPE_CHECKING:
+    from pyscheduler.api import KubeObject, Node
+    from pyscheduler.batch.configuration import BatchArgs
+
+__all__ = ["EVERYTHING", "NodePool"]
+
+_PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+
+
+@attrs.frozen
+class NodePool:
+    """The objects whose label `key` has a value; with the value "", those without the label. No key: all objects."""
+
+    key: str
+    value: str
+
+    @classmethod
+    def of(cls, args: BatchArgs) -> NodePool:
+        """Return the pool of a profile; only KAI has pools."""
+        return cls(args.node_pool_label, args.node_pool) if args.preset == "kai" else EVERYTHING
+
+    def has(self, item: KubeObject) -> bool:
+        """Return whether an object is in the pool."""
+        return not self.key or item.labels.get(self.key) == (self.value or None)
+
+    def node_use(self, node: Node) -> NodeUse:
+        """Return what a node of KAI is to the sessions: cordoned nodes and those with a bad condition are not ready."""
+        if not self.has(node):
+            return NodeUse.NONE
+        return NodeUse.FULL if _is_ready(node) else NodeUse.NOT_READY
+
+
+EVERYTHING: Final = NodePool("", "")
+
+
+def _is_ready(node: Node) -> bool:
+    for condition in node.status.conditions:
+        if condition.type == "Ready" and condition.status != "True":
+            return False
+        if condition.type in _PRESSURES and condition.status != "False":
+            return False
+    return not node.spec.unschedulable

@@ -1,0 +1,160 @@
+"""Look-alikes of the preset `volcano`: a pass that tries one job of each kind decides as one that tries all."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler.simulation.batch_cases.runs import Run, open_session
+from pyscheduler_batch.volcano.look_alikes import KindLine
+
+GIB = 1024**3
+ONE_TIER = [
+    [
+        {"name": "priority"},
+        {"name": "gang", "enablePreemptable": False},
+        {"name": "conformance"},
+        {"name": "predicates"},
+        {"name": "capacity", "enableHierarchy": True},
+        {"name": "nodeorder"},
+    ]
+]
+TWO_TIERS = [
+    [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}],
+    [
+        {"name": "overcommit"},
+        {"name": "drf", "enablePreemptable": False},
+        {"name": "predicates"},
+        {"name": "proportion"},
+        {"name": "nodeorder"},
+    ],
+]
+
+
+def make_case(seed: int) -> dict[str, Any]:
+    """Make a cluster with more waiting jobs of one pod than fit, some of them running, and sometimes a gang."""
+    rng = random.Random(seed)
+    tiers = rng.choice([ONE_TIER, TWO_TIERS])
+    nodes = [
+        {"name": f"n{number}", "allocatable": {"cpu": rng.choice([4000, 8000]), "memory": 64 * GIB, "pods": 20}}
+        for number in range(rng.randint(1, 3))
+    ]
+    leaves = [f"q{number}" for number in range(rng.randint(1, 3))]
+    queues: list[dict[str, Any]] = [{"name": "root"}]
+    for name in leaves:
+        cpu = rng.choice([2000, 4000])
+        queues.append(
+            {
+                "name": name,
+                "parent": "root",
+                "weight": rng.randint(1, 2),
+                "deserved": {"cpu": cpu},
+                "capability": {"cpu": cpu * rng.randint(1, 3)},
+                "reclaimable": True,
+            }
+        )
+    groups, pods = [], []
+    free = {node["name"]: node["allocatable"]["cpu"] for node in nodes}
+
+    def add(size: int = 1) -> None:
+        number, cpu = len(groups), rng.choice([500, 1000, 3000])
+        priority = rng.choice([10, 20])
+        name = f"g{number}"
+        created = float(rng.randint(0, 30))
+        groups.append(
+            {
+                "name": name,
+                "queue": rng.choice(leaves),
+                "minMember": size,
+                "phase": "Inqueue",
+                "created": created,
+                "priority": priority,
+            }
+        )
+        node = rng.choice(list(free)) if rng.random() < 0.4 and size == 1 else ""
+        is_running = bool(node) and free[node] >= cpu
+        if is_running:
+            free[node] -= cpu
+        place = {"state": "Running", "node": node} if is_running else {"state": "Pending"}
+        pod = {"group": name, "requests": {"cpu": cpu}, "priority": priority, "created": created, **place}
+        pods.extend({**pod, "name": f"{name}x{member}"} for member in range(size))
+
+    for _ in range(rng.randint(10, 30)):
+        add()
+    if rng.random() < 0.3:
+        add(size=2)
+    actions = rng.choice([["allocate"], ["allocate", "preempt"], ["allocate", "preempt", "reclaim"], ["reclaim"]])
+    return {
+        "configuration": {"actions": actions, "tiers": tiers},
+        "nodes": nodes,
+        "queues": queues,
+        "podGroups": groups,
+        "pods": pods,
+        "now": 100.0,
+    }
+
+
+def open_run(case: dict[str, Any], past: set[str], *, by_kind: bool) -> Run:
+    """Open a session; with `by_kind` equal waiting jobs of one pod are look-alikes. `past`: jobs with a past."""
+    run = open_session("volcano", case)
+    # A policy of the cases only watches.
+    run.session.__dict__["has_own_policies_only"] = True
+    protected = {job.uid for number, job in enumerate(run.tables.jobs.values()) if number % 5 == 0}
+    run.session.has_past = lambda job: job.uid in past
+    run.session.protected = lambda job: protected if job.uid in past else ()
+    kinds: dict[object, int] = {}
+    for job in run.tables.jobs.values():
+        (task, *others) = job.tasks.values()
+        if by_kind and not others and task.state is TaskState.PENDING:
+            key = (job.queue, job.priority, task.request.tobytes())
+            job.look_alike = kinds.setdefault(key, len(kinds))
+    return run
+
+
+def outcome(run: Run) -> dict[str, Any]:
+    """Return what a run decided, the state of each task, and why each job waits.
+
+    The amounts in a message are those of the moment when the job was tried, so only the reasons are compared.
+    """
+    jobs = run.tables.jobs
+    return {
+        "bound": run.effects.bound,
+        "evicted": run.effects.evicted,
+        "tasks": {uid: [(task.state.name, task.node) for task in job.tasks.values()] for uid, job in jobs.items()},
+        "reasons": {
+            uid: [*run.session.reasons.get(uid, {})] for uid, job in jobs.items() if job.counts[TaskState.PENDING]
+        },
+    }
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_pass_by_kinds_decides_as_one_by_jobs(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bindings, evictions, promises and reasons are the same; failures of a kind, and revivals, do occur."""
+    happened: Counter[str] = Counter()
+    fail, revive = KindLine.fail, KindLine.revive
+
+    def count_fail(line: KindLine) -> None:
+        happened["failed"] += 1
+        fail(line)
+
+    def count_revive(line: KindLine) -> None:
+        happened["revived"] += bool(line._parked)
+        revive(line)
+
+    monkeypatch.setattr(KindLine, "fail", count_fail)
+    monkeypatch.setattr(KindLine, "revive", count_revive)
+    for seed in range(part * 40, part * 40 + 40):
+        case = make_case(seed)
+        rng = random.Random(seed)
+        past = {uid for uid in open_session("volcano", case).tables.jobs if rng.random() < 0.1}
+        each, by_kind = open_run(case, past, by_kind=False), open_run(case, past, by_kind=True)
+        each.act()
+        by_kind.act()
+        assert outcome(by_kind) == outcome(each), seed
+        happened["bound"] += len(each.effects.bound)
+        happened["evicted"] += len(each.effects.evicted)
+    assert all(happened[what] > 0 for what in ("failed", "revived", "bound", "evicted")), happened

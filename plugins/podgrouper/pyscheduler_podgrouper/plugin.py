@@ -1,0 +1,290 @@
+"""`PodGrouper`: makes a pod group for each workload, and its pods members of the group.
+
+It watches pods and writes while this scheduler leads. Pods are collected for 50 ms, so that the pods of a workload cost
+one write of their group. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again after 1 s,
+doubled with each failure up to 60 s. Pods of its own profile wait at PreEnqueue until they are members: alone, a pod of
+a gang must not be scheduled.
+
+Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`. Differs from KAI: owners are read from watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.api import Namespace, Pod
+from pyscheduler.batch.extensions import BatchExtensions
+from pyscheduler.framework import (
+    ActionType,
+    APIError,
+    ClusterEvent,
+    ClusterEventWithHint,
+    ConfigError,
+    EnqueueExtensions,
+    EventResource,
+    PolicyRule,
+    PreEnqueuePlugin,
+    QueueingHint,
+    Status,
+    TransportError,
+)
+from pyscheduler_podgrouper.args import PodGrouperArgs
+from pyscheduler_podgrouper.cluster_lookup import ClusterLookup
+from pyscheduler_podgrouper.contract import Grouper, split_version
+from pyscheduler_podgrouper.fields import GroupingError
+from pyscheduler_podgrouper.generic import POD_GROUP_ANNOTATION, SUB_GROUP_LABEL
+from pyscheduler_podgrouper.groups_writer import GroupsWriter, Member, selects
+from pyscheduler_podgrouper.kinds import LINKS, PODGROUPS, defaults_kind, kinds_of_row, owner_kind, supporting_kinds
+from pyscheduler_podgrouper.table import GROUPERS, GrouperTable, third_party_rows
+
+if TYPE_CHECKING:
+    from pyscheduler.api import ResourceKind
+    from pyscheduler.framework import Handle
+
+__all__ = ["PodGrouper"]
+
+_log = logging.getLogger(__name__)
+
+#: How long pods are collected before they are grouped, in seconds.
+_COLLECT_SECONDS: Final = 0.05
+#: The pause after a failure, doubled with each failure of a pod in a row.
+_RETRY_SECONDS: Final = 1.0
+_RETRY_SECONDS_AT_MOST: Final = 60.0
+#: How many pods are planned before others may use the event loop.
+_TURN: Final = 50
+_WARNING: Final = "PodGrouperWarning"
+
+
+def _owner_kinds(rows: Sequence[Grouper]) -> list[ResourceKind]:
+    """Return the kinds of workloads, each once; pods are watched anyway."""
+    kinds = (kind for row in rows if row.kind != "Pod" for kind in kinds_of_row(row))
+    return list(dict.fromkeys((*kinds, *LINKS)))
+
+
+class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
+    """Make a pod group for each workload, by the rule of its kind."""
+
+    name: ClassVar[str] = "PodGrouper"
+    args_type: ClassVar[type | None] = PodGrouperArgs
+    watches: ClassVar[Sequence[ResourceKind]] = (*_owner_kinds(GROUPERS), *supporting_kinds(has_namespaces=False))
+
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
+        """Return the kinds of the table, of `extraOwners`, and those that the settings need."""
+        given = args if isinstance(args, PodGrouperArgs) else PodGrouperArgs()
+        extra = [
+            owner_kind(*split_version(each.api_version), each.kind, each.plural, namespaced=each.namespaced)
+            for each in given.extra_owners
+        ]
+        config_map, where = given.defaults_config_map, given.defaults_config_map_namespace
+        defaults = [defaults_kind(config_map, where)] if config_map and where else []
+        support = supporting_kinds(has_namespaces=bool(given.namespace_label_selector))
+        return tuple(dict.fromkeys((*_owner_kinds(GROUPERS), *extra, *support, *defaults)))
+
+    @classmethod
+    def extension_kinds(cls, extensions: object) -> Sequence[ResourceKind]:
+        """Return the kinds of the rows that distributions offer."""
+        if not isinstance(extensions, BatchExtensions):
+            return ()
+        return [kind for row in third_party_rows(extensions) for kind in kinds_of_row(row)]
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        if handle is None or not isinstance(args, PodGrouperArgs):
+            raise ConfigError("PodGrouper needs its args and a handle, which the scheduler gives it")
+        self._args: PodGrouperArgs = args
+        try:
+            rows = third_party_rows(BatchExtensions.of(handle))
+        except ConfigError:
+            rows = []  # `extension_kinds` has reported it
+        self._table = GrouperTable((*GROUPERS, *rows))
+        kinds = (*self.watched_kinds(args), *(kind for row in rows for kind in kinds_of_row(row)))
+        self.watches = kinds  # type: ignore[misc]  # of a class, as a rule; args and rows count here
+        self.rbac = _rules(kinds)  # type: ignore[misc]  # the same
+        self._names = frozenset(args.scheduler_names or (handle.profile_name,))
+        self._pods = handle.lister(Pod)
+        self._namespaces = handle.lister(Namespace) if args.namespace_label_selector else None
+        self._lookup = ClusterLookup(handle, args.settings, kinds)
+        self._writer = GroupsWriter(handle, args.settings, failed=self._failed, written=self._written)
+        #: Pods to be grouped, by namespace and name; None while this scheduler does not lead.
+        self._due: dict[tuple[str, str], None] | None = None
+        self._wake = asyncio.Event()
+        #: By uid of a pod, the names of the group and the sub-group that were planned last.
+        self._planned_groups: dict[str, tuple[str, str]] = {}
+        #: By uid of a pod, how often it failed in a row.
+        self._failures: dict[str, int] = {}
+        self._failed_total = 0
+        self._pods.add_event_handler(on_add=self._enqueue, on_update=self._updated, on_delete=self._deleted)
+        self._register_metrics()
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a pod back that is to be grouped and has no group yet."""
+        if POD_GROUP_ANNOTATION in pod.annotations or pod.uid in self._planned_groups or not self._is_ours(pod):
+            return None
+        return Status.unresolvable("waiting for the pod group of its workload")
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Return the only event that may release a pod besides its grouping: a change of its own labels."""
+        return (ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL), _after_own_update),)
+
+    async def run(self) -> None:
+        """Group all pods, and each pod that changes, until cancelled."""
+        self._due = {}
+        try:
+            for pod in self._pods:
+                self._enqueue(pod)
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    await self._wake.wait()
+                    await self.handle.clock.sleep(_COLLECT_SECONDS)
+                    self._wake.clear()
+                    due, self._due = self._due, {}
+                    await self._group(due, tasks)
+        finally:
+            self._due = None
+
+    async def _group(self, due: Mapping[tuple[str, str], None], tasks: asyncio.TaskGroup) -> None:
+        """Plan the groups of pods, and hand them to the writer together."""
+        members: list[Member] = []
+        for number, (namespace, name) in enumerate(due, start=1):
+            pod = self._pods.get(name, namespace)
+            if pod is not None and self._is_ours(pod):
+                member = await self._planned(pod)
+                members += () if member is None else (member,)
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
+        self._lookup.forget_reads()
+        # Another watch may have shown a newer pod, or none, while plans were made.
+        members = [each for each in members if self._is_current(each.pod)]
+        self._writer.put(members, tasks)
+        new = [each.pod for each in members if each.pod.uid not in self._planned_groups]
+        for each in members:
+            sub_group = each.plan.sub_group_of(each.pod) or each.pod.labels.get(SUB_GROUP_LABEL, "")
+            self._planned_groups[each.pod.uid] = (each.plan.name, sub_group)
+        self.handle.activate(new)
+
+    async def _planned(self, pod: Pod) -> Member | None:
+        """Return the pod as a member of its group; None if it has none."""
+        try:
+            plan = await self._lookup.plan(pod, self._table)
+        except (GroupingError, APIError, TransportError) as error:
+            self._failed(pod, error)
+            return None
+        except Exception as error:  # a bug in a rule, maybe a third party's, must not stop the others  # noqa: BLE001
+            _log.exception("Rule of pod failed pod=%s", pod.key)
+            self._failed(pod, GroupingError(f"the rule failed: {type(error).__name__}: {error}"))
+            return None
+        if plan is None:
+            self._written(pod)
+            return None
+        return Member(pod, plan)
+
+    # --- which pods
+
+    def _is_ours(self, pod: Pod) -> bool:
+        if pod.scheduler_name not in self._names or not selects(pod.labels, self._args.pod_label_selector):
+            return False
+        if self._namespaces is None:
+            return True
+        namespace = self._namespaces.get(pod.namespace)
+        return namespace is not None and selects(namespace.labels, self._args.namespace_label_selector)
+
+    def _is_current(self, pod: Pod) -> bool:
+        found = self._pods.get(pod.name, pod.namespace)
+        return found is not None and found.uid == pod.uid
+
+    def _enqueue(self, pod: Pod) -> None:
+        if self._due is not None and pod.scheduler_name in self._names:
+            self._due[pod.namespace, pod.name] = None
+            self._wake.set()
+
+    def _updated(self, old: Pod, new: Pod) -> None:
+        """Group a pod again if something changed that rules read, or if somebody else changed its membership."""
+        if self._due is None:
+            return
+        moved = _membership(old) != _membership(new) != self._planned_groups.get(new.uid)
+        if moved or _read_by_rules(old) != _read_by_rules(new):
+            self._enqueue(new)
+
+    def _deleted(self, pod: Pod) -> None:
+        self._failures.pop(pod.uid, None)
+        self._planned_groups.pop(pod.uid, None)
+
+    # --- failures
+
+    def _failed(self, pod: Pod, error: Exception) -> None:
+        """Report why a pod is not grouped, and try it again later."""
+        self._failed_total += 1
+        failures = self._failures.get(pod.uid, 0)
+        self._failures[pod.uid] = failures + 1
+        note = " ".join(str(error).split())
+        self.handle.event_recorder.event(pod, type="Warning", reason=_WARNING, action="Grouping", note=note)
+        if not failures:
+            _log.warning("Pod cannot be grouped pod=%s err=%s", pod.key, note)
+        pause = min(_RETRY_SECONDS * 2.0 ** min(failures, 16), _RETRY_SECONDS_AT_MOST)
+        self.handle.clock.call_later(pause, lambda: self._retry(pod))
+
+    def _written(self, pod: Pod) -> None:
+        """Forget the failures of a pod that is as it should be."""
+        self._failures.pop(pod.uid, None)
+
+    def _retry(self, pod: Pod) -> None:
+        if pod.uid in self._failures:
+            self._enqueue(pod)
+
+    def _register_metrics(self) -> None:
+        recorder = self.handle.recorder
+        profile = ("profile", self.handle.profile_name)
+        recorder.counter(
+            "podgrouper_writes_total",
+            lambda: {(("kind", kind), profile): float(count) for kind, count in self._writer.writes.items()},
+            description="Writes of pod groups and of pods",
+        )
+        recorder.counter(
+            "podgrouper_failures_total",
+            lambda: {(profile,): float(self._failed_total)},
+            description="How often a pod could not be grouped",
+        )
+        recorder.gauge(
+            "podgrouper_failing_pods",
+            lambda: {(profile,): float(len(self._failures))},
+            description="Pods that cannot be grouped",
+        )
+
+
+def _after_own_update(pod: Pod, _old: object, new: object) -> QueueingHint:
+    return QueueingHint.QUEUE if isinstance(new, Pod) and new.uid == pod.uid else QueueingHint.SKIP
+
+
+def _membership(pod: Pod) -> tuple[str, str]:
+    return pod.annotations.get(POD_GROUP_ANNOTATION, ""), pod.labels.get(SUB_GROUP_LABEL, "")
+
+
+def _read_by_rules(pod: Pod) -> tuple[object, ...]:
+    """Return what rules read of a pod and can change; what this plugin itself writes is not among it."""
+    labels = {key: value for key, value in pod.labels.items() if key != SUB_GROUP_LABEL}
+    annotations = {key: value for key, value in pod.annotations.items() if key != POD_GROUP_ANNOTATION}
+    return (
+        pod.uid,
+        labels,
+        annotations,
+        pod.node_name,
+        pod.metadata.deletion_timestamp,
+        pod.metadata.owner_references,
+    )
+
+
+def _rules(kinds: Sequence[ResourceKind]) -> tuple[PolicyRule, ...]:
+    """Return the permissions beside watches: to write groups and pods, and to read owners that a watch lacks."""
+    owners = [kind for kind in kinds if kind not in supporting_kinds(has_namespaces=True) and not kind.field_selector]
+    return (
+        PolicyRule(api_groups=(PODGROUPS.group,), resources=(PODGROUPS.plural,), verbs=("get", "create", "patch")),
+        PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "patch")),
+        *(
+            PolicyRule(api_groups=(kind.group,), resources=(kind.plural,), verbs=("get",))
+            for kind in dict.fromkeys(owners)
+        ),
+    )

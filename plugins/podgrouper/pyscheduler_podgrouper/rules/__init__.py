@@ -1,0 +1,1 @@
+"""The rules of workload kinds, one module for each family of kinds."""

@@ -1,0 +1,168 @@
+"""Keep the promises that evictions paid for, from pass to pass.
+
+A job for which pods are evicted is promised their room. A preset forgets all promises at the begin of a pass and
+decides anew, as its model does; then another job could take the room, and the evictions would have been in vain. So a
+promise has a lease: the grace period of the victims and 60 s. While the lease lives, each pass first puts the tasks of
+the job on the nodes that they were promised, before the actions run. A promise is withdrawn if a limit of a queue or
+a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
+precedence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+import numpy as np
+
+from pyscheduler.batch.contract import Action, Predicate, PromiseGate
+from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.statement import Statement
+    from pyscheduler.batch.tasks import Job, Task
+
+__all__ = ["HoldPromises", "Promises"]
+
+
+@attrs.define(eq=False)
+class Promises:
+    """The promised nodes of the jobs that have a lease."""
+
+    #: By uid of a job, in the order in which their leases began, when the lease ends, in clock seconds.
+    leases: dict[str, float]
+    #: By uid of a job: node names by uid of a task; "" for any node.
+    nodes: dict[str, dict[str, str]] = attrs.Factory(dict)
+
+    def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], names: Sequence[str]) -> None:
+        """Remember what a pass promised; tasks on their way to a node count until they are bound. `names`: by row."""
+        before, self.nodes = self.nodes, {}
+        for uid in self.leases.keys() & before.keys() & jobs.keys():
+            tasks = jobs[uid].tasks
+            self.nodes[uid] = {
+                task: name for task, name in before[uid].items() if task in tasks and tasks[task].state in ACTIVE
+            }
+        for each in decisions:
+            uid = each.task.job.uid
+            if uid in self.leases and each.kind is not DecisionKind.EVICT:
+                self.nodes.setdefault(uid, {})[each.task.uid] = names[each.node]
+
+    def end_kept(self, jobs: Mapping[str, Job], is_bound: Callable[[Pod], bool]) -> None:
+        """End the leases of jobs that are gone, or have all that they were promised. `is_bound`: in the API."""
+        for uid in [*self.leases]:
+            job, wanted = jobs.get(uid), self.nodes.get(uid, {})
+            if job is not None:
+                bound = {
+                    task.uid
+                    for task in job.tasks.values()
+                    if task.state in ALLOCATED and task.pod is not None and is_bound(task.pod)
+                }
+                missing = [task for task in wanted if task in job.tasks and task not in bound]
+                if missing or len(bound) < job.min_member:
+                    continue
+            del self.leases[uid]
+            self.nodes.pop(uid, None)
+
+    def read_back(self, jobs: Iterable[Job], now: float, takers: Collection[str] = ()) -> None:
+        """Take up what a crash left, with a new lease for each job.
+
+        The nominations of waiting pods are promises. A gang of which a part is bound gets the rest of its minimum, on
+        any nodes with room: its other bindings may have been lost. The same holds for jobs whose victims are still
+        ending; `takers`: their uids.
+        """
+        for job in jobs:
+            pending = [task for task in job.tasks.values() if task.state is TaskState.PENDING]
+            names = {task.uid: task.pod.status.nominated_node_name for task in pending if task.pod is not None}
+            found = {uid: name for uid, name in names.items() if name}
+            missing = job.min_member - job.count(ALLOCATED) - len(found)
+            has_begun = job.count(ALLOCATED) > 0 or job.uid in takers
+            if missing > 0 and has_begun and not job.sub_groups and not job.min_task_member:
+                found |= dict.fromkeys([uid for uid in names if uid not in found][:missing], "")
+            if found:
+                self.leases[job.uid], self.nodes[job.uid] = now + LEASE_SECONDS, found
+
+
+class HoldPromises(Action):
+    """Puts the tasks of jobs with a lease on the nodes that they were promised; the first action of each pass."""
+
+    name: ClassVar[str] = "promises"
+
+    def __init__(self, promises: Promises) -> None:
+        super().__init__()
+        self._promises = promises
+        #: How many decisions it repeated.
+        self.count = 0
+
+    async def run(self, session: Session) -> None:
+        """Run the action."""
+        for uid in self._promises.leases:
+            job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
+            tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
+            tasks = [task for task in tasks if task.state is TaskState.PENDING]
+            if job is not None and tasks:
+                places = [(task, nodes[task.uid]) for task in tasks]
+                self.count += len(places) * _hold(session, job, places)
+                await session.turn()
+
+
+def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> bool:
+    """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more."""
+    if job.queue_row < 0 or _is_refused(session, job, [task for task, _ in places]):
+        return False
+    ran = job.count(ALLOCATED) > 0
+    statement = session.statement()
+    if not all(_put(session, statement, task, name) for task, name in places) or job.count(ACTIVE) < job.min_member:
+        statement.discard()
+        return False
+    waits = any(task.state is TaskState.PIPELINED for task, _ in places)
+    if waits and (job.sub_groups or job.min_task_member or job.count(ALLOCATED) < job.min_member):
+        for task, _ in places:
+            if task.state is TaskState.ALLOCATED:
+                statement.to_pipelined(task)
+    elif not ran:
+        job.last_start = session.now
+    session.commit(statement)
+    return True
+
+
+def _is_refused(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+    """Return whether a limit of a queue, or a gate of the preset, refuses the tasks now."""
+    queues, path = session.queues, session.queues.paths[job.queue_row]
+    total = np.sum([task.request for task in tasks], axis=0)
+    if np.any((total > 0) & (queues.allocated[path] + total > queues.limit[path])):
+        return True
+    gates = [policy for tier in session.policies(PromiseGate) for policy in tier]
+    return any(policy.may_keep(job, tasks) is not None for policy in gates)
+
+
+def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
+    """Place a task on a node, on idle resources if they suffice; return False if the node cannot take it.
+
+    Without a name it is the first node with idle resources, or else the first one that will have room.
+    """
+    table, placer, asked = session.nodes, session.placer, task.request > 0
+    able = placer.feasible(task).copy()
+    for tier in session.policies(Predicate):
+        for policy in tier:
+            accepted = policy.filter_nodes(task)
+            if accepted is not None:
+                able &= accepted
+    is_free = table.fits_now(task.request)
+    able &= np.all(table.future[:, asked] >= task.request[asked], axis=1)
+    row = table.index.get(name, -1)
+    if not name and len(able):
+        row = int(np.argmax(able + (able & is_free).astype(np.int8)))
+    if row < 0 or not able[row]:
+        return False
+    if is_free[row] and (not table.releasing[row].any() or placer.feasible_now(task, row)):
+        statement.allocate(task, row)
+    else:
+        statement.pipeline(task, row)
+    return True

@@ -1,0 +1,118 @@
+"""Follow the configuration file: new args of batch profiles count from the next pass on.
+
+A file that cannot be read, or that has a mistake, is refused: the args of before stay, with one line in the log and a
+warning of the kind `config_not_reloaded`. Other parts of the configuration need a restart; the log says so. The file is
+read every ten seconds, because the files of a ConfigMap are replaced as symbolic links.
+
+Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.config.load import loads
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyscheduler.config.types import Configuration, SchedulerProfile
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["ConfigReloader"]
+
+_log = logging.getLogger(__name__)
+
+_PERIOD_SECONDS: Final = 10.0
+
+
+class ConfigReloader:
+    """Reloads the args of batch profiles. `config` is the configuration in force."""
+
+    def __init__(self, path: str, config: Configuration, gates: Mapping[str, bool], scheduler: Scheduler) -> None:
+        self.config = config
+        self._path = path
+        self._gates = gates
+        self._scheduler = scheduler
+        #: What the file said when it was looked at last; None before, or if it could not be read.
+        self._seen: bytes | None = None
+        self._has_failed = False
+
+    async def run(self) -> None:
+        """Look at the file at once and then every ten seconds, until cancelled; end if there is no batch profile."""
+        while self._scheduler.sessions:
+            try:
+                await self.look()
+            except Exception as error:  # a bug here must not end the scheduler, nor later looks  # noqa: BLE001
+                _log.exception("Configuration was not reloaded file=%s", self._path, exc_info=error)
+                self._scheduler.recorder.warning("config_not_reloaded")
+            await self._scheduler.clock.sleep(_PERIOD_SECONDS)
+
+    async def look(self) -> None:
+        """Read the file, and take it over if it changed."""
+        try:
+            content = await asyncio.to_thread(Path(self._path).read_bytes)
+        except OSError as error:
+            if not self._has_failed:
+                self._refuse(f"{self._path}: {(error.strerror or str(error)).lower()}")
+            self._seen, self._has_failed = None, True
+            return
+        if content == self._seen:
+            return
+        self._seen, self._has_failed = content, False
+        try:
+            self._take_over(loads(content.decode("utf-8-sig"), source=self._path, gates=self._gates))
+        except (ConfigError, UnicodeDecodeError) as error:
+            self._refuse(" / ".join(str(error).splitlines()))
+
+    def _refuse(self, why: str) -> None:
+        self._scheduler.recorder.warning("config_not_reloaded")
+        _log.error("Configuration was not reloaded; the last one stays in force file=%s err=%r", self._path, why)
+
+    def _take_over(self, new: Configuration) -> None:
+        """Take over the args of batch profiles, of all or of none; raise `ConfigError` if some cannot be used."""
+        profiles = {profile.scheduler_name: profile for profile in new.profiles}
+        changes: list[Callable[[], object]] = []
+        taken: dict[str, SchedulerProfile] = {}
+        for profile in self.config.profiles:
+            plugin = next(
+                (each.plugin for each in self._scheduler.sessions if each.profile.name == profile.scheduler_name), None
+            )
+            wanted = profiles.get(profile.scheduler_name)
+            name = getattr(plugin, "name", "")
+            if plugin is None or wanted is None or _args(wanted, name) == _args(profile, name):
+                continue
+            try:
+                changes.append(plugin.prepare_args(_args(wanted, name)))
+            except ConfigError as error:
+                raise ConfigError(*error.problems, source=self._path) from error
+            kept = tuple(each for each in profile.plugin_config if each.name != name)
+            changed = tuple(each for each in wanted.plugin_config if each.name == name)
+            taken[profile.scheduler_name] = attrs.evolve(profile, plugin_config=kept + changed)
+        for change in changes:
+            change()
+        now = tuple(taken.get(profile.scheduler_name, profile) for profile in self.config.profiles)
+        self.config = attrs.evolve(self.config, profiles=now)
+        if changes:
+            _log.info("Reloaded the args of batch profiles file=%s profiles=%s", self._path, ",".join(taken))
+        if _sorted(new.profiles) != _sorted(now):
+            _log.warning("The file has other changes of profiles, which need a restart file=%s", self._path)
+
+
+def _args(profile: SchedulerProfile, plugin: str) -> object:
+    """Return the args of a plugin as in the file."""
+    return next((each.args for each in profile.plugin_config if each.name == plugin), None)
+
+
+def _sorted(profiles: tuple[SchedulerProfile, ...]) -> list[SchedulerProfile]:
+    """Return the profiles with the args of their plugins in one order."""
+    return [
+        attrs.evolve(profile, plugin_config=tuple(sorted(profile.plugin_config, key=lambda each: each.name)))
+        for profile in profiles
+    ]

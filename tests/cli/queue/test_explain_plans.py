@@ -1,0 +1,204 @@
+"""`kubectl queue explain`: the best eviction plan of each action, and the rule that rejected it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.cli.queue.test_queue import Run, steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPU = "nvidia.com/gpu"
+FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+KEY = {"kai": "pod-group-name", "volcano": "scheduling.k8s.io/group-name", "kube-batch": "scheduling.k8s.io/group-name"}
+VERSIONS = {
+    "kai": ("scheduling.run.ai/v2", "scheduling.run.ai/v2alpha2", "kai-scheduler"),
+    "volcano": ("scheduling.volcano.sh/v1beta1", "scheduling.volcano.sh/v1beta1", "volcano"),
+    "kube-batch": ("scheduling.incubator.k8s.io/v1alpha1", "scheduling.incubator.k8s.io/v1alpha1", "kube-batch"),
+}
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs `kubectl queue`."""
+    return Run(capsys)
+
+
+class Objects:
+    """The objects of one cluster of one node."""
+
+    def __init__(self, dialect: str, gpus: int) -> None:
+        self.dialect = dialect
+        amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", GPU: str(gpus)}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": amounts}}
+        self.items: list[dict[str, Any]] = [node]
+
+    def queue(self, name: str, quota: int = 0, weight: int = 1, **spec: Any) -> None:
+        """Add a queue; in KAI with a quota of GPUs."""
+        if self.dialect == "kai":
+            gpu = {"quota": quota, "limit": -1, "overQuotaWeight": weight}
+            spec["resources"] = {"cpu": FREE, "memory": FREE, "gpu": gpu}
+        else:
+            spec.setdefault("weight", 1)
+        self.items.append(
+            {"apiVersion": VERSIONS[self.dialect][0], "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        )
+
+    def job(self, name: str, queue: str, pods: int, *, least: int = 1, runs: bool, at: int, priority: int = 0) -> None:
+        """Add a job whose pods request one GPU each; it was created at minute `at`."""
+        _, version, scheduler = VERSIONS[self.dialect]
+        created = f"2026-01-01T00:{at:02}:00Z"
+        metadata = {"name": name, "namespace": "default", "creationTimestamp": created, "uid": name}
+        spec: dict[str, Any] = {"minMember": least, "queue": queue}
+        if priority:
+            spec["priorityClassName"] = "high"
+        group = {"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        self.items.append(group | {"status": {"phase": "Running" if runs else "Inqueue"}})
+        for number in range(pods):
+            own = {**metadata, "name": f"{name}-{number}", "uid": f"{name}-{number}"}
+            amounts = {"cpu": "1", GPU: "1"}
+            body = {
+                "schedulerName": scheduler,
+                "priority": priority,
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": amounts, "limits": {GPU: "1"}}}],
+            }
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": own | {"annotations": {KEY[self.dialect]: name}},
+                "spec": body | ({"nodeName": "n1"} if runs else {}),
+                "status": {"phase": "Running" if runs else "Pending"},
+            }
+            self.items.append(pod)
+
+    def high_class(self, value: int = 10) -> None:
+        """Add the priority class of high jobs."""
+        metadata = {"name": "high"}
+        self.items.append(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+        )
+
+    def write(self, folder: Path) -> str:
+        """Write the objects to a file; return its path."""
+        path = folder / "cluster.yaml"
+        path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": self.items}), encoding="utf-8")
+        return str(path)
+
+
+def evictions(run: Run, objects: Objects, folder: Path, *, config: str = "") -> str:
+    """Return what `explain` says about evictions for the job `want`."""
+    options: list[str] = []
+    if config:
+        (folder / "scheduler.yaml").write_text(config, encoding="utf-8")
+        options = ["--config", str(folder / "scheduler.yaml")]
+    row = steps(run("explain", "want", *options, objects=objects.write(folder)))["evictions"]
+    return row[-1]
+
+
+def test_kai_reclaim_beyond_the_fair_share(run: Run, tmp_path: Path) -> None:
+    """A queue without quota and share may not reclaim; the text has the amounts."""
+    objects = Objects("kai", 4)
+    objects.queue("rich", 4)
+    objects.queue("poor", 0, weight=0)
+    objects.job("old", "rich", 4, runs=True, at=0)
+    objects.job("want", "poor", 1, runs=False, at=1)
+    text = evictions(run, objects, tmp_path)
+    assert f"reclaim: OverFairShare: queue poor would exceed its {GPU} fair share of 0: 0 used, 1 requested" in text
+
+
+def test_kai_reclaim_of_more_than_the_other_queue_has_too_much(run: Run, tmp_path: Path) -> None:
+    """The best plan is shown with its victims, and what their queue holds of its share."""
+    objects = Objects("kai", 3)
+    objects.queue("a", 2)
+    objects.queue("b", 2)
+    objects.job("old", "a", 3, runs=True, at=0)
+    objects.job("want", "b", 2, least=2, runs=False, at=1)
+    text = evictions(run, objects, tmp_path)
+    assert "reclaim: the best plan evicts default/old-" in text
+    assert f"but ReclaimNotFair: queue b may not take so much: queue a holds 3 of 2 {GPU}" in text
+
+
+def test_kai_run_time_protects_a_victim(run: Run, tmp_path: Path) -> None:
+    """A gang within its minimum run time is named."""
+    objects = Objects("kai", 2)
+    objects.queue("a", 0, reclaimMinRuntime="100000h")
+    objects.queue("b", 2)
+    objects.job("old", "a", 2, runs=True, at=0)
+    objects.items[-3]["metadata"]["annotations"] = {"kai.scheduler/last-start-timestamp": "2026-01-01T00:00:00Z"}
+    objects.job("want", "b", 2, least=2, runs=False, at=1)
+    text = evictions(run, objects, tmp_path)
+    assert "reclaim: the best plan evicts default/old-" in text
+    assert "but MinRuntimeNotElapsed: the minimum run time still protects default/old" in text
+
+
+def test_kai_consolidation_finds_no_place_for_a_victim(run: Run, tmp_path: Path) -> None:
+    """The pod that finds no other node is named."""
+    objects = Objects("kai", 2)
+    objects.items.append(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n2"},
+            "status": {"allocatable": {"cpu": "0", "memory": "64Gi", "pods": "110", GPU: "2"}},
+        }
+    )
+    objects.high_class(60)
+    objects.queue("a", 4)
+    objects.job("old", "a", 1, runs=True, at=0)
+    objects.job("want", "a", 2, least=2, runs=False, at=1, priority=60)
+    config = 'preset: kai\nactions: "allocate, consolidation"\n'
+    text = evictions(run, objects, tmp_path, config=config)
+    assert "consolidation: the best plan evicts default/old-0, but VictimsNotMoved: " in text
+
+
+CONFIG = """
+preset: %s
+actions: "allocate, preempt, reclaim"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: proportion}]
+"""
+
+
+@pytest.mark.parametrize("dialect", ["volcano", "kube-batch"])
+def test_policies_that_spare_candidates_are_counted(run: Run, tmp_path: Path, dialect: str) -> None:
+    """Preemption fails because gang spares a whole gang; the node and the numbers are there."""
+    objects = Objects(dialect, 2)
+    objects.high_class()
+    objects.queue("a")
+    objects.job("old", "a", 2, least=2, runs=True, at=0)
+    objects.job("want", "a", 1, runs=False, at=1, priority=10)
+    text = evictions(run, objects, tmp_path, config=CONFIG % dialect)
+    assert "preempt: VictimsSpared: on node n1 0 of 2 candidates may be evicted" in text
+    assert "gang spares 2" in text
+
+
+def test_volcano_evictions_that_do_not_suffice_for_the_gang(run: Run, tmp_path: Path) -> None:
+    """Of a gang of three only one finds room: the plan is taken back, and says so."""
+    objects = Objects("volcano", 3)
+    objects.high_class()
+    objects.queue("a")
+    objects.job("old", "a", 3, least=2, runs=True, at=0)
+    objects.job("want", "a", 3, least=3, runs=False, at=1, priority=10)
+    text = evictions(run, objects, tmp_path, config=CONFIG % "volcano")
+    assert "preempt: the best plan evicts default/old-" in text
+    assert "but GangIncomplete: this makes room for 1 pods, but the job needs 3 at once" in text
+
+
+def test_a_queue_at_its_share_reclaims_nothing(run: Run, tmp_path: Path) -> None:
+    """The gate is named, although there are candidates in other queues."""
+    objects = Objects("volcano", 4)
+    objects.queue("a")
+    objects.queue("b")
+    objects.job("old", "a", 2, runs=True, at=0)
+    objects.job("mine", "b", 2, runs=True, at=0)
+    objects.job("want", "b", 1, runs=False, at=1)
+    objects.job("more", "a", 1, runs=False, at=1)
+    text = evictions(run, objects, tmp_path, config=CONFIG % "volcano")
+    assert "preempt: VictimsSpared: on node n1 0 of 2 candidates may be evicted" in text
+    assert "priority spares 2" in text
+    assert "reclaim: QueueMayNotReclaim: with this job the queue would hold more than it may take from others" in text

@@ -1,0 +1,136 @@
+"""Promises that evictions paid for: other jobs do not take the room, also after a crash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from pyscheduler.batch.decisions import Decision, DecisionKind
+from pyscheduler.batch.tasks import Job, Task, TaskState
+from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, Guards
+from pyscheduler.scheduler.sessions.promises import Promises
+from pyscheduler.testing import make_pod
+from tests.scheduler.sessions.test_passes import add, begin, nodes_of
+
+if TYPE_CHECKING:
+    from pyscheduler.testing import FakeCluster
+
+
+async def evicted_for(cluster: FakeCluster) -> None:
+    """Let the job `high` evict the job `low` from the only node, and then let a job of higher priority come."""
+    add(cluster, "high", members=1, priority=10)
+    await cluster.clock.advance(1)
+    assert cluster.pod("low-0").is_terminating
+    assert cluster.pod("high-0").status.nominated_node_name == "n1"
+    add(cluster, "higher", members=1, priority=20)
+    await cluster.clock.advance(5)
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["one scheduler", "restarted"])
+async def test_a_job_that_comes_later_does_not_take_promised_room(
+    pyscheduler_cluster: FakeCluster, crashes: bool
+) -> None:
+    """The job that evicted gets the room although another would come first; a new scheduler reads the nomination."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    low = add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, low) == ["n1"]
+    await evicted_for(cluster)
+    if crashes:
+        await measured.stop()
+        measured = await begin(cluster)
+        await cluster.clock.advance(1)
+    cluster.delete_pod("low-0")
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["high-0", "higher-0"]) == ["n1", ""]
+    await cluster.clock.advance(LEASE_SECONDS)
+    assert cluster.pod("high-0").is_terminating, "a promise that is kept protects nobody"
+    await measured.stop()
+
+
+async def test_a_promise_ends_with_its_node(pyscheduler_cluster: FakeCluster) -> None:
+    """A job whose promised node is gone is placed elsewhere, in its turn."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    await evicted_for(cluster)
+    cluster.delete_node("n1")
+    cluster.add_node("n2", allocatable={"cpu": "1"})
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", "n2"]
+    assert not cluster.pod("high-0").status.nominated_node_name
+    await measured.stop()
+
+
+async def test_an_eviction_that_fails_is_tried_again(pyscheduler_cluster: FakeCluster) -> None:
+    """A victim whose deletion the server refuses for seconds is evicted in the end."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    fault = cluster.server.faults.add(Fault(method="DELETE", path="/pods/", status=409, times=3))
+    add(cluster, "high", members=1, priority=10)
+    await cluster.clock.advance(10)
+    assert fault.hits == 3
+    assert cluster.pod("low-0").is_terminating
+    await measured.stop()
+
+
+def job(name: str, *states: TaskState, minimum: int = 1, nominated: str = "") -> Job:
+    """Return a job with a task in each state."""
+    made = Job(uid=name, key=f"default/{name}", queue="q", queue_row=0, min_member=minimum)
+    for number, state in enumerate(states):
+        pod = make_pod(f"{name}-{number}", status={"nominatedNodeName": nominated} if nominated else {})
+        made.add(Task(uid=pod.uid, job=made, request=np.zeros(1), state=state, pod=pod))
+    return made
+
+
+def test_a_lease_ends_when_the_minimum_is_bound() -> None:
+    """A binding that is only decided does not end the lease: it may fail."""
+    claimant = job("a", TaskState.BOUND, TaskState.BOUND, minimum=2)
+    first, second = claimant.tasks.values()
+    promises = Promises({"a": 100.0})
+    promises.note([Decision(DecisionKind.BIND, first, 0)], {"a": claimant}, ["n1"])
+    assert promises.nodes == {"a": {first.uid: "n1"}}
+    bound = {first.uid}
+    promises.end_kept({"a": claimant}, lambda pod: pod.uid in bound)
+    assert promises.leases
+    bound.add(second.uid)
+    promises.end_kept({"a": claimant}, lambda pod: pod.uid in bound)
+    assert not promises.leases
+    assert not promises.nodes
+
+
+def test_a_crash_leaves_nominations_and_gangs_that_are_bound_in_part() -> None:
+    """A nominated pod keeps its node; a gang that is bound in part gets the rest of its minimum; others get nothing."""
+    nominated = job("a", TaskState.PENDING, nominated="n7")
+    partial = job("b", TaskState.RUNNING, TaskState.PENDING, TaskState.PENDING, minimum=2)
+    waiting, whole = job("c", TaskState.PENDING), job("d", TaskState.RUNNING, TaskState.PENDING)
+    promises = Promises({})
+    promises.read_back([nominated, partial, waiting, whole], 5.0)
+    assert promises.leases == dict.fromkeys("ab", 5.0 + LEASE_SECONDS)
+    assert [*promises.nodes["a"].values()] == ["n7"]
+    assert promises.nodes["b"] == {[*partial.tasks][1]: ""}
+
+
+def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
+    """After a crash an evicted job rests, and does not evict the job for which it was evicted."""
+    jobs = {each.uid: each for each in (job("a", TaskState.RELEASING), job("b", TaskState.PENDING), job("c"))}
+    (task,) = jobs["a"].tasks.values()
+    condition = {"type": "DisruptionTarget", "status": "True", "message": "action=reclaim by=default/b"}
+    task.pod = make_pod("a-0", status={"conditions": [condition]})
+    jobs["c"].last_eviction = 1000.0
+    guards = Guards()
+    guards.read_back(jobs, 0.0, 1001.0)
+    assert guards.protected(jobs["b"], 1.0, jobs) == {"a", "c"}
+    later = BACKOFF_SECONDS[0] + 1
+    assert guards.protected(jobs["b"], later, jobs) == {"a"}
+    assert guards.protected(jobs["a"], later, jobs) == {"b"}
