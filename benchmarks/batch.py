@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
 
-__all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "many_queues", "memory", "reclaim"]
+__all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "idle", "many_queues", "memory", "reclaim"]
 
 #: Seconds of CPU of KAI-Scheduler (mid-2026), by shape and number of nodes.
 KAI: Final = {
@@ -290,6 +290,28 @@ def full_cluster(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
                 raise RuntimeError(f"{len(found.decisions)} pods on a node with {made.gpus} GPUs")
             seconds.append(passed)
         return {"first_pass_seconds": first, "freed_node_ms": sorted(seconds)[4] * 1000}
+
+    with rare_collections():
+        return asyncio.run(run())
+
+
+def idle(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
+    """Return the passes and the CPU seconds of an hour in which jobs wait on a full cluster and nothing changes."""
+    made = _full(nodes, jobs, queues)
+
+    async def run() -> dict[str, Any]:
+        scheduler, clock = await made.scheduler(), made.cluster.clock
+        sessions = scheduler.sessions[0]
+        running = asyncio.create_task(scheduler.run())
+        # Until the first pass has been reported, and the periods of all writers have ended.
+        await clock.advance(600)
+        before, began = sessions.passes, time.process_time()
+        await clock.advance(3600)
+        seconds = time.process_time() - began
+        if not before or running.done():
+            raise RuntimeError("the scheduler does not work")
+        await scheduler.stop()
+        return {"passes": sessions.passes - before, "cpu_seconds": seconds}
 
     with rare_collections():
         return asyncio.run(run())

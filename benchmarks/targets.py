@@ -60,6 +60,7 @@ _BATCH: Final = (
     "batch-reclaim-impossible-apart-500",
     "batch-philly",
     "batch-full",
+    "batch-idle",
     "batch-memory",
 )
 #: In real time: these take minutes, whatever the machine.
