@@ -23,6 +23,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
+from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
 
-__all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "many_queues", "memory", "reclaim"]
+__all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "idle", "many_queues", "memory", "reclaim"]
 
 #: Seconds of CPU of KAI-Scheduler (mid-2026), by shape and number of nodes.
 KAI: Final = {
@@ -223,7 +224,8 @@ def many_queues(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
             raise RuntimeError(f"{placed} pods were placed of {jobs * 8}")
         return {"pods_per_second": placed / seconds}
 
-    return asyncio.run(run())
+    with rare_collections():
+        return asyncio.run(run())
 
 
 def _tree(made: _Shape, queues: int, gpus: int) -> list[str]:
@@ -289,7 +291,30 @@ def full_cluster(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
             seconds.append(passed)
         return {"first_pass_seconds": first, "freed_node_ms": sorted(seconds)[4] * 1000}
 
-    return asyncio.run(run())
+    with rare_collections():
+        return asyncio.run(run())
+
+
+def idle(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
+    """Return the passes and the CPU seconds of an hour in which jobs wait on a full cluster and nothing changes."""
+    made = _full(nodes, jobs, queues)
+
+    async def run() -> dict[str, Any]:
+        scheduler, clock = await made.scheduler(), made.cluster.clock
+        sessions = scheduler.sessions[0]
+        running = asyncio.create_task(scheduler.run())
+        # Until the first pass has been reported, and the periods of all writers have ended.
+        await clock.advance(600)
+        before, began = sessions.passes, time.process_time()
+        await clock.advance(3600)
+        seconds = time.process_time() - began
+        if not before or running.done():
+            raise RuntimeError("the scheduler does not work")
+        await scheduler.stop()
+        return {"passes": sessions.passes - before, "cpu_seconds": seconds}
+
+    with rare_collections():
+        return asyncio.run(run())
 
 
 def memory(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
@@ -305,7 +330,8 @@ def memory(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
         tracemalloc.stop()
         return {"on_top_mib": held / 2**20}
 
-    return asyncio.run(run())
+    with rare_collections():
+        return asyncio.run(run())
 
 
 def fair_shares(queues: int) -> dict[str, Any]:

@@ -244,6 +244,12 @@ def _batch_rows(*, short: bool) -> Sequence[Row]:
             targets={"first_pass_seconds": "<= 2 s", "freed_node_ms": "<= 20 ms"},
         ),
         Row(
+            name="batch-idle",
+            what=f"{jobs // 10:,} jobs of 8 pods wait on {size // 10:,} full nodes: an hour without changes",
+            measure=partial(batch.idle, size // 10, jobs // 10, queues // 10 + 6),
+            targets={"passes": "0", "cpu_seconds": "<= 0.1 s"},
+        ),
+        Row(
             name="batch-memory",
             what=f"a batch profile with {jobs:,} waiting jobs of 8 pods and {size:,} running jobs, between passes",
             measure=partial(batch.memory, size, jobs, queues),

@@ -61,6 +61,7 @@ _BATCH: Final = (
     "batch-beside",
     "batch-philly",
     "batch-full",
+    "batch-idle",
     "batch-memory",
 )
 #: In real time: these take minutes, whatever the machine.

@@ -110,7 +110,7 @@ def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> N
     pending = [gang for gang in gangs_of(cycle) if gang.has_pending()]
     wanted = {gang.job.uid for gang in pending[::2]}
     expected = [uid for uid in drain(cycle.waiting()) if uid in wanted]
-    line, found = cycle.waiting(), []
+    line, found = JobQueue(cycle, sorted_by_queue(pending, cycle.job_key)), []
     left = {uid: cycle.gangs[uid].job.queue_row for uid in wanted}
     while left:
         uid = line.pop_one_of(wanted, set(left.values())).job.uid
@@ -164,3 +164,22 @@ def test_an_index_follows_jobs_that_change_queues_come_and_go(cycle: Cycle, data
                 here.discard(gang.job.uid)
         there = (gang for gang in gangs if gang.job.uid in here)
         assert index.by_queue(rows) == sorted_by_queue(there, cycle.job_key)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cycles(), st.data())
+def test_kept_heaps_give_the_line_of_new_heaps(cycle: Cycle, data: st.DataObject) -> None:
+    """After changes of sums and jobs the line is the one that is built of all jobs."""
+    gangs = [gang for gang in gangs_of(cycle) if gang.has_pending()]
+    here = {gang.job.uid for gang in gangs}
+    for _ in range(4):
+        line = JobQueue(cycle, sorted_by_queue((gang for gang in gangs if gang.job.uid in here), cycle.job_key))
+        assert drain(cycle.waiting()) == drain(line)
+        for gang in gangs:
+            if data.draw(st.booleans()):
+                cycle.proportion.book(gang.tasks[0], placed=data.draw(st.booleans()))
+            if data.draw(st.booleans()):
+                here ^= {gang.job.uid}
+                gang.job.priority = data.draw(st.integers(1, 3))
+                job = gang.job if gang.job.uid in here else None
+                cycle.kept.backlog.put(gang.job.uid, job, cycle.proportion)

@@ -10,6 +10,9 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.batch.memory import Memory
+from pyscheduler_batch.kai import cycle
+from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim
+from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.solver import Solver
 
 if TYPE_CHECKING:
@@ -76,6 +79,51 @@ async def test_a_pass_decides_alike_with_and_without_memory(kai: BatchCluster, s
     assert kinds["BIND"]
     assert kinds["NOMINATE"]
     assert kinds["reclaim"]
+
+
+async def test_actions_that_end_early_decide_as_if_they_tried_every_job(
+    kai: BatchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that cannot gain from an action are not tried, and have the reasons that they had if they were."""
+    rng = random.Random(1)
+    monkeypatch.setattr(cycle, "_SMALL", 0)
+    for number in range(2):
+        kai.cluster.add_node(f"n{number}", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "8"})
+    for name, quota in (("a", 4), ("b", 6), ("c", 6)):
+        gpu_queue(kai, name, quota)
+    sessions = (await kai.start(args="actions: 'allocate, consolidation, reclaim, preempt'")).scheduler.sessions[0]
+    spared: Counter[str] = Counter()
+    helps = [(kind, kind.may_help) for kind in (Consolidation, Reclaim, Preempt)]
+    is_full = Placement.is_full
+    for step in range(12):
+        change(kai, rng, step)
+        # Single pods fill what gangs leave.
+        for number in range(3):
+            gang(kai, f"single-{step}-{number}", rng.choice("abc"), 1)
+        await kai.cluster.clock.advance(0.001)
+        with monkeypatch.context() as counting:
+
+            def full(self: Any, requests: Any) -> bool:
+                answer = is_full(self, requests)
+                spared["allocate"] += answer
+                return answer
+
+            counting.setattr(Placement, "is_full", full)
+            found = await sessions.decide()
+        answer = result(found)
+        found.session.ledger.put_back()
+        with monkeypatch.context() as plain:
+            for kind, may_help in helps:
+
+                def counted(self: Any, found: Any, may_help: Any = may_help) -> bool:
+                    spared[self.name] += not may_help(self, found)
+                    return True
+
+                plain.setattr(kind, "may_help", counted)
+            plain.setattr(Placement, "is_full", lambda *_: False)
+            assert answer == await twin(sessions)
+        await kai.pass_time(1)
+    assert min(spared[name] for name in ("allocate", "consolidation", "reclaim", "preempt")) > 0, spared
 
 
 def change(kai: BatchCluster, rng: random.Random, step: int) -> None:

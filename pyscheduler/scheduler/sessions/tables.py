@@ -68,6 +68,7 @@ class _Member:
 class _Entry:
     """A job with its members by uid; `job` is None while it must not be considered."""
 
+    key: str
     members: dict[str, _Member] = attrs.Factory(dict)
     job: Job | None = None
     #: Whether another scheduler is responsible for the job.
@@ -103,8 +104,8 @@ class ClusterTables:
         self._entries: dict[str, _Entry] = {}
         #: The keys of jobs whose group has no object.
         self._unknown: dict[str, None] = {}
-        self._key_of: dict[str, str] = {}
-        self._pending: set[str] = set()
+        #: By uid of a task.
+        self._entry_of: dict[str, _Entry] = {}
         self._evicting: set[str] = set()
         self._generations = np.empty(0, dtype=np.int64)
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
@@ -178,8 +179,8 @@ class ClusterTables:
 
     def task(self, uid: str) -> Task | None:
         """Return the task of a pod; None if it is in no job that can be considered."""
-        key = self._key_of.get(uid)
-        job = None if key is None else self._entries[key].job
+        entry = self._entry_of.get(uid)
+        job = None if entry is None else entry.job
         return None if job is None else job.tasks.get(uid)
 
     def releasing(self) -> Iterable[tuple[PodInfo, str]]:
@@ -227,16 +228,19 @@ class ClusterTables:
                 rows.add(member.row)
         self._evicting = set(evicting)
         self._generations = generations.copy()
-        gone: set[str] = set()
+        gone: list[tuple[str, int]] = []
         for row in rows:
-            gone |= self._read_row(snapshot, row)
+            gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
         for part in _parts(changes[0]):
             self._read_pending(part)
             await turns.yield_if_due()
-        gone |= self._forget_pending(changes[1])
-        for uid in gone:
-            self._remove(uid)
+        gone += [(uid, NO_NODE) for uid in changes[1]]
+        for uid, row in gone:
+            member = self._member(uid)
+            # A pod may have come to another node, or back to the queue.
+            if member is not None and member.row == row:
+                self._remove(uid)
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
             self._rebuild(key)
@@ -268,8 +272,8 @@ class ClusterTables:
         self.queues, self.problems = self._plugin.queue_table(self.axis)
         self.names = names
         self.memory.forget()
-        self.jobs, self.infos, self._entries, self._key_of, self._unknown = {}, {}, {}, {}, {}
-        self._pending, self._evicting, self._dirty = set(), set(), set(self._plugin.jobs_without_pods())
+        self.jobs, self.infos, self._entries, self._entry_of, self._unknown = {}, {}, {}, {}, {}
+        self._evicting, self._dirty = set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [set() for _ in names]
         self._releasing_on = [[] for _ in names]
@@ -281,8 +285,8 @@ class ClusterTables:
         self._is_stale = False
 
     def _member(self, uid: str) -> _Member | None:
-        key = self._key_of.get(uid)
-        return None if key is None else self._entries[key].members.get(uid)
+        entry = self._entry_of.get(uid)
+        return None if entry is None else entry.members.get(uid)
 
     def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
@@ -308,22 +312,12 @@ class ClusterTables:
                 foreign += self._amounts(info.requests)
         self._on_row[row], self._releasing_on[row] = here, leaving
         self._releasing[row], self._foreign[row] = releasing, foreign
-        return {uid for uid in before - here if (member := self._member(uid)) is not None and member.row == row}
+        return before - here
 
     def _read_pending(self, changed: Iterable[PodInfo]) -> None:
         """Read waiting pods that changed."""
-        waiting, infos = self._pending, self.infos
         for info in changed:
-            uid = info.pod.uid
-            if infos.get(uid) is not info or uid not in waiting:
-                self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
-                waiting.add(uid)
-
-    def _forget_pending(self, uids: Iterable[str]) -> set[str]:
-        """Forget pods that do not wait any more; return those that have no node either."""
-        left = self._pending.intersection(uids)
-        self._pending -= left
-        return {uid for uid in left if (member := self._member(uid)) is not None and member.row == NO_NODE}
+            self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
 
     def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
         """Record a task; its job is built anew if anything about the task changed."""
@@ -332,16 +326,19 @@ class ClusterTables:
         if member is not None and member.info is info:
             if (member.state, member.row) != (state, row):
                 member.state, member.row = state, row
-                self._dirty.add(self._key_of[uid])
+                self._dirty.add(self._entry_of[uid].key)
             return
         if member is not None:
             self._remove(uid)
         key = self._plugin.job_key(info.pod)
         if key not in self._known_keys:
             self._note_new(key)
-        self._key_of[uid], self.infos[uid] = key, info
-        self._entries.setdefault(key, _Entry()).members[uid] = _Member(info, state, row)
-        self._dirty.add(key)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(key)
+        self._entry_of[uid], self.infos[uid] = entry, info
+        entry.members[uid] = _Member(info, state, row)
+        self._dirty.add(entry.key)
 
     def _note_new(self, key: str) -> None:
         self._has_new_jobs = True
@@ -350,10 +347,10 @@ class ClusterTables:
         self._known_keys.add(key)
 
     def _remove(self, uid: str) -> None:
-        key = self._key_of.pop(uid)
+        entry = self._entry_of.pop(uid)
         self.infos.pop(uid, None)
-        del self._entries[key].members[uid]
-        self._dirty.add(key)
+        del entry.members[uid]
+        self._dirty.add(entry.key)
 
     # Jobs
 
@@ -372,7 +369,7 @@ class ClusterTables:
             self._whole.discard(key)
             return
         if entry is None:
-            entry = self._entries[key] = _Entry()
+            entry = self._entries[key] = _Entry(key)
             if key not in self._known_keys:
                 self._note_new(key)
         pods = [member.info.pod for member in entry.members.values()]

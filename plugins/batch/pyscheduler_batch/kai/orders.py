@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
+import numpy as np
+
 from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder, plays
+from pyscheduler.batch.tasks import Job, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.kai.gang import Gang
 
 __all__ = ["Elastic", "Keys", "Kubeflow", "Priority", "Ray", "TaskPriority"]
@@ -20,6 +22,7 @@ __all__ = ["Elastic", "Keys", "Kubeflow", "Priority", "Ray", "TaskPriority"]
 _JOB_ROLE: Final = "training.kubeflow.org/job-role"
 _NODE_TYPE: Final = "ray.io/node-type"
 _TASK_PRIORITY: Final = "kai.scheduler/task-priority"
+_LABELS: Final = frozenset({_JOB_ROLE, _NODE_TYPE, _TASK_PRIORITY})
 
 
 def _label(task: Task, name: str) -> str | None:
@@ -86,6 +89,9 @@ class TaskPriority(Policy):
 _STABLE: Final = frozenset({Priority, Elastic, Kubeflow, Ray, TaskPriority})
 
 
+_PLAIN: Final = Task(uid="", job=Job(uid="", key="", queue=""), request=np.zeros(0))
+
+
 class Keys:
     """The keys of jobs and tasks by all policies that order them; then age decides, then the UID."""
 
@@ -94,6 +100,8 @@ class Keys:
         #: Whether a key holds until the job or its tasks change.
         self.is_stable = all(type(policy) in _STABLE for policy in orders)
         self._task_orders = [cast("TaskOrder", policy) for policy in orders if plays(policy, TaskOrder)]
+        #: The key of most tasks: those without the labels that the orders read.
+        self._plain_key = self._orders_key(_PLAIN) if self.is_stable else None
         self._job_keys: list[Callable[[Gang], tuple[float | str, ...]]] = [
             policy.gang_key if isinstance(policy, Elastic) else _whole_job(cast("JobOrder", policy))
             for policy in orders
@@ -102,10 +110,16 @@ class Keys:
 
     def of_task(self, task: Task) -> tuple[float | str, ...]:
         """Return the key of a task among the tasks of its job."""
+        key = self._plain_key
+        if key is None or not (task.pod is None or _LABELS.isdisjoint(task.pod.metadata.labels)):
+            key = self._orders_key(task)
+        return (*key, task.created, task.uid)
+
+    def _orders_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()
         for policy in self._task_orders:
             key += policy.task_key(task)
-        return (*key, task.created, task.uid)
+        return key
 
     def of_gang(self, gang: Gang) -> tuple[float | str, ...]:
         """Return the key of a job among the jobs of its queue; a gang that lost members comes first."""
