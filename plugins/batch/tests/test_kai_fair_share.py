@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -154,36 +155,90 @@ def trees(draw: st.DrawFn) -> list[Queue]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(trees(), st.integers(0, 24), st.sampled_from([0.0, 1.0, 2.0]))
-def test_columns_equal_the_scalar_model(queues: list[Queue], pool: int, k_value: float) -> None:
+def test_columns_equal_the_scalar_model() -> None:
     """Dividing all queues of a level at once gives what dividing queue by queue gives."""
-    assert np.allclose(shares_of(queues, float(pool), k_value), model_shares(queues, float(pool), k_value), atol=1e-6)
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=300, deadline=None)
+    @given(trees(), st.integers(0, 24), st.sampled_from([0.0, 1.0, 2.0]))
+    def check(queues: list[Queue], pool: int, k_value: float) -> None:
+        shares = shares_of(queues, float(pool), k_value)
+        assert np.allclose(shares, model_shares(queues, float(pool), k_value), atol=1e-6)
+        for queue, share in zip(queues, shares, strict=True):
+            counts["at the limit"] += share == queue.limit
+            counts["above quota"] += share > queue.quota
+            counts["below the parent"] += queue.parent >= 0
+            counts["reduced by usage"] += bool(queue.usage and k_value)
+
+    check()
+    _report(counts, 20)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(trees(), st.integers(0, 24))
-def test_shares_use_up_the_pool_or_all_requests(queues: list[Queue], pool: int) -> None:
+def test_shares_use_up_the_pool_or_all_requests() -> None:
     """Without quotas and zero weights, the top queues share the whole pool or get all they may ask for."""
-    queues = [attrs.evolve(queue, quota=0.0, weight=queue.weight + 1, usage=0.0) for queue in queues]
-    shares = shares_of(queues, float(pool))
-    requested = inputs_of(queues).requested[:, 0].tolist()
-    top = [row for row, queue in enumerate(queues) if queue.parent < 0]
-    asked = sum(min(requested[row], queues[row].limit) for row in top)
-    assert math.isclose(sum(shares[row] for row in top), min(asked, pool), abs_tol=1e-6)
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=200, deadline=None)
+    @given(trees(), st.integers(0, 24))
+    def check(queues: list[Queue], pool: int) -> None:
+        queues = [attrs.evolve(queue, quota=0.0, weight=queue.weight + 1, usage=0.0) for queue in queues]
+        shares = shares_of(queues, float(pool))
+        requested = inputs_of(queues).requested[:, 0].tolist()
+        top = [row for row, queue in enumerate(queues) if queue.parent < 0]
+        asked = sum(min(requested[row], queues[row].limit) for row in top)
+        assert math.isclose(sum(shares[row] for row in top), min(asked, pool), abs_tol=1e-6)
+        counts["the pool is used up" if asked >= pool else "all requests are met"] += 1
+
+    check()
+    _report(counts, 20)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), min_size=2, max_size=7), st.integers(0, 20))
-def test_more_weight_or_request_gets_no_less_within_one_unit(flat: list[tuple[int, int]], pool: int) -> None:
-    """A queue that has more weight, or asks for more, than a sibling gets at most one unit less."""
-    queues = [Queue(-1, 0.0, UNLIMITED, float(weight), 100, float(own)) for weight, own in flat]
-    shares = shares_of(queues, float(pool))
-    for left, first in zip(shares, queues, strict=True):
-        for right, second in zip(shares, queues, strict=True):
-            if first.weight >= second.weight and first.own >= second.own:
-                assert left >= right - 1 - 1e-6
+def test_more_weight_or_request_gets_no_less_within_one_unit() -> None:
+    """A queue that has more weight, or asks for more, than a sibling gets at most one unit less; equals get equal."""
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), min_size=2, max_size=7), st.integers(0, 20))
+    def check(flat: list[tuple[int, int]], pool: int) -> None:
+        queues = [Queue(-1, 0.0, UNLIMITED, float(weight), 100, float(own)) for weight, own in flat]
+        shares = shares_of(queues, float(pool))
+        for left, first in zip(shares, queues, strict=True):
+            for right, second in zip(shares, queues, strict=True):
+                if first is not second and first.weight >= second.weight and first.own >= second.own:
+                    assert left >= right - 1 - 1e-6
+                    is_equal = (first.weight, first.own) == (second.weight, second.own)
+                    counts["equals" if is_equal else "more weight or request"] += 1
+
+    check()
+    _report(counts, 20)
+
+
+def test_a_queue_that_gets_more_weight_or_asks_for_more_loses_nothing() -> None:
+    """The share of one queue falls by one unit at most when its own weight or request rises."""
+    counts: Counter[str] = Counter()
+
+    @settings(max_examples=200, deadline=None)
+    @given(trees(), st.integers(0, 24), st.integers(0, 2), st.integers(0, 4), st.data())
+    def check(queues: list[Queue], pool: int, weight: int, request: int, data: st.DataObject) -> None:
+        queues = [attrs.evolve(queue, parent=-1, usage=0.0, priority=100) for queue in queues]
+        row = data.draw(st.integers(0, len(queues) - 1))
+        more = attrs.evolve(queues[row], weight=queues[row].weight + weight, own=queues[row].own + request)
+        before = shares_of(queues, float(pool))[row]
+        after = shares_of([*queues[:row], more, *queues[row + 1 :]], float(pool))[row]
+        assert after >= before - 1 - 1e-6
+        counts["more weight"] += bool(weight)
+        counts["more request"] += bool(request)
+        counts["gets more"] += after > before
+
+    check()
+    _report(counts, 20)
+
+
+def _report(counts: Counter[str], least: int) -> None:
+    """Print how often each rule fired, and make sure that each did."""
+    print(dict(sorted(counts.items())))  # noqa: T201 - how often each rule fired
+    assert all(count >= least for count in counts.values()), counts
 
 
 def test_shares_of_the_worked_example() -> None:
