@@ -54,6 +54,7 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         statuses=scheduler.statuses,
         evictions=evictions,
     )
+    evictions.is_promised = submission.is_promised
     tables = ClusterTables(plugin, profile.name)
     sessions = Sessions(
         profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
