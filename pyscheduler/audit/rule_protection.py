@@ -98,14 +98,16 @@ class ProtectionRule(Rule):
     def _leaves_minimum(self, fact: Evicted) -> bool:
         """Return True if the decision leaves the job its minimum; only then an elastic job may lose pods.
 
-        As in KAI, pods that other decisions evicted count until they are gone.
+        As in KAI, promised pods count, and pods that other decisions evicted until they are gone.
         """
         pod, group = fact.pod, self.world.group_of(fact.pod.job)
         leaf = leaf_of(group, pod)
         taken = self._taken.setdefault((fact.record.by, pod.job, leaf), set())
         taken.add(pod.uid)
         members = self.world.members.get(pod.job, {}).values()
-        used = {one.uid for one in members if one.node and not one.ended and leaf_of(group, one) == leaf}
+        used = {
+            one.uid for one in members if (one.node or one.nominated) and not one.ended and leaf_of(group, one) == leaf
+        }
         return len(used - taken) >= leaf_minima(group).get(leaf, 0)
 
     def _nearest(self, path: tuple[str, ...], field: str) -> float:

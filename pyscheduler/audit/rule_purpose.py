@@ -33,7 +33,6 @@ class _Debt:
 
     fact: Evicted
     deadline: float
-    bound: bool = False
 
 
 class PurposeRule(Rule):
@@ -44,7 +43,7 @@ class PurposeRule(Rule):
     def __init__(self, world: World, verdict: Verdict) -> None:
         super().__init__(world, verdict)
         self._debts: dict[str, list[_Debt]] = defaultdict(list)
-        #: When each job last bound its minimum in room that it got.
+        #: When each job last bound a pod and had its minimum then.
         self._served: dict[str, float] = {}
         #: When each job last lost a pod from outside.
         self._lost: dict[str, float] = {}
@@ -127,7 +126,8 @@ class PurposeRule(Rule):
             self.report(fact.at, fact.revision, (pod.key, record.by), text)
             return
         if fact.at - self._served.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
-            return  # a late part of the same decision: the rest of a gang is evicted as well
+            self.skip()  # decided before: the rest of a gang, or the job found other room
+            return
         deadline = fact.at + pod.grace_seconds + self.options.lease_seconds
         self._debts[record.by].append(_Debt(fact, deadline))
 
@@ -150,14 +150,9 @@ class PurposeRule(Rule):
             self.report(fact.at, fact.revision, (fact.pod.key, job), text)
 
     def _bound(self, job: str) -> None:
-        debts = self._debts.get(job)
-        if not debts:
-            return
-        for debt in debts:
-            debt.bound = True
         state = gang_state(self.world.group_of(job), self.world.members[job].values())
         if not state.missing:
-            del self._debts[job]
+            self._debts.pop(job, None)
             self._served[job] = self.world.now
 
     def _outside(self, fact: Outside) -> None:

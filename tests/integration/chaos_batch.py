@@ -123,13 +123,15 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
     await server.start()
     config = folder / f"{preset}-{seed}.yaml"
     config.write_text(troubled.setup.config.replace("profiles:", f"{LEADERS}profiles:", 1), encoding="utf-8")
-    # The first jobs borrow, and those of other queues reclaim.
-    first = rng.choice(QUEUES)
-    for _ in range(5):
-        troubled.add_job(first)
     books, trap = Books(cluster), Trap(troubled)
     async with kept_running(Served(cluster, Api(server.url)), config) as replicas:
-        trap.replicas, begun = replicas.replicas, time.monotonic()
+        trap.replicas = replicas.replicas
+        await until(lambda: books.lease)
+        # The first jobs borrow, and those of other queues reclaim.
+        first = rng.choice(QUEUES)
+        for _ in range(5):
+            troubled.add_job(first)
+        begun = time.monotonic()
         await until(lambda: books.made or time.monotonic() > begun + REST_SECONDS)
         troubled.arm()
         for _ in range(rng.randint(5, 8)):

@@ -70,6 +70,7 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         statuses=scheduler.statuses,
         evictions=evictions,
     )
+    evictions.is_promised = submission.is_promised
     tables = ClusterTables(
         plugin,
         profile.name,

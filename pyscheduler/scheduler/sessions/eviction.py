@@ -75,6 +75,8 @@ class Evictions:
     pods: Lister[Pod]
     #: Called when an eviction failed: the pod holds its node for longer than the session thought.
     on_failure: Callable[[], object] = lambda: None
+    #: Returns whether a job still waits for promised room; otherwise evictions for it are given up.
+    is_promised: Callable[[Job], bool] = lambda _: False
     #: The pods whose deletion was decided and is not seen yet, by uid.
     under_way: dict[str, Pod] = attrs.Factory(dict)
     #: The uids of the pods that were evicted and still exist.
@@ -129,8 +131,9 @@ class Evictions:
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
             self._forget(pod)
             return
+        had_promise = by is not None and self.is_promised(by)
         for pause in RETRY_SECONDS:
-            if by is not None and not self._exists(by):
+            if by is not None and (not self._exists(by) or (had_promise and not self.is_promised(by))):
                 break
             if not await after(by):
                 await self.handle.clock.sleep(pause)

@@ -22,9 +22,10 @@ from pyscheduler.scheduler.sessions.eviction import record_of
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -70,15 +71,32 @@ class Promises:
             del self.leases[uid]
             self.nodes.pop(uid, None)
 
-    def interrupted(self, jobs: Mapping[str, Job]) -> Iterator[Decision]:
-        """Yield the evictions of which a crash left only the condition, for jobs that were promised nodes."""
+    def interrupted(self, jobs: Mapping[str, Job], table: NodeTable) -> list[Decision]:
+        """Return the evictions of which a crash left only the condition, if they keep a promise."""
         by_key = {jobs[uid].key: jobs[uid] for uid, nodes in self.nodes.items() if any(nodes.values())}
+        found: dict[str, list[Decision]] = {}
         for job in jobs.values() if by_key else ():
             for task in job.tasks.values():
                 record = record_of(task.pod) if task.state in ALLOCATED and task.pod is not None else None
                 if record is not None and record[1] in by_key:
                     action, by, is_moved = record
-                    yield Decision(DecisionKind.EVICT, task, task.node, action, by_key[by], is_moved)
+                    eviction = Decision(DecisionKind.EVICT, task, task.node, action, by_key[by], is_moved)
+                    found.setdefault(by_key[by].uid, []).append(eviction)
+        return [
+            each for uid, evictions in found.items() if self._suffice(jobs[uid], evictions, table) for each in evictions
+        ]
+
+    def _suffice(self, job: Job, evictions: Sequence[Decision], table: NodeTable) -> bool:
+        """Return whether the promised nodes have room for the job once these pods are gone, too."""
+        free = table.future
+        for each in evictions:
+            free[each.node] += each.task.request
+        for uid, name in self.nodes[job.uid].items():
+            row, request = table.index.get(name, -1), job.tasks[uid].request
+            if row < 0 or np.any((free[row] < request) & (request > 0)):
+                return False
+            free[row] -= request
+        return True
 
     def read_back(self, jobs: Iterable[Job], now: float, takers: Collection[str] = ()) -> None:
         """Take up what a crash left, with a new lease for each job.

@@ -322,7 +322,8 @@ class Sessions:
             await turns.yield_if_due()
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
-            interrupted = [*self.promises.interrupted(jobs)]
+            table = self.tables.node_table(self.submission.scheduling.snapshot)
+            interrupted = self.promises.interrupted(jobs, table)
             self.submission.evict_again(interrupted)
 
         def is_bound(pod: Pod) -> bool:
