@@ -7,12 +7,10 @@ allocated: once no node has room for any request, all jobs that are left have th
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
-
-import attrs
-import numpy as np
+from typing import TYPE_CHECKING
 
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.asks import Ask, Asks
 from pyscheduler_batch.kai.forest import Forest
 from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
@@ -20,70 +18,18 @@ from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job
-    from pyscheduler_batch.kai.gang import Gang, Quantities
+    from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.orders import Keys
     from pyscheduler_batch.kai.proportion import Proportion
 
-__all__ = ["Asks", "Backlog", "is_waiting"]
-
-_GPUS: Final = 2
+__all__ = ["Backlog", "is_waiting"]
 
 
 def is_waiting(gang: Gang) -> bool:
     """Return whether a job has pending tasks and is complete enough to be placed."""
     return gang.has_pending() and gang.is_ready()
-
-
-@attrs.frozen
-class _Ask:
-    """What a waiting job asks for next: equal for many jobs of a queue."""
-
-    row: int
-    requested: Quantities
-    priority: float
-    preemptible: bool
-
-
-@attrs.frozen(eq=False)
-class Asks:
-    """What jobs ask for as columns, each kind of ask once."""
-
-    #: int64[n]: the leaf queues.
-    rows: NDArray[np.int64]
-    #: float64[n, 3]: CPU, memory and GPUs.
-    requested: NDArray[np.float64]
-    #: float64[n].
-    priority: NDArray[np.float64]
-    #: bool[n].
-    preemptible: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, asks: Collection[_Ask]) -> Asks:
-        """Return the columns of some asks."""
-        return cls(
-            np.array([ask.row for ask in asks], dtype=np.int64),
-            np.array([ask.requested for ask in asks], dtype=np.float64).reshape(len(asks), 3),
-            np.array([ask.priority for ask in asks], dtype=np.float64),
-            np.array([ask.preemptible for ask in asks], dtype=np.bool_),
-        )
-
-    @property
-    def gpus(self) -> NDArray[np.float64]:
-        """Return float64[n]."""
-        return self.requested[:, _GPUS]
-
-    def join(self, other: Asks) -> Asks:
-        """Return both."""
-        return Asks(
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.requested, other.requested]),
-            np.concatenate([self.priority, other.priority]),
-            np.concatenate([self.preemptible, other.preemptible]),
-        )
 
 
 class Backlog:
@@ -93,8 +39,8 @@ class Backlog:
         self._gangs = gangs
         self.forest = Forest(parents)
         self.index = JobIndex(gangs, is_waiting, keys.of_gang)
-        self._ask_of: dict[str, _Ask] = {}
-        self._counts: Counter[_Ask] = Counter()
+        self._ask_of: dict[str, Ask] = {}
+        self._counts: Counter[Ask] = Counter()
         self._asks: Asks | None = None
         #: By bytes of a request, how many jobs have pending tasks of it, and the request.
         self._requests: Counter[bytes] = Counter()
@@ -128,7 +74,7 @@ class Backlog:
         else:
             self.others[uid] = None
 
-    def _put_ask(self, uid: str, ask: _Ask) -> None:
+    def _put_ask(self, uid: str, ask: Ask) -> None:
         self._ask_of[uid] = ask
         self.forest.jobs_changed(ask.row)
         self._counts[ask] += 1
@@ -171,5 +117,5 @@ class Backlog:
         return self._asks.join(Asks.of(more)) if more else self._asks
 
 
-def _ask(gang: Gang) -> _Ask:
-    return _Ask(gang.job.queue_row, gang.requested(), gang.job.priority, gang.job.preemptible)
+def _ask(gang: Gang) -> Ask:
+    return Ask(gang.job.queue_row, gang.requested(), gang.job.priority, gang.job.preemptible)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
-    from pyscheduler_batch.kai.backlog import Asks
+    from pyscheduler_batch.kai.asks import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.proportion import QueueKey

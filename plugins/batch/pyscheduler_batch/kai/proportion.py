@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
-    from pyscheduler_batch.kai.backlog import Asks
+    from pyscheduler_batch.kai.asks import Asks
 
 __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
 
