@@ -8,6 +8,7 @@ its own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -79,22 +80,24 @@ class Backlog:
         return KindLine(session, [sorted(kind, key=row) for kind in waiting if kind], row)
 
 
-class JobLine:
+class JobLine(ABC):
     """Jobs one after the other, without those that would fail as others did."""
 
+    @abstractmethod
     def pop(self) -> Job | None:
         """Remove and return the next job; None if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fail(self) -> None:
         """Take notice that the last job failed, and changed nothing."""
 
+    @abstractmethod
     def revive(self) -> None:
         """Take notice that something changed; jobs may succeed now that would have failed before."""
 
+    @abstractmethod
     def push(self, job: Job) -> None:
         """Put the last job in again: it has more tasks to place."""
-        raise NotImplementedError
 
 
 class MixedLine(JobLine):
@@ -108,6 +111,12 @@ class MixedLine(JobLine):
     def pop(self) -> Job | None:
         """Remove and return the next job; None if there is none."""
         return self._heap.pop() if len(self._heap) else None
+
+    def fail(self) -> None:
+        """Do nothing: each job is tried."""
+
+    def revive(self) -> None:
+        """Do nothing: each job is tried."""
 
     def push(self, job: Job) -> None:
         """Put a job in again."""
@@ -143,6 +152,10 @@ class KindLine(JobLine):
         number = self._last[1]
         self._at[number] += 1
         return self._kinds[number][self._at[number] - 1]
+
+    def push(self, job: Job) -> None:
+        """Put the last job in again."""
+        self._at[self._last[1]] -= 1
 
     def fail(self) -> None:
         """Leave out the kind of the last job, but for jobs from which earlier passes protect others."""
