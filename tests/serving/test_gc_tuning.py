@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +16,16 @@ class Cycle:
 
     def __init__(self) -> None:
         self.me = self
+
+
+@pytest.fixture(autouse=True)
+def _collections() -> Iterator[None]:
+    """Collect garbage as Python does by default; the other tests have it collected more rarely."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+    gc.freeze()  # what was exempt before
 
 
 @pytest.mark.slow
