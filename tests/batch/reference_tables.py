@@ -39,9 +39,9 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
             "relcaimerSaturationMultiplier",
             "1",
             (
-                "beyond its fair share, a queue may reclaim only while its saturation (what it would hold, divided by "
-                "its fair share), times this number, stays below that of the other queue; at least 1. Other spellings: "
-                "`reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
+                "(spelled so in KAI) beyond its fair share, a queue may reclaim only while its saturation (what it "
+                "would hold, divided by its fair share), times this number, stays below that of the other queue; at "
+                "least 1. Other spellings: `reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
             ),
         ),
         ("kValue", "1", "how much past use lowers a share; without effect, because past use is not recorded yet"),
@@ -53,8 +53,9 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
             "reclaimResolveMethod",
             "lca",
             (
-                "where to look first for the protection from `reclaim`, before the queues above: `lca`, at the queue "
-                "of the victim below the common ancestor of both queues; `queue`, at the victim's own queue"
+                "where the search for `reclaimMinRuntime` starts. `queue`: at the victim's queue. `lca`: at the child "
+                "of the common ancestor of both queues, on the victim's side. From there it goes up to the first queue "
+                "that sets it"
             ),
         ),
     ],
@@ -81,10 +82,10 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
             "predicate.*",
             "",
             (
-                "`predicate.NodeAffinityEnable: false`, and likewise `NodePorts`, `TaintToleration`, `PodAffinity`, "
-                "`NodeVolumeLimits`, `VolumeZone`, `PodTopologySpread`, `VolumeBinding` and "
-                "`DynamicResourceAllocation`, leaves the filter out of the profile, if `--config` reads the file; no "
-                "effect in the args of `Batch`. `CacheEnable` has no effect"
+                "`predicate.NodeAffinityEnable: false` removes the filter from the profile, if `--config` reads the "
+                "file; no effect in the args of `Batch`. The same holds for `NodePorts`, `TaintToleration`, "
+                "`PodAffinity`, `NodeVolumeLimits`, `VolumeZone`, `PodTopologySpread`, `VolumeBinding` and "
+                "`DynamicResourceAllocation`. `CacheEnable` has no effect"
             ),
         ),
         (
@@ -118,7 +119,11 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         (
             "ancestorReclaimLevel",
             "0",
-            "up to how many levels above a queue its ancestors, too, permit it to reclaim and limit whom it may evict",
+            (
+                "how many queues above a queue take part in `reclaim`. 0: a queue may reclaim if it is below its own "
+                "`deserved`, and evict from queues above theirs. 1: it suffices that its parent is below `deserved`; "
+                "the victim's parent, if it is another queue, must be above, too. `root` does not take part"
+            ),
         ),
         ("capacity.*", "", _UNUSED),
     ],

@@ -358,7 +358,7 @@ TIERS = {
 
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_a_policy_that_raises(batch: BatchCluster) -> None:
-    """Each pass fails and is tried again after a back-off; pods say why; ordinary pods are scheduled meanwhile."""
+    """Each pass fails and is tried again after a backoff; pods say why; ordinary pods are scheduled meanwhile."""
     Raising.is_on = True
     batch.nodes(1, cpu="8")
     batch.queue("default")

@@ -215,7 +215,7 @@ async def test_request_4_nobody_is_evicted_for_a_job_that_would_not_fit(
 
 
 async def test_request_4_work_that_comes_back_is_not_evicted_again_at_once(kai: Any) -> None:
-    """A job that was reclaimed and got a place again rests; what reclaims meanwhile waits for its back-off."""
+    """A job that was reclaimed and got a place again rests; what reclaims meanwhile waits for its backoff."""
     kai.nodes(1, cpu="8", **{GPU: "1"})
     kai.queue("a", resources=gpus(0))
     kai.queue("b", resources=gpus(1))

@@ -1,15 +1,15 @@
-"""Guards between passes: evictions end, whatever the policies answer.
+"""Guards between passes: jobs do not evict each other without end, whatever the policies answer.
 
 Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
 Between passes three rules hold:
 
-- An evicted job is not evicted again before its back-off ends: 10 s, doubled with each eviction, at most 10 minutes. A
+- An evicted job is not evicted again before its backoff ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
-- Until something changes outside, a job is evicted at most once, and an evicted job evicts neither the job that took
-  its room nor the job that took the room of that one, and so on. So evictions end. What changes outside is a new job,
-  a node, a queue, or a pod that ends without an eviction.
-- A job that waits for the room of its victims is not evicted. If it let its promise lapse, it evicts nobody until its
-  back-off ends.
+- Between changes from outside, a job is evicted at most once, and an evicted job evicts neither the job that took
+  its room nor the job that took the room of that one, and so on. So evictions end. A change from outside is a new job,
+  a change of a node or queue, or a pod that ends without an eviction.
+- A job that waits for the room of its victims is not evicted. If its promise expires, it evicts nobody until its
+  backoff ends.
 
 Jobs are known by uid, so a pod that a controller creates again belongs to the same job, and is no change.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Guards"]
 
-#: Back-off after an eviction or a lapsed promise, in seconds: the first, and the longest.
+#: Backoff after an eviction or an expired promise, in seconds: the first, and the longest.
 BACKOFF_SECONDS: Final = (10.0, 600.0)
 #: The rest of a job whose pods were moved.
 REST_SECONDS: Final = 600.0
@@ -44,7 +44,7 @@ _MOVING: Final = "consolidation"
 
 @attrs.define(eq=False)
 class _Pause:
-    """A back-off that doubles."""
+    """A backoff that doubles."""
 
     seconds: float = 0.0
     until: float = 0.0
@@ -64,7 +64,7 @@ class Guards:
     _lapses: dict[str, _Pause] = attrs.Factory(dict)
     #: By uid of a job that was evicted since the last change outside, the jobs that took its room.
     _takers: dict[str, set[str]] = attrs.Factory(dict)
-    #: By uid of a job that was promised the room of victims, when the promise lapses.
+    #: By uid of a job that was promised the room of victims, when the promise expires.
     leases: dict[str, float] = attrs.Factory(dict)
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], now: float) -> None:
@@ -111,7 +111,7 @@ class Guards:
         self._takers.clear()
 
     def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
-        """Let promises lapse, and forget jobs that are gone for longer than any back-off."""
+        """End promises that expire, and forget jobs that are gone for longer than any backoff."""
         for uid in [uid for uid, until in self.leases.items() if until <= now]:
             del self.leases[uid]
             if uid in jobs:
@@ -151,7 +151,7 @@ class Guards:
         return uid in self._lapses or uid in self._takers or uid in takers or uid in self.leases
 
     def next_end(self, now: float) -> float | None:
-        """Return when the next back-off or promise ends; None if nothing is pending."""
+        """Return when the next backoff or promise ends; None if nothing is pending."""
         ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
         ends += self.leases.values()
         return min((end for end in ends if end > now), default=None)

@@ -203,10 +203,10 @@ class Sessions:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
             await self._tell_failure(error)
-            self._fail("Pass failed; it is tried again after a back-off", error)
+            self._fail("Pass failed; it is tried again after a backoff", error)
             return WorkResult()
         session = found.session
-        # A search without a result would be cut again and again: the next pass begins after a back-off.
+        # A search without a result would be cut again and again: the next pass begins after a backoff.
         is_stuck = found.is_cut and not found.decisions
         if is_stuck:
             self._note_stuck(session)
@@ -235,7 +235,7 @@ class Sessions:
             self._fail("Pass was not reported", error)
 
     def _fail(self, message: str, error: Exception) -> None:
-        """Log and count an error, begin with fresh tables, and try again after a back-off."""
+        """Log and count an error, begin with fresh tables, and try again after a backoff."""
         self.submission.scheduling.recorder.warning("session_failed")
         _log.error(
             '%s profile=%s err="%s: %s"', message, self.profile.name, type(error).__name__, error, exc_info=error
@@ -258,7 +258,7 @@ class Sessions:
     def _note_stuck(self, session: Session) -> None:
         self.submission.scheduling.recorder.warning("session_stuck")
         _log.warning(
-            "Pass was ended without a decision; another one begins after a back-off profile=%s action=%s",
+            "Pass was ended without a decision; another one begins after a backoff profile=%s action=%s",
             self.profile.name,
             session.action,
         )
@@ -368,7 +368,7 @@ class Sessions:
         return self.guards.protected(claimant, now, self.tables.jobs, takers)
 
     def _plan_wake(self, session: Session) -> None:
-        """Set the timer for what changes without an event: protections, back-offs and promises that end."""
+        """Set the timer for what changes without an event: protections, backoffs and promises that end."""
         clock = self.submission.scheduling.clock
         if self._wake_timer is not None:
             self._wake_timer.cancel()

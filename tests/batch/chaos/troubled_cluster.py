@@ -107,7 +107,7 @@ SETUPS = {
 #: Values of the priority classes. KAI evicts no job of 100 and more.
 CLASSES = {"low": 10, "middle": 60, "build": 100}
 QUEUES = ("a", "b", "c", "d")
-#: Longer than any back-off, lease and grace period.
+#: Longer than any backoff, lease and grace period.
 LONG = 1500.0
 STEP = 1.0
 

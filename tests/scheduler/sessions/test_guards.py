@@ -82,7 +82,7 @@ def test_jobs_do_not_evict_each_other_in_one_pass(jobs: dict[str, Job]) -> None:
 
 
 def test_a_job_is_evicted_once_until_something_changes(jobs: dict[str, Job]) -> None:
-    """A job is not evicted again after its back-off unless there is news, for no other job and not for itself."""
+    """A job is not evicted again after its backoff unless there is news, for no other job and not for itself."""
     guards = Guards()
     guards.note([evict(jobs["b"], jobs["a"]), evict(jobs["c"], jobs["c"])], jobs, 0.0)
     later = 10 * LONGEST
@@ -118,7 +118,7 @@ def test_a_job_that_lets_its_promise_lapse_evicts_nobody_for_a_while(jobs: dict[
 
 
 def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
-    """Nothing is kept of jobs whose back-offs ended long ago."""
+    """Nothing is kept of jobs whose backoffs ended long ago."""
     guards = Guards()
     guards.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
     guards.note([], {}, 10 * LONGEST)

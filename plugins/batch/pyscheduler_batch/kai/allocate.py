@@ -20,7 +20,7 @@ __all__ = ["Allocate"]
 
 
 class Allocate(Action):
-    """Takes jobs in the order of queues; a job that got its minimum comes back for one more task at a time.
+    """Place jobs in the order of queues; a job that got its minimum is queued again, for one task at a time.
 
     Argument `queueDepth`: how many jobs of a queue are considered; -1 for all.
     """

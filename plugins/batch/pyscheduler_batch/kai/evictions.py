@@ -200,7 +200,7 @@ def _rules_accept(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> 
 
 
 class Consolidation(_Evicting):
-    """Moves running jobs so that a job fits. All victims must find another place.
+    """Move running jobs so that a job fits. All victims must get another node.
 
     Argument `maxConsolidationVictims`: how many jobs may be candidates; one more is taken, as in the original.
     -1 is unlimited, 0 turns the action off.
@@ -256,7 +256,7 @@ class Consolidation(_Evicting):
 
 
 class Reclaim(_Evicting):
-    """Takes resources back from queues above their share.
+    """Take resources back from queues above their fair share.
 
     Argument `consolidatingReclaim`: whether tasks that only move do not count as reclaimed (default true).
     """
@@ -346,7 +346,7 @@ class Reclaim(_Evicting):
 
 
 class Preempt(_Evicting):
-    """Takes resources from jobs of lower priority in the same queue."""
+    """Take resources from jobs of lower priority in the same queue."""
 
     name: ClassVar[str] = "preempt"
 
@@ -389,7 +389,7 @@ def _keep_minimum(cycle: Cycle, gang: Gang, scenario: Scenario, action: str) -> 
 
 
 class StaleGangEviction(Action):
-    """Evicts jobs that have run below their minimum for too long.
+    """Evict jobs that have run below their minimum for too long.
 
     Argument `defaultStalenessGracePeriod`: seconds, for jobs that do not set it; negative means never.
     """

@@ -27,7 +27,7 @@ _RECLAIM = "reclaim"
 
 
 class MinRuntime(Policy):
-    """Protects jobs for a while after their start."""
+    """Protect jobs for a while after their start."""
 
     name: ClassVar[str] = "minruntime"
 

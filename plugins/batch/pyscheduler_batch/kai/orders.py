@@ -30,7 +30,7 @@ def _label(task: Task, name: str) -> str | None:
 
 
 class Priority(Policy):
-    """Jobs of higher priority first."""
+    """Order jobs by priority, the highest first."""
 
     name: ClassVar[str] = "priority"
 
@@ -40,7 +40,7 @@ class Priority(Policy):
 
 
 class Elastic(Policy):
-    """Jobs below their minimum first, then those exactly there, then those above."""
+    """Order jobs below their minimum first, then those at their minimum, then those above it."""
 
     name: ClassVar[str] = "elastic"
 
@@ -50,7 +50,7 @@ class Elastic(Policy):
 
 
 class Kubeflow(Policy):
-    """Masters and launchers of Kubeflow jobs first."""
+    """Order masters and launchers of Kubeflow jobs first."""
 
     name: ClassVar[str] = "kubeflow"
 
@@ -60,7 +60,7 @@ class Kubeflow(Policy):
 
 
 class Ray(Policy):
-    """Heads of Ray clusters first."""
+    """Order heads of Ray clusters first."""
 
     name: ClassVar[str] = "ray"
 
@@ -70,7 +70,7 @@ class Ray(Policy):
 
 
 class TaskPriority(Policy):
-    """Tasks with a number in the label `kai.scheduler/task-priority` first, the largest number first."""
+    """Order tasks by the number in their label `kai.scheduler/task-priority`, the largest first."""
 
     name: ClassVar[str] = "taskorder"
 

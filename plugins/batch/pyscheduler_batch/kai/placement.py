@@ -1,7 +1,7 @@
 """Placement of jobs within a statement: which node each task takes.
 
 Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
-`nodeavailability`, `resourcetype`, `nominatednode` and `nodeplacement`.
+in `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/nominatednode` and `plugins/nodeplacement`.
 """
 
 from __future__ import annotations

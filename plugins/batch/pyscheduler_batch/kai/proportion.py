@@ -145,7 +145,7 @@ def _requests(job: Job, quantities: Callable[[Task], Quantities]) -> Quantities:
 
 
 class Proportion(Policy):
-    """Divide the pool into fair shares; order queues by them; keep limits and quotas; say who may reclaim from whom."""
+    """Divide the pool into fair shares; order queues by them; keep limits and quotas; choose queues to reclaim from."""
 
     name: ClassVar[str] = "proportion"
 

@@ -37,7 +37,7 @@ __all__ = [
 
 
 class ScenarioGenerator(Policy, ABC):
-    """Proposes victims to the evicting actions; generators are asked in the order of the file, each from the start."""
+    """Propose victims to the evicting actions; generators are asked in the order of the file, each from the start."""
 
     #: Seconds that a search may spend with it; 0 is unlimited. The argument `maxSearchDuration` overrides it.
     default_seconds: ClassVar[float]
@@ -53,7 +53,7 @@ class ScenarioGenerator(Policy, ABC):
 
 
 class NodeLocalGreedy(ScenarioGenerator):
-    """Proposes the victims on one node."""
+    """Propose the victims on one node."""
 
     name: ClassVar[str] = "sg-nodelocalgreedy"
     default_seconds: ClassVar[float] = 30.0
@@ -64,7 +64,7 @@ class NodeLocalGreedy(ScenarioGenerator):
 
 
 class MultiNodeGang(ScenarioGenerator):
-    """Proposes the victims on the fewest nodes that could hold the pending tasks, then on more."""
+    """Propose the victims on the fewest nodes that could hold the pending tasks, then on more."""
 
     name: ClassVar[str] = "sg-multinodegang"
     default_seconds: ClassVar[float] = 120.0
@@ -75,78 +75,78 @@ class MultiNodeGang(ScenarioGenerator):
 
 
 class NodeAvailability(Policy):
-    """Prefers nodes on which a task fits right now."""
+    """Prefer nodes on which a task fits right now."""
 
     name: ClassVar[str] = "nodeavailability"
 
 
 class ResourceType(Policy):
-    """Prefers nodes without GPUs for tasks without GPUs."""
+    """Prefer nodes without GPUs for tasks without GPUs."""
 
     name: ClassVar[str] = "resourcetype"
 
 
 class NominatedNode(Policy):
-    """Prefers the node that a pod is nominated to."""
+    """Prefer the node that a pod is nominated to."""
 
     name: ClassVar[str] = "nominatednode"
 
 
 class SubGroupOrder(Policy):
-    """Orders sub-groups by how much of their minimum they have; always on."""
+    """Order sub-groups by how much of their minimum they have; always on."""
 
     name: ClassVar[str] = "subgrouporder"
 
 
 class Predicates(Policy):
-    """Filters nodes; always on, with the filters of the profile."""
+    """Filter nodes with the filters of the profile; always on."""
 
     name: ClassVar[str] = "predicates"
 
 
 class GpuSharingOrder(Policy):
-    """Accepted without effect: GPUs are not shared."""
+    """Do nothing: GPUs are not shared."""
 
     name: ClassVar[str] = "gpusharingorder"
 
 
 class GpuPack(Policy):
-    """Accepted without effect: GPUs are not shared."""
+    """Do nothing: GPUs are not shared."""
 
     name: ClassVar[str] = "gpupack"
 
 
 class GpuSpread(Policy):
-    """Accepted without effect: GPUs are not shared."""
+    """Do nothing: GPUs are not shared."""
 
     name: ClassVar[str] = "gpuspread"
 
 
 class PodAffinity(Policy):
-    """Accepted without effect: preferred pod affinity does not order nodes."""
+    """Do nothing: preferred pod affinity does not order nodes."""
 
     name: ClassVar[str] = "podaffinity"
 
 
 class ReflectJobOrder(Policy):
-    """Accepted without effect: the order of jobs is shown by `kubectl queue`."""
+    """Do nothing: the order of jobs is shown by `kubectl queue`."""
 
     name: ClassVar[str] = "reflectjoborder"
 
 
 class DynamicResources(Policy):
-    """Accepted without effect: the profile's plugin DynamicResources allocates claims."""
+    """Do nothing: the profile's plugin DynamicResources allocates claims."""
 
     name: ClassVar[str] = "dynamicresources"
 
 
 class Topology(Policy):
-    """Accepted without effect: jobs are not placed by topology."""
+    """Do nothing: jobs are not placed by topology."""
 
     name: ClassVar[str] = "topology"
 
 
 class Snapshot(Policy):
-    """Accepted without effect: the original's snapshots of the cluster are for its own tools."""
+    """Do nothing: the original's snapshots of the cluster are for its own tools."""
 
     name: ClassVar[str] = "snapshot"

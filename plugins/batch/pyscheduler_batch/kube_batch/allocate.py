@@ -20,7 +20,7 @@ __all__ = ["Allocate"]
 
 
 class Allocate(Action):
-    """Serve the best job of the best queue that is not overused, until none is left.
+    """Place the first job of the first queue that is not overused, again and again until none is left.
 
     A turn of a job ends when it is ready, or at the first task without a node. What a job got stays with it until the
     session ends, ready or not, and is not free for others.

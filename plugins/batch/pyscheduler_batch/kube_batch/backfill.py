@@ -17,7 +17,7 @@ __all__ = ["Backfill"]
 
 
 class Backfill(Action):
-    """Place tasks that request nothing on the first node that accepts them, without any order of jobs."""
+    """Place tasks that request nothing on the first node that accepts them; jobs have no order."""
 
     name: ClassVar[str] = "backfill"
 

@@ -24,7 +24,7 @@ _VALID = _WAITING | {TaskState.PENDING, TaskState.GATED}
 
 
 class Gang(VolcanoPolicy):
-    """Refuse jobs below their minimum; protect jobs at their minimum; serve jobs that are not ready first."""
+    """Refuse jobs with too few pods; protect jobs at their minimum; order jobs that are not ready before others."""
 
     name: ClassVar[str] = "gang"
 

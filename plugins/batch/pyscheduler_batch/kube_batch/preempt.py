@@ -24,7 +24,7 @@ __all__ = ["Preempt"]
 
 
 class Preempt(Action):
-    """Evict tasks of other jobs of the queue for jobs with pending tasks, then tasks of the own job.
+    """Evict tasks for jobs with pending tasks: first tasks of other jobs of the queue, then tasks of the same job.
 
     Victims alone must hold what a task requests. Evictions for a job are kept if it is pipelined by them.
     """

@@ -19,7 +19,7 @@ __all__ = ["Priority"]
 
 
 class Priority(VolcanoPolicy):
-    """Order jobs and tasks by priority; preempt jobs of lower priority."""
+    """Order jobs and tasks by priority; let jobs preempt jobs of lower priority."""
 
     name: ClassVar[str] = "priority"
 

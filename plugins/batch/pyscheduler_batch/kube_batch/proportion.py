@@ -66,7 +66,7 @@ def _requests_less(request: Amounts, deserved: Amounts, offered: NDArray[np.bool
 
 
 class Proportion(VolcanoPolicy):
-    """Order queues by share; pass over queues that hold what they deserve; reclaim what is above it."""
+    """Divide the cluster by weight; order queues by share; skip overused queues; reclaim what exceeds a share."""
 
     name: ClassVar[str] = "proportion"
 

@@ -22,7 +22,7 @@ __all__ = ["Reclaim"]
 
 
 class Reclaim(Action):
-    """Take from other queues for one task of one job per turn of the best queue that is not overused.
+    """Evict tasks of other queues for one task at a time: a task of the first queue that is not overused.
 
     A queue whose turn placed nothing is out. Each eviction counts at once; the original wrote it at once, too.
     """

@@ -24,7 +24,7 @@ __all__ = ["Allocate"]
 
 
 class Allocate(Action):
-    """Serve the best job of the best queue until none is left.
+    """Place the first job of the first queue, again and again until none is left.
 
     A turn of a job ends when it is ready. If it is neither ready nor pipelined, its turn is undone and it is not tried
     again in this action. A job that is ready with tasks left competes again.

@@ -20,7 +20,7 @@ __all__ = ["Backfill"]
 
 
 class Backfill(Action):
-    """Place best-effort tasks without asking their queues; bind all allocated tasks of a job once it is ready.
+    """Place best-effort tasks, whatever their queues hold; bind all allocated tasks of a job once it is ready.
 
     Nothing is undone: tasks of a job that is not ready stay allocated, unbound, until the session ends.
     """

@@ -57,7 +57,7 @@ def binpack_scores(
 
 
 class Binpack(VolcanoPolicy):
-    """Score nodes by their use with the task; weight 0 switches the policy off."""
+    """Prefer the node that is fullest after the task is placed; weight 0 switches the policy off."""
 
     name: ClassVar[str] = "binpack"
 

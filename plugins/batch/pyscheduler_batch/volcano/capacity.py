@@ -27,7 +27,7 @@ _BROKEN = Refusal("QueueTreeBroken", "the tree of queues is broken; nothing is s
 
 
 class Capacity(QueuePolicy):
-    """Order queues by priority and share; keep them, and all queues above, within their limits; reclaim the rest.
+    """Order queues by priority and share; keep limits of queues and of queues above; reclaim what exceeds `deserved`.
 
     Argument `ancestorReclaimLevel`: up to how many levels above a queue its ancestors also permit and limit reclaim.
     """

@@ -29,7 +29,7 @@ def dominant_share(allocated: Amounts, total: Amounts, counts: NDArray[np.bool_]
 
 
 class Drf(VolcanoPolicy):
-    """Order jobs by dominant share; with `enableHierarchy` order queues by their path, and reclaim between them."""
+    """Order jobs by dominant share; with `enableHierarchy` also order a hierarchy of queues, and reclaim in it."""
 
     name: ClassVar[str] = "drf"
 

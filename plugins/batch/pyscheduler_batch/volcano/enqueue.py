@@ -21,12 +21,12 @@ def is_pending(job: Job) -> bool:
 
 
 class Enqueue(Action):
-    """Take one job per turn of the best queue; a job without minResources passes at once."""
+    """Admit jobs in order: set the phase of their groups to `Inqueue`; without `minResources`, admit a job at once."""
 
     name: ClassVar[str] = "enqueue"
 
     async def run(self, session: Session) -> None:
-        """Set the phase of the jobs that pass to Inqueue."""
+        """Set the phase of the jobs that are admitted to Inqueue."""
         session = cast("VolcanoSession", session)
         queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
         waiting: dict[int, PriorityQueue[Job]] = {}

@@ -41,7 +41,7 @@ def roles(job: Job, states: Collection[TaskState], pending: Collection[str] = ()
 
 
 class Gang(VolcanoPolicy):
-    """Refuse jobs below their minimum; protect jobs at their minimum; serve jobs that are not ready first."""
+    """Refuse jobs with too few pods; protect jobs at their minimum; order jobs that are not ready before others."""
 
     name: ClassVar[str] = "gang"
 

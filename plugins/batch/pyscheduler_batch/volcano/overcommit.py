@@ -16,9 +16,9 @@ _DEFAULT_FACTOR = 1.2
 
 
 class Overcommit(VolcanoPolicy):
-    """Refuse jobs whose minimum, with those of all enqueued jobs, exceeds what a larger cluster would have idle.
+    """Admit jobs while their minimums fit into the idle resources of a cluster `overcommit-factor` times as large.
 
-    Argument `overcommit-factor`: how much larger; below 1 it counts as 1.2.
+    A factor below 1 counts as 1.2.
     """
 
     name: ClassVar[str] = "overcommit"

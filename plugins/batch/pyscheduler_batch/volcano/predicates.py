@@ -16,7 +16,7 @@ __all__ = ["Predicates"]
 
 
 class Predicates(VolcanoPolicy):
-    """Accept the nodes that the filters accept, with evicted pods gone and placed pods there."""
+    """Accept the nodes that the profile's filters accept, with evicted pods gone and placed pods there."""
 
     name: ClassVar[str] = "predicates"
 

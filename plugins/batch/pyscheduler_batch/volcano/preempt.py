@@ -20,7 +20,7 @@ __all__ = ["Preempt"]
 
 
 class Preempt(Action):
-    """Evict tasks of other jobs of the queue, then, for each starving job, tasks of its own.
+    """Evict tasks for starving jobs: first tasks of other jobs of the queue, then tasks of the same job.
 
     Nodes are tried by score. Evictions for a job are kept if it is pipelined by them.
     """

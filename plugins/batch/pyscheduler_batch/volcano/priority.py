@@ -25,7 +25,7 @@ def priority_of(task: Task) -> int:
 
 
 class Priority(VolcanoPolicy):
-    """Order jobs and tasks by priority; preempt jobs, and tasks of the own job, of lower priority."""
+    """Order jobs and tasks by priority; let jobs preempt jobs, and own tasks, of lower priority."""
 
     name: ClassVar[str] = "priority"
 

@@ -68,7 +68,7 @@ def divide_by_weight(
 
 
 class Proportion(QueuePolicy):
-    """Order queues by priority and share; refuse what is beyond a queue's part; reclaim what is above it."""
+    """Divide the cluster by weight; order queues by priority and share; refuse and reclaim what exceeds a share."""
 
     name: ClassVar[str] = "proportion"
 

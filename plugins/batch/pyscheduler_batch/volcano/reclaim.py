@@ -23,7 +23,7 @@ MAY_NOT = Refusal("QueueMayNotReclaim", "with this job the queue would hold more
 
 
 class Reclaim(Action):
-    """Evict running tasks of other queues, task by task; keep the evictions for a job if it is pipelined by them.
+    """Evict running tasks of other queues for starving jobs; keep the evictions if the job is then pipelined.
 
     Whether a queue is overused is asked once; then all its starving jobs follow. Nodes are tried in their order.
     """

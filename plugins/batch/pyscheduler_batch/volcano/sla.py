@@ -29,7 +29,7 @@ def parse_duration(text: str) -> float | None:
 
 
 class Sla(VolcanoPolicy):
-    """Order jobs by the end of their waiting time; accept jobs whose time is over."""
+    """Order jobs by the end of their waiting time; admit jobs whose waiting time is over."""
 
     name: ClassVar[str] = "sla"
 
