@@ -88,7 +88,9 @@ def _rows(path: Path, columns: set[str]) -> Iterator[dict[str, str]]:
             yield from reader
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"trace {path} cannot be read: {why}; set --trace to the folder of the trace") from error
+        raise ConfigError(
+            f"trace {path} cannot be read: {why}; it is part of a checkout of pyscheduler; set --trace to its folder"
+        ) from error
 
 
 def _number(path: Path, row: dict[str, str], column: str) -> int:
