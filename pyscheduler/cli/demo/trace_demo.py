@@ -155,8 +155,8 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     """Schedule the 8,152 pods of a production GPU cluster with 1,523 nodes.
 
     An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
-    At the end, an independent checker lists all objects again. The exit code is 1 if it finds an overcommitted node, a pod
-    that was bound twice, or a pending pod that fits on a node.
+    At the end, an independent checker lists all objects again. The exit code is 1 if it finds an overcommitted node,
+    a pod that was bound twice, or a pending pod that fits on a node.
     """
     from pyscheduler.cli.demo.trace_view import end_with
 
