@@ -258,7 +258,7 @@ def command(**options: Any) -> None:
       kubectl --kubeconfig embedded.yaml get nodes
       pyscheduler run --kubeconfig embedded.yaml
 
-    With --authorization rbac, the kubeconfig belongs to an administrator. Without --write-kubeconfig, the second line
-    of the output is the administrator's token.
+    With --authorization rbac or --token-auth-file, the kubeconfig has the token of an administrator. With one of them
+    and without --write-kubeconfig, the second line of the output is this token.
     """
     asyncio.run(_serve(_Options(**options)))

@@ -53,9 +53,12 @@ def command(
     Settings that flags of `run` can override, like the lease, are taken from the file.
 
     \b
-    A file, the defaults, and the permissions:
+    Examples:
+      # Check a file.
       pyscheduler config --config configs/default.yaml
+      # Print the defaults.
       pyscheduler config
+      # Print the permissions.
       pyscheduler config --rbac --service-account kube-system:pyscheduler
     """
     import json

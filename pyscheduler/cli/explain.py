@@ -74,7 +74,8 @@ class _Options:
 @click.option(
     "--cases",
     metavar="FILE",
-    help="Evaluate the pods and clusters of this file, one JSON object per line; the file may be .gz.",
+    help="Evaluate the pods and clusters of this file, one JSON object per line; the file may be .gz. "
+    "docs/reference/cli.md has the format.",
 )
 @click.option(
     "--workers", type=click.IntRange(1), metavar="N", help="Number of processes for --cases. [default: one per CPU]"
@@ -96,12 +97,14 @@ def command(**options: Any) -> None:
     percentageOfNodesToScore, and shows the scores of every plugin.
 
     \b
-    A pending pod, a new pod, and a new pod on a cluster in a file:
+    Examples:
+      # A pending pod.
       pyscheduler explain --kubeconfig ~/.kube/config web/frontend-0
+      # A new pod.
       pyscheduler explain -f pod.yaml
+      # A new pod on a cluster in a file.
       pyscheduler explain -f pod.yaml --objects cluster.yaml -o json
-    \b
-    Why a job of a batch profile waits, as `kubectl queue explain` shows it:
+      # Why a job of a batch profile waits, as `kubectl queue explain` shows it.
       pyscheduler explain job training/resnet
     """
     given = _Options(**options)

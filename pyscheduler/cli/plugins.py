@@ -35,8 +35,10 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
     plugins for equal pods). If a profile has none, the command names the plugin that prevents it.
 
     \b
-    The installed plugins, and the plugins of a profile:
+    Examples:
+      # List the installed plugins.
       pyscheduler plugins
+      # List the plugins of a profile.
       pyscheduler plugins --config configs/default.yaml
     """
     from pyscheduler.runtime.assembly.discovery import discover

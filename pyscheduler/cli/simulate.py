@@ -58,9 +58,9 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     "--output",
     type=click.Choice(["table", "json", "jsonl"]),
     default="table",
-    show_default="table; jsonl with --batch-cases or --queue-cases",
-    help="Output format; json contains the state of every pod after every step, or the totals of a trace; "
-    "jsonl is for cases: one answer per line.",
+    show_default=False,
+    help="Output format. table: one line per scenario, or the totals of a trace. json: the state of every pod after "
+    "every step, or the totals. jsonl: one answer per line, for cases only. [default: table; jsonl for cases]",
 )
 @click.option(
     "--seed",
@@ -73,7 +73,7 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 @click.option(
     "--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file in the same format."
 )
-@click.option("--vc", metavar="NAME", help="Replay the jobs of this virtual cluster of the trace.")
+@click.option("--vc", metavar="NAME", help="With --trace: replay only the jobs of this team (`vc` in the trace).")
 @click.option(
     "--nodes",
     default=_NODES,
@@ -84,14 +84,14 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 @click.option(
     "--shape",
     type=click.Choice(["nodepack", "worker"]),
-    help="With --trace: nodepack makes one worker of a job per node, worker one per GPU. [default: nodepack]",
+    help="With --trace: nodepack: one pod per node of the job; worker: one pod per GPU. [default: nodepack]",
 )
 @click.option("--jobs", "limit", type=click.IntRange(min=1), metavar="N", help="With --trace: only the first N jobs.")
 @click.option(
     "--compare",
     metavar="POLICIES",
     help="With --trace: replay under each of these batch policies: fifo, drf, proportion, capacity, kai, or "
-    "configuration files, comma-separated. Each virtual cluster of the trace is a team with a queue.",
+    "configuration files, comma-separated. Each team of the trace has a queue.",
 )
 @click.option(
     "--quota",
@@ -106,7 +106,8 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     default=_FLUSH,
     show_default=True,
     metavar="DURATION",
-    help="With --trace: maximum time before the scheduler retries an unschedulable pod (for `run`: 5m0s).",
+    help="With --trace: maximum time before an unschedulable pod is retried; deprecated in kube-scheduler "
+    "(for `run`: 5m0s).",
 )
 @click.option(
     "--batch-cases",
@@ -114,7 +115,10 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     help="Decide the batch cases of this file (.jsonl or .jsonl.gz): one pass of KAI or Volcano per line.",
 )
 @click.option(
-    "--queue-cases", metavar="FILE", help="Compute the queue cases of this YAML file: shares, orders and cycles."
+    "--queue-cases",
+    metavar="FILE",
+    help="Decide the queue cases of this YAML file. A case has queues, jobs and nodes, and asks for the shares of the "
+    "queues or for one pass; see docs/reference/scenarios.md.",
 )
 @feature_gates_option
 @block_option
@@ -123,8 +127,8 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 def command(context: click.Context, /, **options: Any) -> None:
     """Run scenarios in virtual time and report unmet expectations, or replay a trace of jobs.
 
-    The simulation runs the real scheduler with the installed plugins on an embedded API server. Its duration depends
-    on the number of pods. The same seed gives the same output, byte for byte.
+    The simulation runs the real scheduler with the installed plugins on an embedded API server. The
+    same seed gives the same output, byte for byte.
 
     The exit code is 0 if every scenario passed, 1 if a scenario failed, and 2 if a file cannot be read.
 

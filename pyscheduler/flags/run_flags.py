@@ -55,7 +55,7 @@ __all__ = [
     "all_options",
 ]
 
-_NO_HEADERS: Final = "No effect without --requestheader-client-ca-file."
+_NO_HEADERS: Final = "Accepted without effect."
 _NO_BUFFER: Final = "Refused except for 0: every line is written at once."
 
 
@@ -90,7 +90,7 @@ class OwnFlags:
         "port. The address is 127.0.0.1 unless --bind-address is given.",
         metavar="PORT",
     )
-    seed: int | None = flag(None, INT, "Seed of the choice among nodes with equal scores.")
+    seed: int | None = flag(None, INT, "Seed of the choice among nodes with equal scores (default: random).")
     blocked: tuple[str, ...] = flag(
         (),
         TEXTS,
@@ -217,7 +217,10 @@ class SecureServingFlags:
         (), LIST, "Cipher suites for TLS 1.2, by Go's names, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."
     )
     tls_curve_preferences: tuple[str, ...] = flag(
-        (), LIST, "The only key exchange to allow, by Go's CurveID: 23, 24, 25 or 29.", metavar="ID"
+        (),
+        LIST,
+        "The only key exchange to allow, by Go's CurveID: 23 (P-256), 24 (P-384), 25 (P-521) or 29 (X25519).",
+        metavar="ID",
     )
     permit_port_sharing: bool = flag(False, BOOL, "Allow several processes to listen on the same port (SO_REUSEPORT).")
     permit_address_sharing: bool = flag(False, BOOL, "Accepted without effect: SO_REUSEADDR is always set.")
@@ -265,7 +268,8 @@ class AuthorizationFlags:
         "",
         FILE,
         "Kubeconfig of the API server that authorizes requests (SubjectAccessReview). Default: the pod's service "
-        "account; outside a pod, only --authorization-always-allow-paths are allowed, and system:masters everything.",
+        "account; outside a pod, only the paths of --authorization-always-allow-paths are allowed, and the group "
+        "system:masters may do everything.",
     )
     authorization_always_allow_paths: tuple[str, ...] = flag(
         ("/healthz", "/readyz", "/livez"), LIST, "Paths that need no authorization; a path that ends in * is a prefix."
@@ -302,7 +306,7 @@ class DeprecatedFlags:
     max_unschedulable_seconds: float = flag(
         300.0,
         DURATION,
-        "DEPRECATED: maximum time before an unschedulable pod is retried.",
+        "DEPRECATED in kube-scheduler: maximum time before an unschedulable pod is retried.",
         name="pod-max-in-unschedulable-pods-duration",
         shown="5m0s",
     )

@@ -88,7 +88,10 @@ def _rows(path: Path, columns: set[str]) -> Iterator[dict[str, str]]:
             yield from reader
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"trace {path} cannot be read: {why}; set --trace to the folder of the trace") from error
+        raise ConfigError(
+            f"trace {path} cannot be read: {why}; set --trace to the folder of the trace, "
+            "which is examples/traces/openb in a checkout of pyscheduler"
+        ) from error
 
 
 def _number(path: Path, row: dict[str, str], column: str) -> int:

@@ -201,17 +201,20 @@ def _check(history: Any) -> Verdict:
     type=click.Choice(["nodepack", "worker"]),
     default="nodepack",
     show_default=True,
-    help="nodepack makes one pod of a job per node, worker one per GPU.",
+    help="nodepack: one pod per node of the job; worker: one pod per GPU.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of choices among equal nodes.")
 @logging_options(default=0)
 def command(per_team: int, shape: Shape, seed: int | None) -> None:
     """Let four teams share 128 GPUs by quota, with the queues of KAI.
 
-    The jobs are those of a GPU cluster's trace, in compressed time. Each team has one burst: it borrows the GPUs that
-    the others do not use, and these reclaim them later. An embedded API server runs in a process of its own. The
-    scheduler uses it over HTTP, as it uses a real API server. At the end, a checker that shares no code with the
-    scheduler applies nine rules to all writes. The exit code is 1 if a rule was broken or a job did not finish.
+    The sizes of the jobs are those of a GPU cluster's trace; months of the trace are shortened to seconds. Each team
+    has one burst: it borrows the GPUs that the others do not use. The other teams reclaim these GPUs later.
+
+    An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
+    At the end, a checker that shares no code with the scheduler applies nine rules to all writes, among them: no gang
+    is bound in part, and no queue exceeds its limit. docs/explanation/batch.md lists them. The exit code is 1 if a rule
+    was broken or a job did not finish.
     """
     from pyscheduler.cli.demo.batch_workload import BATCH_PROFILE, arrivals
     from pyscheduler.cli.demo.trace_view import end_with

@@ -143,7 +143,7 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     default="examples/traces/openb",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Folder with the recorded cluster (openb).",
+    help="Folder with the recorded cluster (openb); the default exists only in a checkout of pyscheduler.",
 )
 @click.option(
     "--config", "config_file", metavar="FILE", default=None, help="Configuration file. [default: configs/default.yaml]"
@@ -155,8 +155,8 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     """Schedule the 8,152 pods of a production GPU cluster with 1,523 nodes.
 
     An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
-    At the end, an independent checker lists the API again. The exit code is 1 if it finds an overcommitted node, a pod
-    that was bound twice, or a pending pod that fits on a node.
+    At the end, an independent checker lists all objects again. The exit code is 1 if it finds an overcommitted node,
+    a pod that was bound twice, or a pending pod that fits on a node.
     """
     from pyscheduler.cli.demo.trace_view import end_with
 

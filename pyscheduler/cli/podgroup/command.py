@@ -88,10 +88,13 @@ def _location_options(command: Callable[..., None]) -> Callable[..., None]:
 def cli() -> None:
     """Show pod groups of every dialect: which pods are bound, which wait, and why.
 
+    `kubectl podgroup` and `pyscheduler podgroup` are the same command.
+
     \b
       kubectl podgroup get -A
       kubectl podgroup get --watch
       kubectl podgroup describe NAME
+      kubectl podgroup plan --cases cases.yaml
     """
 
 
@@ -110,7 +113,7 @@ def get(output: str | None, watch: bool, no_headers: bool, **options: Any) -> No
     sys.exit(asyncio.run(_answered(request, _get)))
 
 
-@cli.command("describe")
+@cli.command("describe", short_help="Show groups with their pods.")
 @_location_options
 def describe(**options: Any) -> None:
     """Show groups with their pods: node, state, and the scheduler's last message."""
@@ -119,8 +122,13 @@ def describe(**options: Any) -> None:
     sys.exit(asyncio.run(_answered(request, _describe)))
 
 
-@cli.command("plan")
-@click.option("--cases", required=True, metavar="FILE", help="YAML file with workloads and pods.")
+@cli.command("plan", short_help="Print the groups of PodGrouper for cases.")
+@click.option(
+    "--cases",
+    required=True,
+    metavar="FILE",
+    help="YAML file with workloads and pods; docs/reference/cli.md has the format.",
+)
 @click.option("-o", "--output", type=click.Choice(["jsonl"]), default="jsonl", help="Output format. [default: jsonl]")
 @block_option
 def plan(cases: str, output: str, blocked: Sequence[str]) -> None:  # noqa: ARG001 - there is one format

@@ -81,7 +81,7 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
 def command() -> None:
     """Show batch queues of every dialect: quota, fair share, what is allocated, and why jobs wait.
 
-    The cluster is read once, and nothing is written.
+    The cluster is read once, and nothing is written. `kubectl queue` and `pyscheduler queue` are the same command.
 
     \b
       kubectl queue get
@@ -92,11 +92,14 @@ def command() -> None:
     """
 
 
-@command.command("get")
+@command.command("get", short_help="List queues as a tree.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "wide"]), help="Output format.")
 @click.option(
-    "--resource", default="", metavar="NAME", help="Resource of the amounts. [default: GPUs if there are any, else cpu]"
+    "--resource",
+    default="",
+    metavar="NAME",
+    help="Resource whose quota, share and use are shown. [default: GPUs if there are any, else cpu]",
 )
 @click.option("--no-headers", is_flag=True, help="Print no header line.")
 @_shared
@@ -107,7 +110,7 @@ def _get(*, options: Options, names: Sequence[str], output: str | None, resource
     sys.exit(asyncio.run(answers.get(options, names, output or "", resource, headers=not no_headers)))
 
 
-@command.command("describe")
+@command.command("describe", short_help="Show queues with their jobs.")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @_shared
 def _describe(*, options: Options, names: Sequence[str]) -> None:
@@ -121,17 +124,17 @@ _OUTPUT = click.option("-o", "--output", type=click.Choice(["json", "yaml"]), he
 _NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of JOB. [default: the context's]")
 
 
-@command.command("explain")
+@command.command("explain", short_help="Show why a job waits.")
 @click.argument("job", metavar="[NAMESPACE/]JOB")
 @_NAMESPACE
 @_OUTPUT
 @_shared
 def _explain(*, options: Options, job: str, namespace: str | None, output: str | None) -> None:
-    """Show why a job waits: every step, which one holds it, and by how much."""
+    """Show why a job waits: each check, the check that stops it, and the missing amount."""
     sys.exit(run_explain(options, job, namespace, output or ""))
 
 
-@command.command("whatif")
+@command.command("whatif", short_help="Show whether a job would start now.")
 @click.argument("job", metavar="[[NAMESPACE/]JOB]", required=False)
 @click.option("-f", "--filename", metavar="FILE", help="Manifests of a new PodGroup and its pods; - reads stdin.")
 @_NAMESPACE
@@ -148,7 +151,7 @@ def _whatif(
     sys.exit(asyncio.run(answers.whatif(options, job or "", filename or "", namespace, output or "")))
 
 
-@command.command("simulate")
+@command.command("simulate", short_help="Show shares before and after a change.")
 @click.option("-f", "--filename", required=True, metavar="FILE", help="Edited or new queues; - reads stdin.")
 @_OUTPUT
 @_shared
