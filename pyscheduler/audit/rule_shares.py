@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShareRule"]
 
-#: So many earlier states are tried.
+#: So many earlier states are kept at regular distances, and as many from before and after changes of quotas and nodes.
 _STATES: Final = 16
 #: So many pods that were evicted before they were bound are remembered.
 _UNBOUND: Final = 1024
@@ -142,8 +142,11 @@ class ShareRule(Rule):
 
     def __init__(self, world: World, verdict: Verdict) -> None:
         super().__init__(world, verdict)
-        self._moments: deque[_Moment] = deque(maxlen=_STATES)
+        self._moments: deque[_Moment] = deque(maxlen=2 * _STATES)
         self._decisions: dict[str, _Decision] = {}
+        #: By name of a queue, its newest spec; and whether the last change was one of quotas or nodes.
+        self._specs: dict[str, object] = {}
+        self._has_turned = False
         #: Pods that were evicted before they were bound: time and pod.
         self._unbound: deque[tuple[float, Pod]] = deque(maxlen=_UNBOUND)
         self._makers: Final = {one.by for one in world.records.values() if one.action in RECLAIMING and one.by}
@@ -155,7 +158,8 @@ class ShareRule(Rule):
         if change.kind == "Pod":
             self._note_unbound(change)
         counts = change.kind in {"Pod", "PodGroup", "Queue", "Node"} and self._is_new(change.at)
-        if counts or (change.kind == "Pod" and self._is_reclaim(change)):
+        has_turned, self._has_turned = self._has_turned, self._is_turn(change)
+        if counts or has_turned or self._has_turned or (change.kind == "Pod" and self._is_reclaim(change)):
             self._moments.append(_Moment.of(self.world, change.at, self._makers))
 
     def _note_unbound(self, change: Change) -> None:
@@ -174,6 +178,17 @@ class ShareRule(Rule):
             return False
         leaves = change.type == "DELETED" or bool(change.obj["metadata"].get("deletionTimestamp"))
         return leaves and record.by not in self._decisions
+
+    def _is_turn(self, change: Change) -> bool:
+        """Return True if a queue or a node comes, goes or has another spec: fair shares may change at once."""
+        if change.kind == "Node":
+            return change.type in {"ADDED", "DELETED"}
+        if change.kind != "Queue":
+            return False
+        name, spec = change.obj["metadata"]["name"], None if change.type == "DELETED" else change.obj.get("spec")
+        is_other = self._specs.get(name) != spec
+        self._specs[name] = spec
+        return is_other
 
     def _is_new(self, at: float) -> bool:
         """Return True if the newest state is old enough for another one."""
