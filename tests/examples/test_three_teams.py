@@ -48,11 +48,13 @@ def steps() -> list[Step]:
     found = []
     for part in re.split(r"^## \d\. .+$", TEXT.partition("\n## What next")[0], flags=re.MULTILINE)[1:]:
         blocks = re.findall(r"^```sh\n(.*?)^```$", part, re.DOTALL | re.MULTILINE)
-        commands = [shlex.split(line.removesuffix("&")) for block in blocks for line in block.splitlines()]
+        lines = [line.removesuffix("&") for block in blocks for line in block.splitlines()]
+        # A redirection is the shell's: the command does not get it.
+        commands = [[word for word in shlex.split(line) if not word.startswith("2>")] for line in lines]
         pods = {name: (int(running), int(pending)) for name, running, pending in PODS.findall(part)}
         every_block = re.findall(r"^```(\w*)\n(.*?)^```$", part, re.DOTALL | re.MULTILINE)
-        lines = [line.split() for language, block in every_block if not language for line in block.splitlines()]
-        found.append(Step(commands, pods, EVENTS.findall(part), lines))
+        shown = [line.split() for language, block in every_block if not language for line in block.splitlines()]
+        found.append(Step(commands, pods, EVENTS.findall(part), shown))
     return found
 
 
