@@ -137,14 +137,14 @@ def test_the_commands_work_over_http(start: Start, tmp_path: Path) -> None:
             assert [line for line in step.shown if not any(_agree(line, each) for each in printed)] == []
 
 
-T = TypeVar("T")
-
-
 def _agree(shown: list[str], printed: list[str]) -> bool:
     """Return whether the page shows this line; "…" at its end stands for the rest."""
     if shown[-1:] == ["…"]:
         return printed[: len(shown) - 1] == shown[:-1]
     return shown == printed
+
+
+T = TypeVar("T")
 
 
 def _settled(look: Callable[[], T], wanted: T) -> T:
@@ -172,8 +172,10 @@ def _events(env: Mapping[str, str], wanted: list[tuple[str, str, str]]) -> dict[
     events = _get(env, "events", "--field-selector", "involvedObject.kind=PodGroup")
     found = [(each["involvedObject"]["name"], each["reason"], each["message"]) for each in events]
     return {
-        row: any((name, reason) == row[:2] and row[2].removesuffix("…") in message for name, reason, message in found)
-        for row in wanted
+        (group, event, text): any(
+            (name, reason) == (group, event) and text.removesuffix("…") in message for name, reason, message in found
+        )
+        for group, event, text in wanted
     }
 
 
