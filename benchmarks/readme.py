@@ -55,8 +55,8 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 _TEXT: Final = """\
 Measured with `make bench`, Python {python}, {cpus} CPUs ({machine}).
 In the rows "without HTTP" the embedded API server runs in the same process, and its work is part of every figure.
-[Performance](docs/performance.md) has all rows, their targets and how they were measured. A program writes both tables
-from the same results.
+[Performance](docs/performance.md) has all rows, their targets and how they were measured. `benchmarks/readme.py` writes
+the table below and the tables of that page from the same results.
 
 {table}
 """

@@ -85,7 +85,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     """Yield the `pyscheduler` commands of a page's shell blocks, as arguments."""
     for text in blocks(page, "sh"):
         for line in text.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.removesuffix("&"), comments=True)
+            words = [word for word in shlex.split(line.removesuffix("&"), comments=True) if ">" not in word]
             if words[:1] == ["pyscheduler"]:
                 yield words[1 : words.index("|") if "|" in words else None]
 

@@ -174,7 +174,7 @@ def _log_problems(old: Group, new: Group) -> None:
     """Log values that cannot be used, and fields on which members disagree, each once until it is gone."""
     for problem in new.problems:
         if problem not in old.problems:
-            _log.warning("Passing over a value that cannot be used group=%s %s", new.id, problem)
+            _log.warning("Ignoring invalid field group=%s %s", new.id, problem)
     for text in new.disagreements:
         if text not in old.disagreements:
             _log.warning("Members of a group say different things group=%s %s", new.id, text)

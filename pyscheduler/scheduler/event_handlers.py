@@ -312,7 +312,7 @@ class EventHandlers:
 
     def _complain(self, kind: str, key: str, error: PySchedulerError) -> None:
         self.recorder.warning(f"malformed_{kind}")
-        _log.warning("Passing over %s that cannot be read %s=%s err=%s", kind, kind, key, error)
+        _log.warning("Ignoring malformed %s %s=%s err=%s", kind, kind, key, error)
 
     def _timed(self, event: ClusterEvent, began: float) -> None:
         self.recorder.event_handling(event.label, seconds=self.clock.now() - began)

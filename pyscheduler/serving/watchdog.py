@@ -138,17 +138,19 @@ class Watchdog:
         if lost and self._blocked >= _LOSS_SECONDS:
             where = self._where()
             text = (
-                "Ending at once: the lease is lost while the event loop is blocked in %s blockedSeconds=%.1f reason=%s"
+                "Exiting immediately: the lease is lost while the event loop is blocked in %s "
+                "blockedSeconds=%.1f reason=%s"
             )
             self._end(text, where, self._blocked, lost)
         if self._ending_since is not None and now - self._ending_since >= _END_SECONDS:
             where = self._where()
             if self._blocked >= _LOSS_SECONDS:
                 text = (
-                    "Ending at once: the event loop is blocked in %s blockedSeconds=%.1f; the lease, if held, runs out"
+                    "Exiting immediately: the event loop is blocked in %s "
+                    "blockedSeconds=%.1f; the lease, if held, runs out"
                 )
                 self._end(text, where, self._blocked)
-            self._end("Ending at once: stopping took over %.0f s, and is in %s", _END_SECONDS, where)
+            self._end("Exiting immediately: stopping took over %.0f s, and is in %s", _END_SECONDS, where)
 
     def _put_off(self, now: float) -> None:
         """Rearm faulthandler for this leader; disarm it for a standby, which may be suspended for long."""

@@ -30,12 +30,15 @@ def page_of(folder: str) -> str:
 
 
 def commands_of(folder: str) -> list[list[str]]:
-    """Return the three commands of a page, word by word."""
-    block = re.search(r"^```sh\n(.*?)^```$", page_of(folder), re.DOTALL | re.MULTILINE)
-    assert block is not None
-    lines = block[1].replace("\\\n", " ").splitlines()
-    assert len(lines) == 3
-    return [[word for word in shlex.split(line) if word != "&"] for line in lines]
+    """Return the three commands of a page that start everything, word by word; each has a block of its own."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page_of(folder), re.DOTALL | re.MULTILINE)
+    found = [[word for word in shlex.split(block) if word != "&"] for block in blocks[:3]]
+    assert [words[:2] for words in found] == [
+        ["pyscheduler", "cluster"],
+        ["pyscheduler", "run"],
+        ["kubectl", "--kubeconfig"],
+    ]
+    return found
 
 
 def options_of(words: list[str], name: str) -> list[str]:

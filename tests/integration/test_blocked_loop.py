@@ -130,7 +130,7 @@ async def test_a_standby_takes_over_from_a_blocked_leader(
             if way == "with-the-lock":  # no thread runs that could say more
                 assert leader.count(f"Timeout (0:00:{RENEW_SECONDS + AFTER_LOSS_SECONDS:02})!") == 1
             else:
-                (told,) = [line for line in leader.err if "Ending at once" in line]
+                (told,) = [line for line in leader.err if "Exiting immediately" in line]
                 assert (
                     "the lease is lost while the event loop is blocked in plugin Trap (filter) blockedSeconds=" in told
                 )
@@ -146,7 +146,7 @@ async def test_a_standby_takes_over_from_a_blocked_leader(
 
 async def ends_at_its_deadline(arguments: tuple[str, ...], trap: dict[str, str], state: str) -> None:
     """Run a scheduler that gets blocked, send SIGTERM once it is, and see how it ends."""
-    line = f"Ending at once: the event loop is blocked in plugin Trap ({state.partition('/')[0]}) blockedSeconds="
+    line = f"Exiting immediately: the event loop is blocked in plugin Trap ({state.partition('/')[0]}) blockedSeconds="
     if state == "filter/in-regex":  # no thread runs that could say more
         line = f"Timeout (0:00:{LAST_RESORT_SECONDS:02})!"
     async with program(*arguments, env={**trap, "TRAP": state}) as scheduler:

@@ -196,7 +196,7 @@ async def work(installed: Installed, leader: Program) -> None:
     cluster.add(*(pod_manifest(name, node_name="small") for name in ("there", "there-too")))
     cluster.add(pod_manifest("fits", requests={"cpu": "1"}), pod_manifest("gated", scheduling_gates=["wait"]))
     await installed.until("fits", node="small")
-    await leader.said("Binding was made though its answer said otherwise")
+    await leader.said("Binding succeeded, but its response was lost")
     await installed.until("gated", reason="SchedulingGated")
     cluster.add(pod_manifest("large", requests={"cpu": "32"}))
     await installed.until("large", reason="Unschedulable")

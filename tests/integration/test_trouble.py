@@ -127,8 +127,8 @@ async def test_objects_that_cannot_be_read(served_cluster: Served) -> None:
     port = free_port()
     async with program(*run(api.url, port)) as scheduler:
         assert (await api.until_bound(1)).popitem()[1] == "good"
-        await scheduler.said("Passing over an object that cannot be read resource=nodes key=bad-shape")
-        await scheduler.said("Passing over an object that cannot be read resource=pods key=default/shape")
+        await scheduler.said("Ignoring malformed object resource=nodes key=bad-shape")
+        await scheduler.said("Ignoring malformed object resource=pods key=default/shape")
         found = await warnings_of(port)
         assert (found["malformed_pod"] >= 3, found["malformed_node"]) == (True, 2)
         told = await api.until_told("FailedScheduling", 3)

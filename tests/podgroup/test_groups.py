@@ -126,9 +126,7 @@ def test_problems_are_logged_once(kit: Kit, caplog: pytest.LogCaptureFixture) ->
     directory.object_added(make_group("g", minMember=-1))
     directory.pod_added(gang_member("a", "x", "2026-01-01T00:00:00Z", mode="Strict"))
     directory.pod_added(gang_member("b", "x", "2026-01-01T00:00:01Z", mode="NonStrict"))
-    below = (
-        "Passing over a value that cannot be used group=default/g spec.minMember: '-1' is less than 1; it counts as 0"
-    )
+    below = "Ignoring invalid field group=default/g spec.minMember: '-1' is less than 1; it counts as 0"
     disagree = "members disagree on mode: Strict counts, not NonStrict"
     assert caplog.messages == [below, below, f"Members of a group say different things group=default/x {disagree}"]
 

@@ -165,7 +165,7 @@ class RealClient:
             page = self._decoded_page(kind, path, await self._call("GET", path, query=query), keep)
             for failure in page.malformed:
                 self._recorder.warning(f"malformed_{kind.kind.lower()}")
-                _log.warning("Passing over an object that cannot be read key=%s err=%s", failure.key, failure.error)
+                _log.warning("Ignoring malformed object key=%s err=%s", failure.key, failure.error)
             yield page.items
             if not page.continue_token:
                 return
@@ -213,7 +213,7 @@ class RealClient:
                 if isinstance(error, APIError) and error.status not in {409, *_PERHAPS_DONE}:
                     raise
                 if await self._is_bound(pod, node_name, error):
-                    _log.info("Binding was made though its answer said otherwise pod=%s err=%s", pod.key, error)
+                    _log.info("Binding succeeded, but its response was lost pod=%s err=%s", pod.key, error)
                     return
                 if isinstance(error, ConflictError) or attempt == _TRIES:
                     raise

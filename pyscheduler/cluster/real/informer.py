@@ -409,7 +409,7 @@ class RealInformer(Generic[T]):
     def _malformed(self, failure: Malformed, *, gone: bool = False) -> None:
         self._recorder.warning(f"malformed_{self._kind.kind.lower()}")
         _log.warning(
-            "Passing over an object that cannot be read resource=%s key=%s err=%s",
+            "Ignoring malformed object resource=%s key=%s err=%s",
             self._name,
             failure.key or "?",
             failure.error,
