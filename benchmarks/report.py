@@ -24,8 +24,8 @@ Rows = dict[str, dict[str, Any]]
 #: How figures are called and written.
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "pods_per_second": ("throughput", "{:,.0f} pods/s"),
-    "cpu_per_1000": ("CPU of 1,000 pods", "{:.2f} s"),
-    "cpu_with_list_per_1000": ("CPU of 1,000 pods, with the first list", "{:.2f} s"),
+    "cpu_per_1000": ("CPU for 1,000 pods", "{:.2f} s"),
+    "cpu_with_list_per_1000": ("CPU for 1,000 pods and the first list", "{:.2f} s"),
     "attempt_p50_ms": ("attempt, p50", "{:.2f} ms"),
     "attempt_p99_ms": ("attempt, p99", "{:.2f} ms"),
     "first_bind_seconds": ("start to first binding", "{:.2f} s"),
@@ -66,7 +66,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "problems": ("problems found by the checker", "{:.0f}"),
     "seconds": ("time", "{:.2f} s"),
     "attempts": ("attempts", "{:,.0f}"),
-    "simulated_per_second": ("pods simulated", "{:,.0f} pods/s"),
+    "simulated_per_second": ("rate of the simulation in real time", "{:,.0f} pods/s"),
     "start_cpu_seconds": ("CPU until the first arrival", "{:.2f} s"),
     "arrivals_cpu_seconds": ("CPU while jobs arrive", "{:.2f} s"),
     "drain_cpu_seconds": ("CPU after the last arrival", "{:.2f} s"),
