@@ -41,25 +41,22 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
     """Put logging back as it was: commands that run in this process set it up for themselves."""
+    _forget_levels()  # of commands that a fixture of a module ran
     root, kind = logging.getLogger(), logging.getLoggerClass()
-    handlers, level, levels = root.handlers[:], root.level, _levels()
+    handlers, level = root.handlers[:], root.level
     yield
     if root.handlers != handlers:
         root.handlers[:] = handlers
     logging.setLoggerClass(kind)
-    if root.level != level:  # setting a level takes time: every logger forgets what it has cached
-        root.setLevel(level)
-    for name in dict(_levels().items() ^ levels.items()):
-        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+    root.setLevel(level)  # also where it is the same: each logger forgets which levels it has found enabled
+    _forget_levels()
 
 
-def _levels() -> dict[str, int]:
-    """Return the levels of our own loggers, where they have one."""
-    return {
-        name: logger.level
-        for name, logger in logging.root.manager.loggerDict.items()
-        if isinstance(logger, logging.Logger) and logger.level and name.startswith("pyscheduler")
-    }
+def _forget_levels() -> None:
+    """Take the levels off our own loggers."""
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and logger.level and name.startswith("pyscheduler"):
+            logger.setLevel(logging.NOTSET)
 
 
 def pytest_configure(config: pytest.Config) -> None:
