@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyscheduler.api.errors import PySchedulerError
 
@@ -23,6 +23,7 @@ __all__ = [
     "text",
 ]
 
+_T = TypeVar("_T")
 _MISSING: Final = object()
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _GO_TYPES: Final = {
@@ -61,54 +62,42 @@ def _wrong(value: object, path: tuple[str, ...], wanted: str) -> GroupingError:
     return GroupingError(f".{'.'.join(path)} accessor error: {shown} is of the type {found}, expected {wanted}")
 
 
-def integer(where: object, *path: str) -> int | None:
-    """Return the integer at a path; None if there is none."""
+def _read(where: object, path: tuple[str, ...], kind: type[_T], wanted: str) -> _T | None:
+    """Return the value at a path, None if there is none; raise `GroupingError` if it is not of the kind."""
     value = _find(where, path)
     if value is _MISSING:
         return None
-    if type(value) is not int or not -_INT64 <= value < _INT64:
+    if not isinstance(value, kind):
+        raise _wrong(value, path, wanted)
+    return value
+
+
+def integer(where: object, *path: str) -> int | None:
+    """Return the integer at a path; None if there is none."""
+    value = _read(where, path, int, "int64")
+    if value is not None and (isinstance(value, bool) or not -_INT64 <= value < _INT64):
         raise _wrong(value, path, "int64")
     return value
 
 
 def text(where: object, *path: str) -> str | None:
     """Return the text at a path; None if there is none."""
-    value = _find(where, path)
-    if value is _MISSING:
-        return None
-    if not isinstance(value, str):
-        raise _wrong(value, path, "string")
-    return value
+    return _read(where, path, str, "string")
 
 
 def boolean(where: object, *path: str) -> bool | None:
     """Return the truth value at a path; None if there is none."""
-    value = _find(where, path)
-    if value is _MISSING:
-        return None
-    if not isinstance(value, bool):
-        raise _wrong(value, path, "bool")
-    return value
+    return _read(where, path, bool, "bool")
 
 
 def mapping(where: object, *path: str) -> Mapping[str, Any] | None:
     """Return the map at a path; None if there is none."""
-    value = _find(where, path)
-    if value is _MISSING:
-        return None
-    if not isinstance(value, Mapping):
-        raise _wrong(value, path, "map[string]interface{}")
-    return value
+    return _read(where, path, Mapping, "map[string]interface{}")  # type: ignore[type-abstract]  # isinstance takes it
 
 
 def items(where: object, *path: str) -> list[Any] | None:
     """Return the list at a path; None if there is none."""
-    value = _find(where, path)
-    if value is _MISSING:
-        return None
-    if not isinstance(value, list):
-        raise _wrong(value, path, "[]interface{}")
-    return value
+    return _read(where, path, list, "[]interface{}")
 
 
 def go_integer(said: str) -> int | None:

@@ -107,8 +107,8 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._names = frozenset(args.scheduler_names or (handle.profile_name,))
         self._pods = handle.lister(Pod)
         self._namespaces = handle.lister(Namespace) if args.namespace_label_selector else None
-        self._lookup = ClusterLookup(handle, args.settings, kinds)
-        self._writer = GroupsWriter(handle, args.settings, failed=self._failed, written=self._written)
+        self._lookup = ClusterLookup(handle, args, kinds)
+        self._writer = GroupsWriter(handle, args, failed=self._failed, written=self._written)
         #: Pods to be grouped, by namespace and name; None while this scheduler does not lead.
         self._due: dict[tuple[str, str], None] | None = None
         self._wake = asyncio.Event()
