@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +20,19 @@ from tests import processes
 from tests.processes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
+
+
+def install(example: Path, folder: Path) -> dict[str, str]:
+    """Install a distribution with pip into a folder; return the environment variables of programs that have it."""
+    shutil.copytree(example, folder / "source")
+    command = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
+    processes.run(sys.executable, *command.split(), folder / "site", folder / "source", check=True)
+    return {"PYTHONPATH": str(folder / "site")}
+
+
+def run(*arguments: object, env: dict[str, str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run Python with more environment variables, and return what it printed."""
+    return processes.run(sys.executable, *map(str, arguments), cwd=cwd, env=os.environ | env)
 
 
 class Command:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import processes
-from tests.examples.conftest import ROOT
+from tests.examples.conftest import ROOT, install, run
 
 if TYPE_CHECKING:
-    import subprocess
+    pass
 
 EXAMPLE = ROOT / "examples/14-own-workload-kind"
 
@@ -24,16 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Give the environment variables of a program that has the example's distribution installed."""
-    folder = tmp_path_factory.mktemp("example")
-    shutil.copytree(EXAMPLE, folder / "source")
-    command = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
-    processes.run(sys.executable, *command.split(), folder / "site", folder / "source", check=True)
-    return {"PYTHONPATH": str(folder / "site")}
-
-
-def run(*arguments: object, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run Python with the example installed and return what it printed."""
-    return processes.run(sys.executable, *map(str, arguments), cwd=ROOT, env=os.environ | env)
+    return install(EXAMPLE, tmp_path_factory.mktemp("example"))
 
 
 def test_its_own_tests_pass(installed: dict[str, str]) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests import processes
-from tests.examples.conftest import ROOT, Start, bound_pod
+from tests.examples.conftest import ROOT, Start, bound_pod, install, run
 
 EXAMPLE = ROOT / "examples/01-third-party-plugin"
 
@@ -36,18 +32,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Give the environment variables of a program that has the example's distribution installed."""
-    folder = tmp_path_factory.mktemp("example")
-    source = folder / "source"
-    shutil.copytree(EXAMPLE, source)
-    target = folder / "site"
-    command = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
-    processes.run(sys.executable, *command.split(), target, source, check=True)
-    return {"PYTHONPATH": str(target)}
-
-
-def run(*arguments: str, env: dict[str, str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run Python with the example installed and return what it printed."""
-    return processes.run(sys.executable, *arguments, cwd=cwd, env=os.environ | env)
+    return install(EXAMPLE, tmp_path_factory.mktemp("example"))
 
 
 def plugins(env: dict[str, str]) -> dict[str, Any]:

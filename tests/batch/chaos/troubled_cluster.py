@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.testing import VirtualClock
 
-__all__ = ["QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]
+__all__ = ["CONFIG", "QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

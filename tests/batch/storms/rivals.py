@@ -21,6 +21,7 @@ from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import FakeCluster
+from tests.batch.chaos.troubled_cluster import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PRESETS", "RULES", "CountingGuards", "Outcome", "Rivals", "storm"]
 
-_CONFIG: Final = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {qps: 100000, burst: 100000}
-profiles:
-- schedulerName: batch
-  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
-  pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"%s}}]
-"""
 _ACTIONS: Final = {
     "kai": "allocate, consolidation, reclaim, preempt, stalegangeviction",
     "volcano": "enqueue, allocate, backfill, preempt, reclaim",
@@ -138,7 +130,7 @@ class Rivals:
     def config(self) -> str:
         """Return a random configuration of the preset."""
         tiers = self.rng.choice(_VOLCANO_TIERS) if self.preset == "volcano" else ""
-        return _CONFIG % (self.preset, _ACTIONS[self.preset], tiers)
+        return CONFIG % (self.preset, _ACTIONS[self.preset], tiers)
 
     def _add_node(self) -> None:
         self._made += 1
