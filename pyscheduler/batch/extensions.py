@@ -1,8 +1,8 @@
 """What distributions add to batch profiles: policies, actions, dialects of queues, and rules of workload kinds.
 
 A distribution offers them in its hook (`registry.add_batch`, `add_action`, `add_queue_dialect`, `add_grouper`) as
-`module:Name`. They
-are imported when a profile names them. The scheduler hands the offers to the batch plugin under a shared key.
+`module:Name`. They are imported when a profile names them. The scheduler hands the offers to the batch plugin under a
+shared key.
 """
 
 from __future__ import annotations

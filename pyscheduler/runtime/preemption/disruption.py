@@ -30,7 +30,7 @@ async def delete_with_condition(
     condition = _condition(pod, message, now)
     try:
         if condition is not None:
-            # A merge puts what is new first unless it is told the order.
+            # Without an order, the API server puts new conditions first.
             types = dict.fromkeys((*(each.type for each in pod.status.conditions), DISRUPTION_TARGET))
             order = [{"type": each} for each in types]
             status = {"$setElementOrder/conditions": order, "conditions": [condition]}

@@ -54,6 +54,13 @@ class _Group:
 
     unmarked: set[str] = attrs.Factory(set)
     _all: asyncio.Event = attrs.Factory(asyncio.Event)
+    _check: asyncio.Future[bool] | None = None
+
+    async def may_begin(self, after: Callable[[Job | None], Awaitable[bool]], by: Job | None) -> bool:
+        """Return what `after` says of the job that gets the room; victims that ask at once share one answer."""
+        if self._check is None or self._check.done():
+            self._check = asyncio.ensure_future(after(by))
+        return await asyncio.shield(self._check)
 
     def go_on(self, uid: str) -> None:
         """Do not wait for this pod any more: it has its condition, or a request failed."""
@@ -135,7 +142,7 @@ class Evictions:
         for pause in RETRY_SECONDS:
             if by is not None and (not self._exists(by) or (had_promise and not self.is_promised(by))):
                 break
-            if not await after(by):
+            if not await group.may_begin(after, by):
                 await self.handle.clock.sleep(pause)
                 continue
             try:
