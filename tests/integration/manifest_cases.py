@@ -195,6 +195,10 @@ def _start_in_any_order(documents: list[Json]) -> None:
     documents[0]["spec"]["startupPolicy"] = {"startupPolicyOrder": "AnyOrder"}
 
 
+def _move_to_kai(documents: list[Json]) -> None:
+    documents[0]["spec"]["schedulerName"] = "kai-scheduler"
+
+
 def _leave_volcano(documents: list[Json]) -> None:
     del documents[0]["metadata"]["labels"]["ray.io/scheduler-name"]
 
@@ -403,6 +407,15 @@ KAI = (
         setup=_TEAM,
         groups=[2],
         groups_path=KAI_GROUPS,
+    ),
+    # Its minimum is the sum of its tasks, so each task is a sub-group.
+    Case(
+        "20-volcano-job-mpi.yaml",
+        {"allreduce-launcher": 1, "allreduce-worker": 4},
+        setup=_KAI,
+        groups=[5],
+        groups_path=KAI_GROUPS,
+        edit=_move_to_kai,
     ),
     # Without Volcano the PodGrouper groups the cluster: a group of workers with minReplicas 0 counts its replicas.
     Case(

@@ -54,6 +54,22 @@ async def test_volcano_groups_go_through_the_phases(volcano: Any) -> None:
     await scheduler.stop()
 
 
+async def test_names_that_only_quotas_know_do_not_hold_a_group(volcano: Any) -> None:
+    """The `minResources` that Volcano's controller writes have `requests.cpu` and `count/pods`, which no node has."""
+    volcano.nodes(1, cpu="8")
+    volcano.queue("default")
+    scheduler = await volcano.start("actions: 'enqueue, allocate'")
+    names = ("cpu", "requests.cpu", "limits.cpu", "pods", "count/pods")
+    volcano.group("one", "default", 1, minResources=dict.fromkeys(names, "1"))
+    volcano.pods("one", 1)
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
+    volcano.group("large", "default", 1, minResources={"cpu": "1", "example.com/gpu": "1"})
+    await volcano.pass_time()
+    assert volcano.group_status("large").get("phase", "Pending") == "Pending"
+    await scheduler.stop()
+
+
 async def test_a_group_waits_until_its_namespace_has_quota(volcano: Any) -> None:
     """With `resourcequota`, a group stays Pending while a ResourceQuota lacks room, and is Inqueue once it has."""
     volcano.nodes(1, cpu="8")

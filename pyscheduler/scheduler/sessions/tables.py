@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import PODS, ResourceAxis
+from pyscheduler.batch.axis import PODS, ResourceAxis, is_counted
 from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
@@ -380,7 +380,7 @@ class ClusterTables:
         if spec is None:
             self._unknown[key] = None
             return
-        self._named.update(spec.min_resources)
+        self._named.update(filter(is_counted, spec.min_resources))
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         self._find_queue(job, spec)

@@ -15,9 +15,10 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.controllers.garbage_collection import owners_of
 from pyscheduler.cluster.embedded.errors import StatusError
+from pyscheduler.cluster.embedded.resources.builtin import PRIORITY_CLASSES
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.simulation.workloads.objects import is_active, name_of, phase_of, uid_of
+from pyscheduler.simulation.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
 from pyscheduler.simulation.workloads.table import WORKLOAD_KINDS
 
 if TYPE_CHECKING:
@@ -265,6 +266,11 @@ class WorkloadControllers:
     def nodes(self) -> Sequence[Object]:
         """Return all nodes."""
         return self._cluster.nodes()
+
+    def priority_of(self, name: str) -> int:
+        """Return the value of a PriorityClass; 0 if there is none of that name."""
+        record = self._cluster.registry.collection(PRIORITY_CLASSES).get(name)
+        return 0 if record is None else as_int(record.decode().get("value"), 0)
 
     def late_classes(self) -> Collection[str]:
         """Return the names of the StorageClasses whose claims wait for a pod."""
