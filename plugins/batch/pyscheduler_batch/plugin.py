@@ -18,7 +18,7 @@ from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
-from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
@@ -371,7 +371,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
             if self._row.name == "kai":
-                spec = attrs.evolve(spec, last_start=kai_last_start(spec.last_start, pods))
+                last_start = kai_last_start(spec.last_start, pods)
+                spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             return spec
         if key.startswith("group/"):
@@ -434,7 +435,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        sub_group, role, preemptible = self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod)
+        if not sub_group and not role and preemptible is not False:
+            return PLAIN
+        return TaskFacts(sub_group, role, preemptible is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""

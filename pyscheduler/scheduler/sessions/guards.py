@@ -94,8 +94,8 @@ class Guards:
         by_key = {job.key: job.uid for job in jobs.values()}
         found: set[str] = set()
         for uid, job in jobs.items():
-            leaving = [task.pod for task in job.tasks.values() if task.state is TaskState.RELEASING]
-            records = [record for pod in leaving if pod is not None and (record := record_of(pod)) is not None]
+            leaving = job.pods((TaskState.RELEASING,)) if job.counts[TaskState.RELEASING] else ()
+            records = [record for pod in leaving if (record := record_of(pod)) is not None]
             takers = {by_key[by] for _, by, _ in records if by in by_key}
             if records:
                 self._takers.setdefault(uid, set()).update(takers)

@@ -203,9 +203,8 @@ class Submission:
                 self.told[job.uid] = text
                 continue
             is_marked = self.plugin.marks_unschedulable(job)
-            for task in job.tasks.values():
-                pod = task.pod
-                if pod is not None and task.state in _WAITING and not pod.node_name:
+            for pod in job.pods(_WAITING):
+                if not pod.node_name:
                     self._tell(pod, text, told, is_marked=is_marked)
             await turn()
         if len(self._told_at) > 2 * len(self.told) + _FEW:
