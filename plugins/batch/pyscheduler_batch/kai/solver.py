@@ -21,7 +21,7 @@ from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -226,7 +226,7 @@ class _Search:
             await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
             left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
             rows = cycle.placement.by_name(np.concatenate([rows, left]))
-            is_placed = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
+            is_placed = await self._place_all(statement, gang, dict.fromkeys(task.job.uid for task in tasks), rows)
             if not is_placed and (log := cycle.session.plan_log) is not None:
                 log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
             if not is_placed or not self._solver.is_valid(gang, scenario):
@@ -245,7 +245,9 @@ class _Search:
         is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
         return _Solution(statement, list(units.values()), lost, is_exact)
 
-    async def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
+    async def _place_all(
+        self, statement: Statement, gang: Gang, victims: Collection[str], rows: NDArray[np.int64]
+    ) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle = self._cycle
         own = gang.job.uid
