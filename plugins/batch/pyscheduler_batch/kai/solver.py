@@ -18,6 +18,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
+from pyscheduler_batch.kai.room import has_room_for_all
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class _Solution:
 class Solver:
     """Searches victims for one pending job.
 
-    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks. `keeps_all`: it
+    accepts no scenario that leaves a victim without a node.
     """
 
     def __init__(
@@ -92,11 +94,15 @@ class Solver:
         budget: Budget,
         victims: Callable[[], JobQueue],
         is_valid: Callable[[Gang, Scenario], bool],
+        *,
+        keeps_all: bool = False,
     ) -> None:
         self.cycle = cycle
         self.action = action
         self.budget = budget
         self.is_valid = is_valid
+        #: Scenarios among few jobs are all simulated, because they leave reasons.
+        self.needs_room_for_all = keeps_all and cycle.is_large and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
         #: Scenarios that failed, so that another generator does not try them again.
         self.failed: set[object] = set()
@@ -208,7 +214,8 @@ class _Search:
             key = (uids, scenario.fingerprint())
             if key in failed:
                 continue
-            solution = await self._simulate(gang, scenario, rows)
+            is_hopeless = self._solver.needs_room_for_all and not has_room_for_all(placement, pending, scenario.tasks)
+            solution = None if is_hopeless else await self._simulate(gang, scenario, rows)
             if solution is not None:
                 return solution
             failed.add(key)
