@@ -83,8 +83,8 @@ class _Solution:
 class Solver:
     """Searches victims for one pending job.
 
-    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks. `keeps_all`: it
-    accepts no scenario that leaves a victim without a node.
+    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    `keeps_all`: it accepts no scenario that leaves a victim without a node.
     """
 
     def __init__(
