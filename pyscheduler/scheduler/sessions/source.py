@@ -20,6 +20,7 @@ from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
@@ -99,6 +100,9 @@ class Sessions:
     rng: random.Random
     wake: Callable[[], object]
     _pending: PendingPods = attrs.field(init=False)
+    _keys: FilterKeys = attrs.field(
+        init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
+    )
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -298,8 +302,9 @@ class Sessions:
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
+        self._keys.forget_gone(tables.infos)
         with SnapshotPlacer(
-            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
         ) as placer:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
