@@ -149,6 +149,10 @@ class InTreePodGroupSpec(Wire):
     """The spec of Kubernetes' own PodGroup."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    #: As it was written: topology constraints.
+    scheduling_constraints: Any = None
+    #: What is evicted together: "Pod" or "PodGroup"; None means "Pod".
+    disruption_mode: str | None = None
     priority_class_name: str = ""
     priority: int | None = None
 

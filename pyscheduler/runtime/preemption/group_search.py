@@ -1,0 +1,143 @@
+"""Preemption for a pod group: find victims in the whole cluster so that the group fits, and evict them.
+
+All units of lower priority are taken off the snapshot. If the group fits then, units are put back as long as it still
+fits: first those that disruption budgets protect, and of each kind the most important first. What cannot be put back is
+evicted. Whether the group fits is decided by its cycle, run without PostFilter on the changed snapshot.
+
+Differs from kube-scheduler, which puts the units back one by one and runs the cycle of the group for each: here several
+are put back at a time, more after each success and fewer after each failure. The victims are the same unless a pod that
+is put back helps the group.
+Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.preemption import Candidate
+from pyscheduler.framework.status import Status
+from pyscheduler.framework.trial import TrialKind
+from pyscheduler.podgroup.wire import InTreePodGroup
+from pyscheduler.runtime.preemption.eviction import EvictionCause
+from pyscheduler.runtime.preemption.victim_units import VictimUnits
+from pyscheduler.runtime.statement import Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
+    from pyscheduler.runtime.plugin_handle import PluginHandle
+    from pyscheduler.runtime.preemption.disruption_budgets import Budgets
+    from pyscheduler.runtime.preemption.eviction import Evictions
+    from pyscheduler.runtime.preemption.victim_units import VictimUnit
+
+__all__ = ["GroupSearch"]
+
+_log = logging.getLogger(__name__)
+
+#: What events name as the node of a preemption in the whole cluster.
+_DOMAIN: Final = "cluster"
+_NEVER: Final = Status.unschedulable("not eligible due to preemptionPolicy=Never.")
+_NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming preemptor")
+
+
+class GroupSearch:
+    """Makes room for pod groups in the name of one plugin. `keeps_bookings_of`: see `PreemptionRules`."""
+
+    __slots__ = ("_evictions", "_handle", "_keeps_bookings_of", "_units")
+
+    def __init__(self, handle: PluginHandle, evictions: Evictions, *, keeps_bookings_of: Collection[str]) -> None:
+        self._handle = handle
+        self._evictions = evictions
+        self._keeps_bookings_of = keeps_bookings_of
+        self._units = VictimUnits(handle.snapshot, handle.lister(InTreePodGroup))
+
+    async def preempt(
+        self,
+        group: InTreePodGroup,
+        pods: Sequence[Pod],
+        *,
+        budgets: Budgets,
+        fits: Callable[[Statement], Awaitable[Status | None]],
+        turns: CooperativeYield,
+    ) -> Status | None:
+        """Have victims evicted for the members `pods`; return None, or why that is impossible.
+
+        `fits` runs the cycle of the group within a statement and undoes it; it returns None if the group fits.
+        """
+        if any(pod.spec.preemption_policy == "Never" for pod in pods):
+            return _NEVER
+        units = await self._units.below(group.spec.priority or 0, self._handle.clock.wall(), turns)
+        if not units:
+            return _NO_VICTIMS
+        release = self._handle.profile.release(without=self._keeps_bookings_of)
+        with Statement(self._handle.snapshot, TrialKind.EXPLAIN, release=release) as statement:
+            await _take_off(units, statement, turns)
+            status = await fits(statement)
+            if status is not None:
+                return status
+            victims = await _spare(_protected_first(units, budgets), statement, fits, turns)
+        if not victims:
+            return None
+        victims.sort(key=lambda unit: unit.rank)
+        infos = tuple(info for unit in victims for info, _ in unit.pods)
+        _log.info("Victims for the pod group are determined podGroup=%s victims=%d", group.key, len(infos))
+        candidate = Candidate(node_name=_DOMAIN, victims=infos)
+        return await self._evictions.evict(candidate, EvictionCause.of_group(group, pods))
+
+
+async def _take_off(units: Iterable[VictimUnit], statement: Statement, turns: CooperativeYield) -> None:
+    """Evict all pods of the units from the snapshot, node by node."""
+    by_node: dict[str, list[PodInfo]] = {}
+    for unit in units:
+        for info, node_name in unit.pods:
+            by_node.setdefault(node_name, []).append(info)
+    for node_name, infos in by_node.items():
+        # As in kube-scheduler, an evicted pod frees its host ports even if another pod uses them, too.
+        statement.evict_all(infos, node_name, free_ports=True)
+        await turns.yield_if_due()
+
+
+def _protected_first(units: Sequence[VictimUnit], budgets: Budgets) -> list[VictimUnit]:
+    """Return the units in the order in which they are put back."""
+    if budgets.is_empty:
+        return [*units]
+    left: dict[Hashable, int] = {}
+    violating: list[VictimUnit] = []
+    others: list[VictimUnit] = []
+    for unit in units:
+        violates = budgets.violates((info.pod for info, _ in unit.pods), left)
+        (violating if violates else others).append(unit)
+    return [*violating, *others]
+
+
+async def _spare(
+    units: Sequence[VictimUnit],
+    statement: Statement,
+    fits: Callable[[Statement], Awaitable[Status | None]],
+    turns: CooperativeYield,
+) -> list[VictimUnit]:
+    """Put units back in this order as long as the group fits; return those that stay off."""
+    victims: list[VictimUnit] = []
+    done, size = 0, 1
+    while done < len(units):
+        some = units[done : done + size]
+        checkpoint = statement.checkpoint()
+        for unit in some:
+            for info, node_name in unit.pods:
+                statement.place(info, node_name)
+            await turns.yield_if_due()
+        if await fits(statement) is None:
+            statement.keep(checkpoint)
+            done += len(some)
+            size *= 2
+            continue
+        statement.rollback(checkpoint)
+        if len(some) == 1:
+            victims += some
+            done += 1
+        size = max(1, len(some) // 2)
+    return victims
