@@ -12,6 +12,7 @@ Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -22,14 +23,15 @@ from pyscheduler.podgroup import GroupId
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.statement import Statement
     from pyscheduler.scheduler.group_commit import Decision
-    from pyscheduler.scheduler.group_cycle import GroupSource
+    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
 
 __all__ = ["GroupPreemption"]
 
@@ -44,9 +46,9 @@ _CONSTRAINED: Final = Status.unschedulable(
 
 @attrs.frozen(kw_only=True)
 class GroupPreemption:
-    """Preempts for the groups of one source, which are PodGroups of Kubernetes."""
+    """Preempts for the PodGroups of Kubernetes."""
 
-    source: GroupSource
+    source: InTreeGroups
     groups: Lister[InTreePodGroup]
 
     def helps(self, decision: Decision) -> bool:
@@ -87,4 +89,10 @@ class GroupPreemption:
         if isinstance(constraints, dict) and constraints.get("topology"):
             return _CONSTRAINED
         pods = [member.attempt.queued.pod for member in decision.members]
-        return await preemptor.preempt_for_group(group, pods, fits, turns)
+        waiting = partial(self._waiting, group_id)
+        return await preemptor.preempt_for_group(group, pods, waiting=waiting, fits=fits, turns=turns)
+
+    def _waiting(self, group: GroupId) -> Sequence[Pod]:
+        """Return the members without a node."""
+        state = self.source.directory.get(group)
+        return [*state.pending.values()] if state is not None else []

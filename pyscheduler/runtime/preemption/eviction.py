@@ -25,7 +25,7 @@ from pyscheduler.framework.status import Status
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from pyscheduler.framework.handle import Handle
@@ -49,8 +49,8 @@ _QUEUES: Final = frozenset({"active", "backoff", "unschedulable", "held"})
 class EvictionCause:
     """The preemptor: the pod or the pod group that victims are evicted for.
 
-    `kind`: "pod" or "podgroup", as events and conditions name it. `pods`: the pods to retry if an eviction fails.
-    `related`: the object that the events name beside the victim; for a pod, kube-scheduler names none.
+    `kind`: "pod" or "podgroup", as events and conditions name it. `waiting`: returns the pods that wait for the
+    evictions. `related`: the object that the events name beside the victim; for a pod, kube-scheduler names none.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class EvictionCause:
     uid: str
     scheduler_name: str
     priority: int
-    pods: Sequence[Pod]
+    waiting: Callable[[], Iterable[Pod]]
     related: InTreePodGroup | None = None
 
     @classmethod
@@ -70,19 +70,19 @@ class EvictionCause:
             uid=pod.uid,
             scheduler_name=pod.scheduler_name,
             priority=pod.priority,
-            pods=(pod,),
+            waiting=lambda: (pod,),
         )
 
     @classmethod
-    def of_group(cls, group: InTreePodGroup, pods: Sequence[Pod]) -> Self:
-        """Return the cause for a PodGroup; `pods` are its members without a node, at least one."""
+    def of_group(cls, group: InTreePodGroup, scheduler_name: str, waiting: Callable[[], Iterable[Pod]]) -> Self:
+        """Return the cause for a PodGroup; `waiting` returns its members without a node."""
         return cls(
             kind="podgroup",
             key=group.key,
             uid=group.uid,
-            scheduler_name=pods[0].scheduler_name,
+            scheduler_name=scheduler_name,
             priority=group.spec.priority or 0,
-            pods=pods,
+            waiting=waiting,
             related=group,
         )
 
@@ -166,7 +166,7 @@ class Evictions:
         if self._under_way.get(preemptor.uid) is under_way:
             del self._under_way[preemptor.uid]
             if failed or under_way.held_back:
-                self._handle.activate(preemptor.pods)
+                self._handle.activate(preemptor.waiting())
 
     async def _evict_in_background(
         self, under_way: _UnderWay, victims: Sequence[Pod], node_name: str, preemptor: EvictionCause

@@ -60,13 +60,15 @@ class GroupSearch:
         group: InTreePodGroup,
         pods: Sequence[Pod],
         *,
+        waiting: Callable[[], Iterable[Pod]],
         budgets: Budgets,
         fits: Callable[[Statement], Awaitable[Status | None]],
         turns: CooperativeYield,
     ) -> Status | None:
         """Have victims evicted for the members `pods`; return None, or why that is impossible.
 
-        `fits` runs the cycle of the group within a statement and undoes it; it returns None if the group fits.
+        `waiting` returns all members without a node, also those that come during the evictions. `fits` runs the cycle
+        of the group within a statement and undoes it; it returns None if the group fits.
         """
         if any(pod.spec.preemption_policy == "Never" for pod in pods):
             return _NEVER
@@ -86,7 +88,7 @@ class GroupSearch:
         infos = tuple(info for unit in victims for info, _ in unit.pods)
         _log.info("Victims for the pod group are determined podGroup=%s victims=%d", group.key, len(infos))
         candidate = Candidate(node_name=_DOMAIN, victims=infos)
-        return await self._evictions.evict(candidate, EvictionCause.of_group(group, pods))
+        return await self._evictions.evict(candidate, EvictionCause.of_group(group, pods[0].scheduler_name, waiting))
 
 
 async def _take_off(units: Iterable[VictimUnit], statement: Statement, turns: CooperativeYield) -> None:

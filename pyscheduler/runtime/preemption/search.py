@@ -227,6 +227,8 @@ class Preemption:
         self,
         group: InTreePodGroup,
         pods: Sequence[Pod],
+        *,
+        waiting: Callable[[], Iterable[Pod]],
         fits: Callable[[Statement], Awaitable[Status | None]],
         turns: CooperativeYield,
     ) -> Status | None:
@@ -234,7 +236,9 @@ class Preemption:
         if self._groups is None:
             kept = self._rules.keeps_bookings_of
             self._groups = GroupSearch(self._handle, self._evictions, keeps_bookings_of=kept)
-        return await self._groups.preempt(group, pods, budgets=self._budgets_now(), fits=fits, turns=turns)
+        return await self._groups.preempt(
+            group, pods, waiting=waiting, budgets=self._budgets_now(), fits=fits, turns=turns
+        )
 
     # The search
 

@@ -4,10 +4,11 @@ The members of a PodGroup with the disruption mode `PodGroup` are one unit, with
 pod is a unit by itself, with its own priority. The most important units are spared first: higher priority; members of
 groups before other pods; of two groups the larger one; then the earlier start.
 
-As in kube-scheduler, a group starts when the first of its members on the nodes started, and a pod that was not started
-yet counts as started now. Units that are equal in all of that keep the order of the nodes; kube-scheduler leaves them
-in random order.
-Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
+A group starts when the first of its members in the order of the nodes started, and a pod that was not started yet counts
+as started now.
+
+Differs from kube-scheduler: units that are equal in all of that keep the order of the nodes; there they are in random
+order. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
 """
 
 from __future__ import annotations
