@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import Status
 from pyscheduler.framework.trial import TrialKind
-from pyscheduler.podgroup.wire import InTreePodGroup
 from pyscheduler.runtime.preemption.eviction import EvictionCause
-from pyscheduler.runtime.preemption.victim_units import VictimUnits
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
-    from pyscheduler.runtime.plugin_handle import PluginHandle
+    from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.preemption.eviction import Evictions
-    from pyscheduler.runtime.preemption.victim_units import VictimUnit
+    from pyscheduler.runtime.preemption.victim_units import VictimUnit, VictimUnits
 
 __all__ = ["GroupSearch"]
 
@@ -45,15 +45,14 @@ _NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incomi
 
 
 class GroupSearch:
-    """Makes room for pod groups in the name of one plugin. `keeps_bookings_of`: see `PreemptionRules`."""
+    """Makes room for pod groups in the name of one plugin."""
 
-    __slots__ = ("_evictions", "_handle", "_keeps_bookings_of", "_units")
+    __slots__ = ("_evictions", "_handle", "_units")
 
-    def __init__(self, handle: PluginHandle, evictions: Evictions, *, keeps_bookings_of: Collection[str]) -> None:
+    def __init__(self, handle: Handle, evictions: Evictions, units: VictimUnits) -> None:
         self._handle = handle
         self._evictions = evictions
-        self._keeps_bookings_of = keeps_bookings_of
-        self._units = VictimUnits(handle.snapshot, handle.lister(InTreePodGroup))
+        self._units = units
 
     async def preempt(
         self,
@@ -62,20 +61,21 @@ class GroupSearch:
         *,
         waiting: Callable[[], Iterable[Pod]],
         budgets: Budgets,
+        release: Release | None,
         fits: Callable[[Statement], Awaitable[Status | None]],
         turns: CooperativeYield,
     ) -> Status | None:
         """Have victims evicted for the members `pods`; return None, or why that is impossible.
 
-        `waiting` returns all members without a node, also those that come during the evictions. `fits` runs the cycle
-        of the group within a statement and undoes it; it returns None if the group fits.
+        `waiting` returns all members without a node, also those that come during the evictions. `release` frees what
+        victims hold in plugins' books. `fits` runs the cycle of the group within a statement and undoes it; it returns
+        None if the group fits.
         """
         if any(pod.spec.preemption_policy == "Never" for pod in pods):
             return _NEVER
         units = await self._units.below(group.spec.priority or 0, self._handle.clock.wall(), turns)
         if not units:
             return _NO_VICTIMS
-        release = self._handle.profile.release(without=self._keeps_bookings_of)
         with Statement(self._handle.snapshot, TrialKind.EXPLAIN, release=release) as statement:
             await _take_off(units, statement, turns)
             status = await fits(statement)

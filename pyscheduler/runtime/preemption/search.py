@@ -33,12 +33,14 @@ from pyscheduler.framework.preemption import (
 )
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import PREEMPTION_INQUIRY
+from pyscheduler.podgroup.wire import InTreePodGroup
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
 from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.preemption.eviction import EvictionCause
 from pyscheduler.runtime.preemption.group_search import GroupSearch
+from pyscheduler.runtime.preemption.victim_units import VictimUnits
 
 if TYPE_CHECKING:
     import random
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
-    from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.plugin_handle import PluginHandle
     from pyscheduler.runtime.preemption.eviction import Evictions
@@ -234,10 +235,11 @@ class Preemption:
     ) -> Status | None:
         """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""
         if self._groups is None:
-            kept = self._rules.keeps_bookings_of
-            self._groups = GroupSearch(self._handle, self._evictions, keeps_bookings_of=kept)
+            units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup))
+            self._groups = GroupSearch(self._handle, self._evictions, units)
+        release = self._handle.profile.release(without=self._rules.keeps_bookings_of)
         return await self._groups.preempt(
-            group, pods, waiting=waiting, budgets=self._budgets_now(), fits=fits, turns=turns
+            group, pods, waiting=waiting, budgets=self._budgets_now(), release=release, fits=fits, turns=turns
         )
 
     # The search

@@ -4,8 +4,8 @@ The members of a PodGroup with the disruption mode `PodGroup` are one unit, with
 pod is a unit by itself, with its own priority. The most important units are spared first: higher priority; members of
 groups before other pods; of two groups the larger one; then the earlier start.
 
-A group starts when the first of its members in the order of the nodes started, and a pod that was not started yet counts
-as started now.
+A group starts when the first of its members in the order of the nodes started, and a pod that was not started yet
+counts as started now.
 
 Differs from kube-scheduler: units that are equal in all of that keep the order of the nodes; there they are in random
 order. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.

@@ -101,8 +101,8 @@ def test_valid_objects_are_stored(manifest: dict[str, Any]) -> None:
         ),
         pytest.param(
             pod_group(schedulingPolicy=GANG, priorityClassName="system-node-critical", priority=5),
-            "priority set in the pod group (5) must match the priority computed (2000001000) based on the priority class "
-            "set in the spec",
+            "priority set in the pod group (5) must match the priority computed (2000001000) based on the priority "
+            "class set in the spec",
             id="a priority that is not the class's",
         ),
         pytest.param(workload(), "spec.podGroupTemplates: Required value", id="no templates"),
