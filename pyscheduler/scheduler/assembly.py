@@ -167,7 +167,7 @@ def _make_scheduler(
         commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
         profiles=profiles,
         sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
-        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups)
+        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
         if in_tree is not None and gates["WorkloadAwarePreemption"]
         else None,
     )

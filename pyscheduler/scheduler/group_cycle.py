@@ -228,9 +228,7 @@ class GroupCycles:
         PostFilter does not run. The trial ends as soon as the outcome is known.
         """
         again = self._anew(decision, decision.members)
-        source = decision.source
-        missing = source.places_missing(decision.members[0].group) if source.name in decision.profile.plugins else 1
-        spare = len(again.members) - missing
+        spare = len(again.members) - decision.missing()
         with statement.undo_at_end():
             for member in again.members:
                 await self._try(member, statement, post_filter=False)

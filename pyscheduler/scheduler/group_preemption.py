@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.diagnosis import FitError
+from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.podgroup import GroupId
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
+from pyscheduler.runtime.placement import feasible_nodes
+from pyscheduler.runtime.preemption.place_counts import PlaceCounts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -32,10 +39,13 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.statement import Statement
     from pyscheduler.scheduler.group_commit import Decision
     from pyscheduler.scheduler.in_tree_groups import InTreeGroups
+    from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 __all__ = ["GroupPreemption"]
 
 _PLUGIN: Final = "DefaultPreemption"
+#: The plugin whose filter the counted places stand for.
+_FIT: Final = "NodeResourcesFit"
 _NO_PLUGIN: Final = Status.unschedulable(
     "default preemption plugin is not registered, workload aware preemption is disabled"
 )
@@ -49,6 +59,7 @@ class GroupPreemption:
     """Preempts for the PodGroups of Kubernetes."""
 
     source: InTreeGroups
+    scheduling: SchedulingCycle
     groups: Lister[InTreePodGroup]
 
     def helps(self, decision: Decision) -> bool:
@@ -90,9 +101,35 @@ class GroupPreemption:
             return _CONSTRAINED
         pods = [member.attempt.queued.pod for member in decision.members]
         waiting = partial(self._waiting, group_id)
-        return await preemptor.preempt_for_group(group, pods, waiting=waiting, fits=fits, turns=turns)
+        count = partial(self._count, decision)
+        return await preemptor.preempt_for_group(group, pods, waiting=waiting, fits=fits, count=count, turns=turns)
 
     def _waiting(self, group: GroupId) -> Sequence[Pod]:
         """Return the members without a node."""
         state = self.source.directory.get(group)
         return [*state.pending.values()] if state is not None else []
+
+    def _count(self, decision: Decision) -> PlaceCounts | None:
+        """Return the places for members on the snapshot; None if they do not say whether the group fits.
+
+        They do if the members are alike, and their filters depend on nodes and amounts only.
+        """
+        profile, snapshot = decision.profile, self.scheduling.snapshot
+        infos = [member.attempt.queued.pod_info for member in decision.members]
+        key = profile.equivalence_key(infos[0].pod)
+        if (
+            key is None
+            or any(profile.equivalence_key(info.pod) != key for info in infos)
+            or self.scheduling.pipeline.extenders is not None
+            or snapshot.nominated_nodes
+        ):
+            return None
+        state = CycleState(Trial(TrialKind.QUESTION))
+        try:
+            feasible = feasible_nodes(profile, state, infos[0].pod, snapshot.nodes)
+        except (FitError, PluginError):
+            return None
+        by_amounts = {each.plugin for each in profile.active_filters(state) if each.reuse is not Reuse.WHILE_NODE_STAYS}
+        if by_amounts != {_FIT}:
+            return None
+        return PlaceCounts(feasible, infos[0], decision.missing())

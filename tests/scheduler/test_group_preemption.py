@@ -15,6 +15,8 @@ import pytest
 from pyscheduler.api import PodDisruptionBudget
 from pyscheduler.framework import PostFilterPlugin, PostFilterResult, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
+from pyscheduler.runtime.preemption.place_counts import PlaceCounts
+from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import FakeCluster
 from tests.plugins.test_default_preemption import budget, gone
@@ -435,6 +437,18 @@ async def test_members_wait_for_the_evictions_of_their_group(cluster: FakeCluste
     assert states(framework, named("g", 2)) == {"bound": 2}
 
 
+async def test_a_count_that_misleads_is_not_used(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the last of the counted victims is not needed, the search tries the units."""
+    monkeypatch.setattr(PlaceCounts, "victims", lambda _self, units: list(units))
+    cluster.add_node("n", allocatable={"cpu": "4"})
+    framework = cluster.framework(feature_gates=GATES)
+    low(cluster, "n", *named("low", 4))
+    pod_group(cluster, "g", priority=100, minimum=2)
+    members(cluster, "g", 2, priority=100)
+    await framework.settle()
+    assert set(notes(cluster)) == {"low2", "low3"}
+
+
 @attrs.define
 class Unit:
     """Pods that are evicted together, each of one core."""
@@ -455,10 +469,15 @@ def evicted_one_by_one(units: Iterable[Unit], free: int, wanted: int) -> set[str
     return victims if wanted <= room else set()
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("seed", range(24))
-async def test_random_clusters_against_a_search_unit_by_unit(cluster: FakeCluster, seed: int) -> None:
-    """Several units that are put back at a time leave the victims that single ones leave."""
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("counts", [True, False], ids=["places are counted", "places are tried"])
+@pytest.mark.parametrize("seed", range(18))
+async def test_random_clusters_against_a_search_unit_by_unit(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, seed: int, counts: bool
+) -> None:
+    """Counting places, and trying several units at a time, leave the victims that trying single ones leaves."""
+    if not counts:
+        monkeypatch.setattr(GroupPreemption, "_count", lambda *_: None)
     rng = random.Random(seed)
     framework = cluster.framework(feature_gates=GATES)
     # All priorities differ: kube-scheduler orders equal units at random.

@@ -4,9 +4,10 @@ All units of lower priority are taken off the snapshot. If the group fits then, 
 fits: first those that disruption budgets protect, and of each kind the most important first. What cannot be put back is
 evicted. Whether the group fits is decided by its cycle, run without PostFilter on the changed snapshot.
 
-Differs from kube-scheduler, which puts the units back one by one and runs the cycle of the group for each: here several
-are put back at a time, more after each success and fewer after each failure. The victims are the same unless a pod that
-is put back helps the group.
+Differs from kube-scheduler, which puts the units back one by one and runs the cycle of the group for each. Here, if
+places can be counted (`place_counts`), the cycle only confirms that the group fits without the victims, and does not
+fit if the last of them stays. Otherwise several units are put back at a time, more after each success and fewer after
+each failure. The victims are the same unless a pod that is put back helps the group.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.preemption.disruption_budgets import Budgets
     from pyscheduler.runtime.preemption.eviction import Evictions
+    from pyscheduler.runtime.preemption.place_counts import PlaceCounts
     from pyscheduler.runtime.preemption.victim_units import VictimUnit, VictimUnits
 
 __all__ = ["GroupSearch"]
@@ -63,25 +65,34 @@ class GroupSearch:
         budgets: Budgets,
         release: Release | None,
         fits: Callable[[Statement], Awaitable[Status | None]],
+        count: Callable[[], PlaceCounts | None],
         turns: CooperativeYield,
     ) -> Status | None:
         """Have victims evicted for the members `pods`; return None, or why that is impossible.
 
         `waiting` returns all members without a node, also those that come during the evictions. `release` frees what
         victims hold in plugins' books. `fits` runs the cycle of the group within a statement and undoes it; it returns
-        None if the group fits.
+        None if the group fits. `count` counts the places for members on the snapshot as it is, if that says whether the
+        group fits.
         """
         if any(pod.spec.preemption_policy == "Never" for pod in pods):
             return _NEVER
         units = await self._units.below(group.spec.priority or 0, self._handle.clock.wall(), turns)
         if not units:
             return _NO_VICTIMS
-        with Statement(self._handle.snapshot, TrialKind.EXPLAIN, release=release) as statement:
+        units = _protected_first(units, budgets)
+        with self._statement(release) as statement:
             await _take_off(units, statement, turns)
             status = await fits(statement)
             if status is not None:
                 return status
-            victims = await _spare(_protected_first(units, budgets), statement, fits, turns)
+            places = count()
+            victims = await _spare(units, statement, fits, turns) if places is None else places.victims(units)
+        if places is not None and not await self._confirm(victims, release, fits, turns):
+            _log.info("Counting places misled the search for victims podGroup=%s", group.key)
+            with self._statement(release) as statement:
+                await _take_off(units, statement, turns)
+                victims = await _spare(units, statement, fits, turns)
         if not victims:
             return None
         victims.sort(key=lambda unit: unit.rank)
@@ -89,6 +100,31 @@ class GroupSearch:
         _log.info("Victims for the pod group are determined podGroup=%s victims=%d", group.key, len(infos))
         candidate = Candidate(node_name=_DOMAIN, victims=infos)
         return await self._evictions.evict(candidate, EvictionCause.of_group(group, pods[0].scheduler_name, waiting))
+
+    def _statement(self, release: Release | None) -> Statement:
+        return Statement(self._handle.snapshot, TrialKind.EXPLAIN, release=release)
+
+    async def _confirm(
+        self,
+        victims: Sequence[VictimUnit],
+        release: Release | None,
+        fits: Callable[[Statement], Awaitable[Status | None]],
+        turns: CooperativeYield,
+    ) -> bool:
+        """Return True if the group fits without the victims, and does not fit if the last of them stays."""
+        if not victims:
+            return False
+        with self._statement(release) as statement:
+            await _take_off(victims, statement, turns)
+            if await fits(statement) is not None:
+                return False
+            _put_back(victims[-1], statement)
+            return await fits(statement) is not None
+
+
+def _put_back(unit: VictimUnit, statement: Statement) -> None:
+    for info, node_name in unit.pods:
+        statement.place(info, node_name)
 
 
 async def _take_off(units: Iterable[VictimUnit], statement: Statement, turns: CooperativeYield) -> None:
@@ -129,8 +165,7 @@ async def _spare(
         some = units[done : done + size]
         checkpoint = statement.checkpoint()
         for unit in some:
-            for info, node_name in unit.pods:
-                statement.place(info, node_name)
+            _put_back(unit, statement)
             await turns.yield_if_due()
         if await fits(statement) is None:
             statement.keep(checkpoint)

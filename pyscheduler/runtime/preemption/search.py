@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.plugin_handle import PluginHandle
     from pyscheduler.runtime.preemption.eviction import Evictions
+    from pyscheduler.runtime.preemption.place_counts import PlaceCounts
     from pyscheduler.runtime.statement import Statement
 
 __all__ = ["Preemption", "best_of"]
@@ -231,15 +232,22 @@ class Preemption:
         *,
         waiting: Callable[[], Iterable[Pod]],
         fits: Callable[[Statement], Awaitable[Status | None]],
+        count: Callable[[], PlaceCounts | None],
         turns: CooperativeYield,
     ) -> Status | None:
         """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""
         if self._groups is None:
             units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup))
             self._groups = GroupSearch(self._handle, self._evictions, units)
-        release = self._handle.profile.release(without=self._rules.keeps_bookings_of)
         return await self._groups.preempt(
-            group, pods, waiting=waiting, budgets=self._budgets_now(), release=release, fits=fits, turns=turns
+            group,
+            pods,
+            waiting=waiting,
+            budgets=self._budgets_now(),
+            release=self._handle.profile.release(without=self._rules.keeps_bookings_of),
+            fits=fits,
+            count=count,
+            turns=turns,
         )
 
     # The search
