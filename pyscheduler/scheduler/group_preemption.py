@@ -97,7 +97,7 @@ class GroupPreemption:
             missing = f'podgroup.{IN_TREE_PODGROUPS.group} "{group_id.name}" not found'
             return Status.from_error(LookupError(f"failed to get pod group object: {missing}"))
         constraints = group.spec.scheduling_constraints
-        if isinstance(constraints, dict) and constraints.get("topology"):
+        if constraints is not None and constraints.topology:
             return _CONSTRAINED
         pods = [member.attempt.queued.pod for member in decision.members]
         waiting = partial(self._waiting, group_id)
