@@ -16,6 +16,7 @@ from pyscheduler.api import PodDisruptionBudget
 from pyscheduler.framework import PostFilterPlugin, PostFilterResult, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.runtime.preemption.place_counts import PlaceCounts
+from pyscheduler.runtime.preemption.victim_units import VictimUnit
 from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import FakeCluster
@@ -439,7 +440,11 @@ async def test_members_wait_for_the_evictions_of_their_group(cluster: FakeCluste
 
 async def test_a_count_that_misleads_is_not_used(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the last of the counted victims is not needed, the search tries the units."""
-    monkeypatch.setattr(PlaceCounts, "victims", lambda _self, units: list(units))
+
+    async def victims(_self: object, units: Sequence[VictimUnit], _turns: object) -> list[VictimUnit]:
+        return list(units)
+
+    monkeypatch.setattr(PlaceCounts, "victims", victims)
     cluster.add_node("n", allocatable={"cpu": "4"})
     framework = cluster.framework(feature_gates=GATES)
     low(cluster, "n", *named("low", 4))

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 #: What events name as the node of a preemption in the whole cluster.
 _DOMAIN: Final = "cluster"
+#: The number of units after which the event loop may turn.
+_TURN: Final = 256
 _NEVER: Final = Status.unschedulable("not eligible due to preemptionPolicy=Never.")
 _NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incoming preemptor")
 
@@ -80,14 +82,17 @@ class GroupSearch:
         units = await self._units.below(group.spec.priority or 0, self._handle.clock.wall(), turns)
         if not units:
             return _NO_VICTIMS
-        units = _protected_first(units, budgets)
+        units = await _protected_first(units, budgets, turns)
         with self._statement(release) as statement:
             await _take_off(units, statement, turns)
             status = await fits(statement)
             if status is not None:
                 return status
             places = count()
-            victims = await _spare(units, statement, fits, turns) if places is None else places.victims(units)
+            if places is None:
+                victims = await _spare(units, statement, fits, turns)
+            else:
+                victims = await places.victims(units, turns)
         if places is not None and not await self._confirm(victims, release, fits, turns):
             _log.info("Counting places misled the search for victims podGroup=%s", group.key)
             with self._statement(release) as statement:
@@ -139,14 +144,16 @@ async def _take_off(units: Iterable[VictimUnit], statement: Statement, turns: Co
         await turns.yield_if_due()
 
 
-def _protected_first(units: Sequence[VictimUnit], budgets: Budgets) -> list[VictimUnit]:
+async def _protected_first(units: Sequence[VictimUnit], budgets: Budgets, turns: CooperativeYield) -> list[VictimUnit]:
     """Return the units in the order in which they are put back."""
     if budgets.is_empty:
         return [*units]
     left: dict[Hashable, int] = {}
     violating: list[VictimUnit] = []
     others: list[VictimUnit] = []
-    for unit in units:
+    for count, unit in enumerate(units, 1):
+        if count % _TURN == 0:
+            await turns.yield_if_due()
         violates = budgets.violates((info.pod for info, _ in unit.pods), left)
         (violating if violates else others).append(unit)
     return [*violating, *others]

@@ -7,18 +7,22 @@ its outcome.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.preemption.victim_units import VictimUnit
 
 __all__ = ["PlaceCounts"]
+
+#: The number of units after which the event loop may turn.
+_TURN: Final = 256
 
 
 class PlaceCounts:
@@ -40,10 +44,12 @@ class PlaceCounts:
         self._wanted = wanted
         self._total = sum(map(self._places, range(len(nodes))))
 
-    def victims(self, units: Iterable[VictimUnit]) -> list[VictimUnit]:
+    async def victims(self, units: Sequence[VictimUnit], turns: CooperativeYield) -> list[VictimUnit]:
         """Put units back in this order as long as there are enough places; return the others."""
         gone: list[VictimUnit] = []
-        for unit in units:
+        for count, unit in enumerate(units, 1):
+            if count % _TURN == 0:
+                await turns.yield_if_due()
             lost = self._change(unit, -1)
             if self._total - lost >= self._wanted:
                 self._total -= lost
