@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from pyscheduler.api import PodDisruptionBudget
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import PostFilterPlugin, PostFilterResult, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.runtime.preemption.place_counts import PlaceCounts
@@ -436,6 +437,42 @@ async def test_members_wait_for_the_evictions_of_their_group(cluster: FakeCluste
     assert held == ["waiting for the preemption for this pod group to be finished"] * 2
     await cluster.clock.advance(15)
     assert states(framework, named("g", 2)) == {"bound": 2}
+
+
+async def test_a_failed_eviction_wakes_all_members(cluster: FakeCluster) -> None:
+    """Members that came during the evictions are activated, too; the next cycle evicts what is left."""
+    cluster.add_node("n", allocatable={"cpu": "3"})
+    framework = cluster.framework(feature_gates=GATES)
+    low(cluster, "n", *named("low", 3))
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low", delay_seconds=3.0, status=403, times=3))
+    pod_group(cluster, "g", priority=100, minimum=2)
+    members(cluster, "g", 2, priority=100)
+    await framework.settle()
+    await cluster.clock.advance(1)
+    cluster.add_pod("late", requests={"cpu": "1"}, priority=100, spec=member_of("g"))
+    await framework.settle()
+    queued = framework.scheduler.queue.get(cluster.pod("late").uid)
+    assert queued is not None
+    assert queued.gating_plugin == "DefaultPreemption"
+    await cluster.clock.advance(45)
+    assert states(framework, [*named("g", 2), "late"]) == {"bound": 3}
+    assert left(cluster) == {*named("g", 2), "late"}
+
+
+async def test_with_evictions_in_the_cycle_a_failure_is_an_error_of_the_group(cluster: FakeCluster) -> None:
+    """All members get the error, and the group is retried after its backoff."""
+    cluster.add_node("n", allocatable={"cpu": "1"})
+    framework = cluster.framework(feature_gates=f"{GATES},SchedulerAsyncPreemption=false")
+    low(cluster, "n", "low")
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low", status=403, times=1))
+    pod_group(cluster, "g", priority=100, minimum=1)
+    members(cluster, "g", 1, priority=100)
+    await framework.settle()
+    assert "injected fault" in framework.result("g0").message
+    assert condition(cluster, "g")[1] == "SchedulerError"
+    await cluster.clock.advance(15)
+    assert framework.result("g0").bound
+    assert condition(cluster, "g")[0] == "True"
 
 
 async def test_a_count_that_misleads_is_not_used(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
