@@ -13,7 +13,7 @@ import attrs
 
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
-from pyscheduler.batch.configuration import batch_args
+from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
@@ -109,6 +109,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
+    arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
@@ -131,7 +132,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
         extensions = self._extensions = BatchExtensions.of(handle)
         self._args = self._read(args)
-        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
+        own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
+        self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
         self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
