@@ -85,9 +85,13 @@ class Submission:
             if each.kind is DecisionKind.BIND and not self._is_crowded(each.task.job, crowd, session.queues):
                 by_job.setdefault(each.task.job.uid, []).append(each)
         attempts: list[Attempt] = []
-        for members in by_job.values():
-            attempts += self._bind_job(members, names)
-            await session.turn()
+        try:
+            for members in by_job.values():
+                attempts += await self._bind_job(members, names, session.turn)
+                await session.turn()
+        except BaseException:
+            self._take_back(attempts)
+            raise
         return attempts
 
     def evict_again(self, decisions: Iterable[Decision]) -> None:
@@ -235,33 +239,46 @@ class Submission:
         if is_marked:
             self.statuses.write(pod, reason="Unschedulable", message=text)
 
-    def _bind_job(self, members: Sequence[Decision], names: Sequence[str]) -> Sequence[Attempt]:
-        """Reserve the tasks of a job that the pass placed; all of them or none."""
-        queue, reserved = self.scheduling.queue, []
+    async def _bind_job(
+        self, members: Sequence[Decision], names: Sequence[str], turn: Callable[[], Awaitable[None]]
+    ) -> Sequence[Attempt]:
+        """Reserve the tasks of a job that the pass placed; all of them or none.
+
+        Other tasks of the scheduler may run between two of them. Each is filtered on the cluster as it is then.
+        """
+        queue = self.scheduling.queue
+        reserved: list[Attempt] = []
         pods = [each.task.pod for each in members if each.task.pod is not None]
         taken = {info.pod.uid: info for info in queue.take(pods)}
         reason = "" if len(taken) == len(members) else "a pod is not pending any more"
         waiting = dict(taken)
-        if not reason:
-            for each in members:
+        try:
+            for each in () if reason else members:
                 attempt = self.scheduling.begin(self.profile, waiting.pop(each.task.uid))
                 reason = self._reserve(attempt, names[each.node])
                 if reason:
                     queue.put_back(attempt.queued)
                     break
                 reserved.append(attempt)
+                await turn()
+        except BaseException:
+            self._take_back(reserved)
+            raise
         if not reason:
             self._let_wait(reserved, members[0].task.job)
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
-        for attempt in reserved:
-            self.waiting_pods.stop(attempt.pod.uid)
-            self.scheduling.undo(attempt)
-            queue.put_back(attempt.queued)
-        for info in waiting.values():
+        self._take_back(reserved)
+        for info in (*(attempt.queued for attempt in reserved), *waiting.values()):
             queue.put_back(info)
         return ()
+
+    def _take_back(self, attempts: Iterable[Attempt]) -> None:
+        """Give back what attempts hold that are not bound; their pods are still in flight."""
+        for attempt in attempts:
+            self.waiting_pods.stop(attempt.pod.uid)
+            self.scheduling.undo(attempt)
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
@@ -273,7 +290,7 @@ class Submission:
             others = job.count(ALLOCATED) - len(attempts)
             needed = min(job.min_member - others, len(attempts))
         if needed > 1:
-            barrier = GangBarrier((attempt.pod.uid for attempt in attempts), needed)
+            barrier = GangBarrier((attempt.pod.uid for attempt in attempts), needed, self.waiting_pods.releases)
             for attempt in attempts:
                 attempt.barrier = barrier
 
