@@ -19,10 +19,10 @@ from pyscheduler.batch.contract import Action, Predicate, PromiseGate
 from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.scheduler.sessions.eviction import record_of
-from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
+from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, TURN_EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.node_table import NodeTable
@@ -98,14 +98,20 @@ class Promises:
             free[row] -= request
         return True
 
-    def read_back(self, jobs: Iterable[Job], now: float, takers: Collection[str] = ()) -> None:
+    async def read_back(
+        self, jobs: Iterable[Job], now: float, takers: Collection[str], turn: Callable[[], Awaitable[None]]
+    ) -> None:
         """Take up what a crash left, with a new lease for each job.
 
         The nominations of waiting pods are promises. A gang of which a part is bound gets the rest of its minimum, on
         any nodes with room: its other bindings may have been lost. The same holds for jobs whose victims are still
-        ending; `takers`: their uids.
+        ending; `takers`: their uids. `turn` lets other tasks of the scheduler run.
         """
-        for job in jobs:
+        for at, job in enumerate(jobs):
+            if at % TURN_EVERY == 0:
+                await turn()
+            if not job.counts[TaskState.PENDING]:
+                continue
             pending = [task for task in job.tasks.values() if task.state is TaskState.PENDING]
             names = {task.uid: task.pod.status.nominated_node_name for task in pending if task.pod is not None}
             found = {uid: name for uid, name in names.items() if name}

@@ -20,6 +20,7 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
 from pyscheduler.scheduler.gang_barrier import GangBarrier
+from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
-    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
@@ -42,12 +43,10 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.sessions.eviction import Evictions
     from pyscheduler.scheduler.sessions.tables import ClusterTables
 
-__all__ = ["TURN_EVERY", "Submission"]
+__all__ = ["Submission"]
 
 _log = logging.getLogger(__name__)
 
-#: Other tasks of the scheduler may run after so many jobs that are only looked at.
-TURN_EVERY: Final = 256
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
 #: A message with the same first reason is written again after so long. The amounts in it change with every pass.
 REPEAT_SECONDS: Final = 10.0
@@ -249,7 +248,10 @@ class Submission:
         queue = self.scheduling.queue
         reserved: list[Attempt] = []
         pods = [each.task.pod for each in members if each.task.pod is not None]
-        taken = {info.pod.uid: info for info in queue.take(pods)}
+        taken: dict[str, QueuedPodInfo] = {}
+        for at in range(0, len(pods), TURN_EVERY):
+            taken.update((info.pod.uid, info) for info in queue.take(pods[at : at + TURN_EVERY]))
+            await turn()
         reason = "" if len(taken) == len(members) else "a pod is not pending any more"
         waiting = dict(taken)
         try:
