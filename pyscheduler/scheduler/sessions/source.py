@@ -24,7 +24,7 @@ from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
-from pyscheduler.scheduler.sessions.submission import waiting_text
+from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Sessions:
     async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            await self.submission.texts.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
             await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
@@ -251,7 +251,7 @@ class Sessions:
         self.waiting = {job.key: text for job in jobs}
         try:
             turns = CooperativeYield(self.submission.scheduling.clock)
-            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
+            await self.submission.texts.report(jobs, self.waiting, turns.yield_if_due)
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 

@@ -8,27 +8,24 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
-import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.placement import Placement, fits_on
-from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY
-from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.queue_table import QueueTable
@@ -42,15 +39,11 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler.scheduler.sessions.eviction import Evictions
     from pyscheduler.scheduler.sessions.tables import ClusterTables
+    from pyscheduler.scheduler.sessions.wait_texts import WaitTexts
 
 __all__ = ["Submission"]
 
 _log = logging.getLogger(__name__)
-
-_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
-#: A message with the same first reason is written again after so long. The amounts in it change with every pass.
-REPEAT_SECONDS: Final = 10.0
-_FEW: Final = 1000
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -63,12 +56,9 @@ class Submission:
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
     evictions: Evictions
+    texts: WaitTexts
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a pod that waits, what its condition says.
-    told: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a pod, when its condition was written last, in clock seconds.
-    _told_at: dict[str, float] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
@@ -184,60 +174,6 @@ class Submission:
                 self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    async def report(
-        self,
-        jobs: Iterable[Job],
-        waiting: Mapping[str, str],
-        turn: Callable[[], Awaitable[None]],
-        unknown: Mapping[str, Iterable[Pod]] | None = None,
-    ) -> None:
-        """Write why pods wait into their conditions, with an event, where that changed.
-
-        `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
-        """
-        told, self.told = self.told, {}
-        for at, job in enumerate(jobs):
-            if at % TURN_EVERY == 0:
-                await turn()
-            text = waiting.get(job.key, "")
-            if not text:
-                continue
-            if job.look_alike is not None and told.get(job.uid) == text:
-                self.told[job.uid] = text
-                continue
-            is_marked = self.plugin.marks_unschedulable(job)
-            for task in job.tasks.values():
-                pod = task.pod
-                if pod is not None and task.state in _WAITING and not pod.node_name:
-                    self._tell(pod, text, told, is_marked=is_marked)
-            await turn()
-        if len(self._told_at) > 2 * len(self.told) + _FEW:
-            self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
-        for key, pods in (unknown or {}).items():
-            await turn()
-            text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
-            for pod in pods:
-                if not pod.node_name:
-                    self._tell(pod, text, told, is_marked=True)
-
-    def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
-        before, now = told.get(pod.uid), self.scheduling.clock.now()
-        if before is not None and (
-            before == text
-            or (
-                before.partition(":")[0] == text.partition(":")[0]
-                and now - self._told_at.get(pod.uid, -math.inf) < REPEAT_SECONDS
-            )
-        ):
-            self.told[pod.uid] = before
-            return
-        self.told[pod.uid], self._told_at[pod.uid] = text, now
-        self.profile.event_recorder.event(
-            pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
-        )
-        if is_marked:
-            self.statuses.write(pod, reason="Unschedulable", message=text)
-
     async def _bind_job(
         self, members: Sequence[Decision], names: Sequence[str], turn: Callable[[], Awaitable[None]]
     ) -> Sequence[Attempt]:
@@ -308,10 +244,6 @@ class Submission:
         failure = self.scheduling.reserve(attempt, placement)
         if failure is not None:
             return failure.status.message
+        self.texts.forget(pod.uid)
         self.scheduling.activate(attempt)
         return ""
-
-
-def waiting_text(job: Job, reasons: Mapping[str, str]) -> str:
-    """Return why a job waits, in one text: each reason with its message."""
-    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items()) or job.phase
