@@ -16,6 +16,7 @@ import numpy as np
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
 from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 from pyscheduler.scheduler.gang_barrier import GangBarrier
@@ -126,8 +127,8 @@ class Submission:
 
     def is_promised(self, job: Job) -> bool:
         """Return whether a pod of the job waits for a node that it was promised."""
-        pods = [task.pod for task in job.tasks.values() if task.uid in self.promises and task.pod is not None]
-        newest = [self.evictions.pods.get(pod.name, pod.namespace) for pod in pods]
+        pods = (task.pod for task in job.tasks.values() if task.uid in self.promises and task.pod is not None)
+        newest = (self.evictions.pods.get(pod.name, pod.namespace) for pod in pods)
         return any(pod is not None and not pod.node_name and not pod.is_terminating for pod in newest)
 
     async def _nominate(self, by: Job | None) -> bool:
@@ -137,8 +138,12 @@ class Submission:
         """
         pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
         pods = [pod for pod in pods if pod.uid in self.promises]
+        turns = CooperativeYield(self.scheduling.clock)
         for pod in pods:
-            self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+            # Withdrawn meanwhile: then the job waits for no room.
+            if pod.uid in self.promises:
+                self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+            await turns.yield_if_due()
         return await self.statuses.sent([pod.uid for pod in pods])
 
     async def _promise(

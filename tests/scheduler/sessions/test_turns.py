@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from pyscheduler.framework import PreBindPlugin, ReservePlugin, Status
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.permit.release import PermitReleases
+from pyscheduler.runtime.preemption.disruption import delete_with_condition
 from pyscheduler.scheduler.gang_barrier import GangBarrier
+from pyscheduler.scheduler.sessions import eviction
 from tests.scheduler.measured import Measured
 from tests.scheduler.sessions.test_passes import CONFIG, Jobs, add, nodes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pyscheduler.api import Pod
     from pyscheduler.framework import CycleState
     from pyscheduler.testing import FakeCluster
@@ -168,3 +172,34 @@ async def test_a_barrier_survives_members_that_are_cancelled() -> None:
     first.cancel()
     await asyncio.sleep(0)
     assert await barrier.wait("b") is None
+
+
+async def test_many_victims_are_evicted_in_turns(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the nomination is written, at most 50 victims of one job are marked in one turn, and deleted in one."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "121"})
+    measured = Measured(cluster, Jobs, config=CONFIG)
+    await measured.start()
+    low = add(cluster, "low", members=120)
+    await cluster.clock.advance(5)
+    assert nodes_of(cluster, low) == ["n1"] * 120
+    begun, marked = Turns(), Turns()
+
+    async def delete(*args: Any, between: Callable[[], Awaitable[object]], **keywords: Any) -> bool:
+        async def wait() -> None:
+            await between()
+            marked.note()
+
+        begun.note()
+        return await delete_with_condition(*args, between=wait, **keywords)
+
+    monkeypatch.setattr(eviction, "delete_with_condition", delete)
+    add(cluster, "high", members=1, priority=10, cpu="1000")
+    await cluster.clock.advance(5)
+    assert all(cluster.pod(name).is_terminating for name in low)
+    for turns in (begun, marked):
+        assert sum(turns.counts) == 120
+        assert max(turns.counts) <= 50
+    await measured.stop()
