@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
+import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues

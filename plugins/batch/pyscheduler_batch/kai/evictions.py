@@ -103,7 +103,7 @@ class _Evicting(Action, ABC):
         statement = await solver.solve(gang)
         if statement is None:
             return False
-        cycle.commit(statement)
+        await cycle.commit(statement)
         return True
 
     @abstractmethod
