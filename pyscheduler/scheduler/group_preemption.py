@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
@@ -109,27 +110,39 @@ class GroupPreemption:
         state = self.source.directory.get(group)
         return [*state.pending.values()] if state is not None else []
 
-    def _count(self, decision: Decision) -> PlaceCounts | None:
+    def _count(self, decision: Decision, statement: Statement) -> PlaceCounts | None:
         """Return the places for members on the snapshot; None if they do not say whether the group fits.
 
-        They do if the members are alike, and their filters depend on nodes and amounts only.
+        They do if the members are alike, their filters depend on nodes and amounts only, and no other pod is nominated
+        that comes before them. A member that is nominated keeps a place for itself.
         """
-        profile, snapshot = decision.profile, self.scheduling.snapshot
+        profile = decision.profile
         infos = [member.attempt.queued.pod_info for member in decision.members]
         key = profile.equivalence_key(infos[0].pod)
         if (
             key is None
             or any(profile.equivalence_key(info.pod) != key for info in infos)
             or self.scheduling.pipeline.extenders is not None
-            or snapshot.nominated_nodes
+            or self._others_are_nominated(infos)
         ):
             return None
         state = CycleState(Trial(TrialKind.QUESTION))
-        try:
-            feasible = feasible_nodes(profile, state, infos[0].pod, snapshot.nodes)
-        except (FitError, PluginError):
-            return None
+        with statement.undo_at_end():
+            for info in infos:
+                statement.nominate(info, "")
+            try:
+                feasible = feasible_nodes(profile, state, infos[0].pod, self.scheduling.snapshot.nodes)
+            except (FitError, PluginError):
+                return None
         by_amounts = {each.plugin for each in profile.active_filters(state) if each.reuse is not Reuse.WHILE_NODE_STAYS}
         if by_amounts != {_FIT}:
             return None
         return PlaceCounts(feasible, infos[0], decision.missing())
+
+    def _others_are_nominated(self, members: Sequence[PodInfo]) -> bool:
+        """Return True if the filters of members count nominated pods that are no members."""
+        snapshot = self.scheduling.snapshot
+        uids = {info.pod.uid for info in members}
+        least = min(info.pod.priority for info in members)
+        nominated = (info.pod for name in snapshot.nominated_nodes for info in snapshot.nominated_pods(name))
+        return any(pod.priority >= least and pod.uid not in uids for pod in nominated)
