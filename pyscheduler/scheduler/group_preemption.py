@@ -20,9 +20,9 @@ import attrs
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
-from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.status import Status
 from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.podgroup import GroupId
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
@@ -82,7 +82,8 @@ class GroupPreemption:
             decision.status = status
             decision.verdict = GroupVerdict(GroupOutcome.ERROR, status.message)
         else:
-            decision.status = Status(Code.UNSCHEDULABLE, status.message, error=PodGroupUnschedulableError())
+            assert decision.status is not None, "a group that cannot be placed has a status"
+            decision.status = _with_reason(decision.status, status.message)
             decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
 
     async def _preempt(
@@ -146,3 +147,9 @@ class GroupPreemption:
         least = min(info.pod.priority for info in members)
         nominated = (info.pod for name in snapshot.nominated_nodes for info in snapshot.nominated_pods(name))
         return any(pod.priority >= least and pod.uid not in uids for pod in nominated)
+
+
+def _with_reason(status: Status, reason: str) -> Status:
+    """Return a status with one more reason."""
+    own = status.reasons if status.error is None else status.reasons[1:]
+    return Status(status.code, (*own, reason), error=status.error)
