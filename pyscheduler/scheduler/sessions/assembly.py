@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.eviction import Evictions
+from pyscheduler.scheduler.sessions.filter_keys import filter_key
 from pyscheduler.scheduler.sessions.source import Sessions
 from pyscheduler.scheduler.sessions.submission import Submission
 from pyscheduler.scheduler.sessions.tables import ClusterTables
@@ -75,12 +76,7 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         texts=texts,
     )
     evictions.is_promised = submission.is_promised
-    tables = ClusterTables(
-        plugin,
-        profile.name,
-        # A profile without the cache has plugins whose answers for look-alikes may differ.
-        equivalence_key=lambda pod: None if profile.equivalence_cache is None else profile.equivalence_key(pod),
-    )
+    tables = ClusterTables(plugin, profile.name, equivalence_key=partial(filter_key, profile))
     sessions = Sessions(
         profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
     )

@@ -101,11 +101,8 @@ class Guards:
         for at, (uid, job) in enumerate(jobs.items()):
             if at % TURN_EVERY == 0:
                 await turn()
-            is_ending = job.counts[TaskState.RELEASING] > 0
-            leaving = (
-                [task.pod for task in job.tasks.values() if task.state is TaskState.RELEASING] if is_ending else ()
-            )
-            records = [record for pod in leaving if pod is not None and (record := record_of(pod)) is not None]
+            leaving = job.pods((TaskState.RELEASING,)) if job.counts[TaskState.RELEASING] else ()
+            records = [record for pod in leaving if (record := record_of(pod)) is not None]
             takers = {by_key[by] for _, by, _ in records if by in by_key}
             if records:
                 self._takers.setdefault(uid, set()).update(takers)

@@ -113,10 +113,8 @@ class Promises:
         for at, job in enumerate(jobs):
             if at % TURN_EVERY == 0:
                 await turn()
-            if not job.counts[TaskState.PENDING]:
-                continue
-            pending = [task for task in job.tasks.values() if task.state is TaskState.PENDING]
-            names = {task.uid: task.pod.status.nominated_node_name for task in pending if task.pod is not None}
+            pending = job.pods((TaskState.PENDING,)) if job.counts[TaskState.PENDING] else ()
+            names = {pod.uid: pod.status.nominated_node_name for pod in pending}
             found = {uid: name for uid, name in names.items() if name}
             missing = job.min_member - job.count(ALLOCATED) - len(found)
             has_begun = job.count(ALLOCATED) > 0 or job.uid in takers

@@ -20,6 +20,7 @@ from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
@@ -99,6 +100,9 @@ class Sessions:
     rng: random.Random
     wake: Callable[[], object]
     _pending: PendingPods = attrs.field(init=False)
+    _keys: FilterKeys = attrs.field(
+        init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
+    )
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -127,12 +131,19 @@ class Sessions:
         pods.add_event_handler(on_add=self._pod_added, on_update=self._updated, on_delete=self._pod_deleted)
         nodes.add_event_handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         self.plugin.subscribe(self._described)
+        self.plugin.on_news = self._shares_changed
 
     def _described(self, job_key: str | None) -> None:
         self.tables.changed(job_key)
         if job_key is None:
             self.guards.news()
         self.request()
+
+    def _shares_changed(self) -> None:
+        if self.waiting or self._is_due:
+            self.guards.news()
+            self.request()
+            self.wake()
 
     def _node_changed(self, _: Node) -> None:
         self.guards.news()
@@ -191,7 +202,7 @@ class Sessions:
         if self._entered != self._held_entries():
             self._entered = self._held_entries()
             self.request()
-        if not self._is_due:
+        if not self._is_due or self.plugin.is_reading:
             return None
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
@@ -291,8 +302,9 @@ class Sessions:
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
+        self._keys.forget_gone(tables.infos)
         with SnapshotPlacer(
-            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
         ) as placer:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)

@@ -90,9 +90,8 @@ class WaitTexts:
                 self._late.pop(job.uid, None)
                 continue
             is_marked = self.plugin.marks_unschedulable(job)
-            for task in job.tasks.values():
-                pod = task.pod
-                if pod is not None and task.state in _WAITING and not pod.node_name:
+            for pod in job.pods(_WAITING):
+                if not pod.node_name:
                     seen.add(pod.uid)
                     self._tell(pod, text, is_marked=is_marked)
             await turn()

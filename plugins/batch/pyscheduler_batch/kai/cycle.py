@@ -316,7 +316,7 @@ def _kept_jobs(session: Session) -> KeptJobs:
         keys = Keys(_policies(session))
         memory = session.memory if keys.is_stable else Memory()
         parents: list[int] = session.queues.parent.tolist()
-        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities, parents))
+        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities_of, parents))
         session.extras[KeptJobs] = found
     assert isinstance(found, KeptJobs)
     return found

@@ -92,7 +92,14 @@ class _Evicting(Action, ABC):
             return False
         await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
-        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self._judge(cycle, part, plan))
+        solver = Solver(
+            cycle,
+            self.name,
+            budget,
+            victims,
+            lambda part, plan: self._judge(cycle, part, plan),
+            keeps_all=self.name == Consolidation.name,
+        )
         statement = await solver.solve(gang)
         if statement is None:
             return False
