@@ -418,7 +418,9 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
 
 
 #: The permissions that a batch profile adds, or shares with others that its jobs may not use.
-OF_BATCH = re.compile(r"podgroups|queues|delete pods|pods/status|priorityclasses")
+OF_BATCH = re.compile(r"podgroups|queues|delete pods|pods/status|priorityclasses|pyscheduler-usage|create configmaps")
+#: Further args of the preset kai: it counts past use in a ConfigMap.
+COUNTS = "\n          usageDBConfig: {clientType: scheduler, usageParams: {fetchInterval: 2s}}"
 
 
 class BatchWork:
@@ -473,10 +475,15 @@ class BatchWork:
             )
 
 
-@pytest.mark.parametrize("preset", ["kai", "volcano", "kube-batch"])
-async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) -> None:
+@pytest.mark.parametrize(
+    ("preset", "more"),
+    [("kai", ""), ("kai", COUNTS), ("volcano", ""), ("kube-batch", "")],
+    ids=lambda text: text.strip(),
+)
+async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, more: str) -> None:
     """Jobs are bound, wait and are evicted, and all statuses are written: no refusal, and no idle rule."""
     text = (ROOT / f"configs/batch-{preset}.yaml").read_text(encoding="utf-8")
+    text = text.replace(f"preset: {preset}", f"preset: {preset}{more}")
     config, registry = loads(f"{text}\nleaderElection: {{leaderElect: false}}\n", source="test"), discover()
     grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
     objects = as_list(grants, name="pyscheduler", account=("kube-system", "pyscheduler"))["items"]

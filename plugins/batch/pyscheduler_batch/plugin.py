@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
+import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
 from pyscheduler.batch.build import build_queues
@@ -17,7 +19,7 @@ from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
-from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
@@ -25,6 +27,7 @@ from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
+from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
 from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
@@ -139,7 +142,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._args = self._read(args)
         own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
         self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
-        self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
+        self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
@@ -167,6 +170,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        self._usage: QueueUsage | None = None
+        if self._args.usage is not None and self._args.preset == "kai":
+            self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
+            self._statuses.listeners.append(self._usage.note_totals)
         #: Called with None if jobs and queues must be read anew.
         self._on_change: Callable[[str | None], object] = lambda _: None
 
@@ -195,6 +202,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.usage != self._args.usage:
+            text = "usageDBConfig cannot change while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
         if not set(_kinds_of_policies(new)) <= set(self.watches):
             text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
@@ -210,9 +220,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return apply
 
     async def run(self) -> None:
-        """Write the status of queues and groups; from now on, log what is wrong with queues."""
+        """Write the status of queues and groups, and count their use; from now on, log what is wrong with queues."""
         self._is_running = True
-        await self._statuses.run()
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self._statuses.run(), name="statuses of queues and groups")
+            if self._usage is not None:
+                work.create_task(self._usage.run(), name="past use of queues")
+
+    def _tell_news(self) -> None:
+        self.on_news()  # which the scheduler sets later
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether the use of queues up to now is still being read."""
+        return self._usage is not None and self._usage.is_awaited
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Let every pod pass: the session says why a job waits."""
@@ -235,6 +256,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
                 session.quotas = self._quotas_of
+        if self._usage is not None:
+            index, width = session.axis.index, len(session.axis.names)
+            self._usage.note_capacity(session.nodes, index)
+            session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
 
     def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
@@ -368,7 +393,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
             if self._row.name == "kai":
-                spec = attrs.evolve(spec, last_start=kai_last_start(spec.last_start, pods))
+                last_start = kai_last_start(spec.last_start, pods)
+                spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             return spec
         if key.startswith("group/"):
@@ -431,7 +457,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        sub_group, role, preemptible = self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod)
+        if not sub_group and not role and preemptible is not False:
+            return PLAIN
+        return TaskFacts(sub_group, role, preemptible is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""
