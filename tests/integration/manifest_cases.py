@@ -252,7 +252,7 @@ KOORDINATOR = (
         {"bad-groups": 1},
         {"bad-min": 1, "total-lt-min": 1, "bad-light": 1},
         refused=frozenset({"zero", "negative", "bad-qty"}),
-        logged=("'three'", "'not-json'", "'2' is less than the minimum"),
+        logged=("'three'", "'not-json'", "'2' is less than the minimum", "'x' is not an integer"),
     ),
 )
 _DEFAULT_QUEUES = (volcano_queue("default"), priority_class("train-high", 1000), priority_class("train-low", 100))
