@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from pyscheduler.testing import node_manifest
+from pyscheduler_batch.volcano.preset import POLICIES
 
 Json = dict[str, Any]
 
@@ -20,7 +21,9 @@ VOLCANO_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"
 GPU = "nvidia.com/gpu"
 TAINTS = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
-WITHOUT_TOPOLOGY = "placement within one domain of a topology is not implemented yet"
+#: Whether jobs are placed by topology.
+HAS_TOPOLOGY = "network-topology-aware" in POLICIES
+WITHOUT_TOPOLOGY = "" if HAS_TOPOLOGY else "placement within one domain of a topology is not implemented yet"
 
 
 def nodes(
@@ -134,6 +137,22 @@ def volcano_queue(name: str) -> Json:
         "metadata": {"name": name},
         "spec": {"weight": 1},
     }
+
+
+def hyper_nodes(label: str, *values: str) -> list[Json]:
+    """Return a HyperNode of tier 1 for each value of a label of nodes."""
+    return [
+        {
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": value},
+            "spec": {
+                "tier": 1,
+                "members": [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {label: value}}}}],
+            },
+        }
+        for value in values
+    ]
 
 
 def kube_batch_queue(name: str) -> Json:
@@ -279,7 +298,7 @@ BATCH = (
         "22-volcano-network-topology.yaml",
         {"llm-128": 16},
         nodes=nodes(32, taints=TAINTS),
-        setup=_DEFAULT_QUEUES,
+        setup=(*_DEFAULT_QUEUES, *hyper_nodes("example.com/block", "block-0", "block-1")),
         groups=[16],
         check=_in_one("example.com/block", "llm-128"),
         missing=WITHOUT_TOPOLOGY,
@@ -458,4 +477,5 @@ KAI = (
 DEFINITIONS = (
     definition("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
     definition("kai.scheduler", "v1alpha1", "Topology", "topologies", is_namespaced=False),
+    definition("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", is_namespaced=False),
 )

@@ -18,6 +18,7 @@ from tests.deploy.conftest import ROOT
 from tests.integration.manifest_cases import (
     BATCH,
     DEFINITIONS,
+    HAS_TOPOLOGY,
     KAI,
     KOORDINATOR,
     SCHEDULER_PLUGINS,
@@ -40,12 +41,19 @@ leaderElection: {leaderElect: false}
 _NO_PREEMPTION = "disabled: [{name: DefaultPreemption}]"
 
 
-def _batch(name: str, preset: str, *plugins: str) -> str:
+#: The tiers of Volcano's configuration, with topology.
+_TIERS = (
+    ", tiers: [{plugins: [{name: priority}, {name: gang}, {name: conformance}]}, {plugins: [{name: overcommit},"
+    " {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}%s]}]"
+) % (", {name: network-topology-aware}" if HAS_TOPOLOGY else "")
+
+
+def _batch(name: str, preset: str, *plugins: str, args: str = "") -> str:
     enabled = ", ".join(f"{{name: {each}}}" for each in ("Batch", *plugins))
     return (
         f"- schedulerName: {name}\n"
         f"  plugins: {{multiPoint: {{enabled: [{enabled}], {_NO_PREEMPTION}}}}}\n"
-        f"  pluginConfig: [{{name: Batch, args: {{preset: {preset}}}}}]\n"
+        f"  pluginConfig: [{{name: Batch, args: {{preset: {preset}{args}}}}}]\n"
     )
 
 
@@ -74,7 +82,9 @@ GROUPS: dict[str, tuple[Sequence[Case], str, str]] = {
     ),
     "batch": (
         BATCH,
-        "- schedulerName: default-scheduler\n" + _batch("volcano", "volcano") + _batch("kube-batch", "kube-batch"),
+        "- schedulerName: default-scheduler\n"
+        + _batch("volcano", "volcano", args=_TIERS)
+        + _batch("kube-batch", "kube-batch"),
         "default-scheduler",
     ),
     "kai": (
@@ -84,6 +94,8 @@ GROUPS: dict[str, tuple[Sequence[Case], str, str]] = {
     ),
 }
 _GATES = "GenericWorkload=true,GangScheduling=true"
+if HAS_TOPOLOGY:
+    _GATES += ",TopologyAwareWorkloadScheduling=true"
 _FIRST = ("CustomResourceDefinition", "PriorityClass", "Queue", "Topology", "ElasticQuota", "PodGroup", "Workload")
 
 
@@ -166,7 +178,9 @@ class Ground:
 async def ground(folder: Path, profiles: str) -> AsyncIterator[Ground]:
     """Serve a cluster with controllers and run a scheduler with these profiles while the block runs."""
     definitions = folder / "definitions.json"
-    definitions.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(DEFINITIONS)}))
+    shipped = {file.stem for file in CRDS}
+    own = [each for each in DEFINITIONS if each["metadata"]["name"] not in shipped]
+    definitions.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": own}))
     config = folder / "config.yaml"
     config.write_text(f"{_HEAD}profiles:\n{profiles}", encoding="utf-8")
     loads = [word for file in (*CRDS, definitions) for word in ("--load", str(file))]
