@@ -93,6 +93,8 @@ class SubGroup:
     min_member: int = 1
     #: How many children must be satisfied; None means all.
     min_sub_group: int | None = None
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = attrs.Factory(dict)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -130,6 +132,8 @@ class Job:
     #: When a pass last evicted tasks of the job to make room; None if never.
     last_eviction: float | None = None
     phase: str = ""
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = attrs.Factory(dict)
     #: In the order of arrival; `add` puts a task in.
     tasks: dict[str, Task] = attrs.Factory(dict)
     #: Number of tasks by state.

@@ -19,6 +19,7 @@ from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.node_pools import NodePool
@@ -56,6 +57,10 @@ GROUP_REQUIRED: Final = "PodGroupRequired"
 #: The phase of a group whose members have ended.
 COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
+
+
+#: By preset, the kinds that describe the topology of nodes.
+_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {"kai": (KAI_TOPOLOGIES,)}
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
@@ -111,6 +116,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        *(kind for kinds in _TOPOLOGIES.values() for kind in kinds),
         *_ALWAYS_WATCHED,
     )
 
@@ -121,7 +127,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
+        topologies = _TOPOLOGIES.get(preset, ())
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *topologies, *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -143,6 +150,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES.get(self._args.preset, ())
+        ]
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -217,6 +227,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def make_session(self, **parts: Any) -> Session:
         """Return a session of the preset."""
         session = self._session_type(**parts)
+        if self._args.preset == "kai":
+            session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
         return session
@@ -256,7 +268,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        for each in (self._classes, *self._topologies):
+            each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.affinity_terms import AffinityTerm
+    from pyscheduler.framework.nodes import LabelColumn
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
 
@@ -112,6 +113,10 @@ class SnapshotPlacer:
         """Ignore the nominations of tasks: the pass decides anew about all of them."""
         for info in infos:
             self._statement.nominate(info, "")
+
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of a label on the nodes."""
+        return self._snapshot.nodes.labels(key)
 
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept.
