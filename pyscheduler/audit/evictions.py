@@ -14,7 +14,16 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONSOLIDATION", "PREEMPTING", "RECLAIMING", "STALE", "EvictionRecord", "record_of_event", "record_of_pod"]
+__all__ = [
+    "CONSOLIDATION",
+    "PREEMPTING",
+    "RECLAIMING",
+    "STALE",
+    "EvictionRecord",
+    "record_in",
+    "record_of_event",
+    "record_of_pod",
+]
 
 STALE: Final = "stalegangeviction"
 CONSOLIDATION: Final = "consolidation"

@@ -3,18 +3,21 @@
 Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
 first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
 allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later; or they
-are evicted before they are bound. So each of these states is tried, and one that justifies the decision is enough.
+are evicted before they are bound. And evictions that the scheduler has announced by an event may not be written yet, or
+fail to be. So each of these states is tried, and one that justifies the decision is enough.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.audit.amounts import Amounts, add, plus
-from pyscheduler.audit.evictions import RECLAIMING
+from pyscheduler.audit.evictions import RECLAIMING, record_in
 from pyscheduler.audit.facts import Bound, Evicted, Fact
 from pyscheduler.audit.gangs import leaf_minima, leaf_of, next_tasks
 from pyscheduler.audit.reclaims import Claim, ShareState, kai_objection, volcano_objection
@@ -35,8 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ShareRule"]
 
-#: So many earlier states are kept at regular distances, and as many from before and after changes of quotas and nodes.
+#: Earlier states are kept at regular distances, and as many from before and after what may change shares at once: so
+#: many amounts of queues, but not fewer states than that.
+_AMOUNTS: Final = 4096
 _STATES: Final = 16
+#: The pods that an event about evictions names.
+_NAMES: Final = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
 #: So many pods that were evicted before they were bound are remembered.
 _UNBOUND: Final = 1024
 
@@ -75,19 +82,22 @@ class _Moment:
             claims={by: claim for by in makers if (claim := _claim(world, by)) is not None},
         )
 
-    def states(self, options: Options, placed: Mapping[str, Amounts]) -> Iterator[ShareState]:
-        """Yield the state with the pods that hold a node, and then the states with promised and placed pods as well.
+    def states(
+        self, options: Options, placed: Mapping[str, Amounts], leaving: Mapping[str, Amounts]
+    ) -> Iterator[ShareState]:
+        """Yield the state with the pods that hold a node, and then the states that a pass may have had in memory.
 
-        `placed`: by queue, the pods that a pass had placed although their bindings were not written.
+        `placed`: by queue, the pods that a pass had placed although their bindings were not written. `leaving`: those
+        that it had decided to evict although that was not written, as negative amounts.
         """
         fair = _fair_shares(self, options)
         state = ShareState(
             queues=self.queues, allocated=self.allocated, non_preemptible=self.non_preemptible, fair=fair
         )
         yield state
-        more: tuple[Mapping[str, Amounts], ...] = (self.promised, placed)
-        for extra in (more[:1], more[1:], more):
-            if all(any(amounts.values()) for amounts in extra):
+        more = [each for each in (self.promised, placed, leaving) if any(each.values())]
+        for count in range(1, len(more) + 1):
+            for extra in combinations(more, count):
                 held = {
                     name: plus(amounts, *(each.get(name, {}) for each in extra))
                     for name, amounts in self.allocated.items()
@@ -106,6 +116,8 @@ class _Decision:
     queues: dict[str, str] = attrs.Factory(dict)
     #: By queue, what a pass placed around the first eviction although no binding is written before it.
     placed: dict[str, Amounts] = attrs.Factory(dict)
+    #: By queue, less than nothing: what the scheduler had announced to evict and had not written.
+    leaving: dict[str, Amounts] = attrs.Factory(dict)
 
 
 def _fair_shares(moment: _Moment, options: Options) -> dict[str, Amounts]:
@@ -119,6 +131,10 @@ def _fair_shares(moment: _Moment, options: Options) -> dict[str, Amounts]:
     if options.formula == "kube-batch":
         return kube_batch_deserved(queues, requested, pool)
     return kai_shares(queues, requested, pool, k_value=options.k_value, usage=options.usage)
+
+
+def _leaves(change: Change) -> bool:
+    return change.type == "DELETED" or bool(change.obj["metadata"].get("deletionTimestamp"))
 
 
 def _claim(world: World, job: str) -> Claim | None:
@@ -142,13 +158,15 @@ class ShareRule(Rule):
 
     def __init__(self, world: World, verdict: Verdict) -> None:
         super().__init__(world, verdict)
-        self._moments: deque[_Moment] = deque(maxlen=2 * _STATES)
+        self._moments: deque[_Moment] = deque()
         self._decisions: dict[str, _Decision] = {}
         #: By name of a queue, its newest spec; and whether the last change was one of quotas or nodes.
         self._specs: dict[str, object] = {}
         self._has_turned = False
         #: Pods that were evicted before they were bound: time and pod.
         self._unbound: deque[tuple[float, Pod]] = deque(maxlen=_UNBOUND)
+        #: Pods of which an event says that they are evicted: time, the job that gets the room, and key of the pod.
+        self._announced: deque[tuple[float, str, str]] = deque(maxlen=_UNBOUND)
         self._makers: Final = {one.by for one in world.records.values() if one.action in RECLAIMING and one.by}
 
     def before(self, change: Change) -> None:
@@ -157,17 +175,40 @@ class ShareRule(Rule):
             return
         if change.kind == "Pod":
             self._note_unbound(change)
+        if change.kind == "Event":
+            self._note_announced(change)
         counts = change.kind in {"Pod", "PodGroup", "Queue", "Node"} and self._is_new(change.at)
         has_turned, self._has_turned = self._has_turned, self._is_turn(change)
         if counts or has_turned or self._has_turned or (change.kind == "Pod" and self._is_reclaim(change)):
-            self._moments.append(_Moment.of(self.world, change.at, self._makers))
+            self._keep(_Moment.of(self.world, change.at, self._makers))
+
+    def _keep(self, moment: _Moment) -> None:
+        while self._moments and (
+            len(self._moments) >= 2 * self._most or self._moments[0].at < moment.at - self.options.in_flight_seconds
+        ):
+            self._moments.popleft()
+        self._moments.append(moment)
+
+    @property
+    def _most(self) -> int:
+        """Return how many states are kept at regular distances."""
+        return max(_STATES, _AMOUNTS // max(1, len(self.world.queues)))
+
+    def _note_announced(self, change: Change) -> None:
+        """Take in an event about evictions: they are decided, and perhaps not written yet."""
+        if change.obj.get("reason") != "Evict":
+            return
+        note = change.obj.get("note") or change.obj.get("message") or ""
+        record = record_in(note, "")
+        if record is not None:
+            keys = _NAMES.findall(note.partition(" preempted ")[0])
+            self._announced.extend((change.at, record.by, key) for key in keys)
 
     def _note_unbound(self, change: Change) -> None:
         """Count a pod that is evicted before its binding: the scheduler had placed it in its memory."""
         metadata = change.obj["metadata"]
         pod = self.world.pods.get(metadata["uid"])
-        leaves = change.type == "DELETED" or bool(metadata.get("deletionTimestamp"))
-        if pod is not None and leaves and not pod.node and not pod.deleting and pod.uid in self.world.records:
+        if pod is not None and _leaves(change) and not pod.node and not pod.deleting and pod.uid in self.world.records:
             self._unbound.append((change.at, pod))
             self._count_placed(change.at, pod)
 
@@ -176,13 +217,18 @@ class ShareRule(Rule):
         record, pod = self.world.records.get(uid), self.world.pods.get(uid)
         if record is None or record.action not in RECLAIMING or pod is None or pod.deleting:
             return False
-        leaves = change.type == "DELETED" or bool(change.obj["metadata"].get("deletionTimestamp"))
-        return leaves and record.by not in self._decisions
+        return _leaves(change) and record.by not in self._decisions
 
     def _is_turn(self, change: Change) -> bool:
-        """Return True if a queue or a node comes, goes or has another spec: fair shares may change at once."""
+        """Return True if shares may change at once.
+
+        A queue or a node comes, goes or has another spec; or a pod leaves its node although nobody evicts it.
+        """
         if change.kind == "Node":
             return change.type in {"ADDED", "DELETED"}
+        if change.kind == "Pod":
+            pod = self.world.pods.get(change.obj["metadata"]["uid"])
+            return pod is not None and bool(pod.node) and pod.uid not in self.world.records and _leaves(change)
         if change.kind != "Queue":
             return False
         name, spec = change.obj["metadata"]["name"], None if change.type == "DELETED" else change.obj.get("spec")
@@ -192,7 +238,7 @@ class ShareRule(Rule):
 
     def _is_new(self, at: float) -> bool:
         """Return True if the newest state is old enough for another one."""
-        gap = self.options.in_flight_seconds / _STATES
+        gap = self.options.in_flight_seconds / self._most
         return not self._moments or at - self._moments[-1].at >= gap
 
     def advance(self, at: float) -> None:
@@ -217,9 +263,18 @@ class ShareRule(Rule):
             for at, pod in self._unbound:
                 if at >= since:
                     self._place(decision, pod)
+            self._announce(decision, since)
         decision.last = fact.at
         decision.evicted.append(fact)
         decision.queues[fact.pod.uid] = self.world.queue_of(fact.pod)
+
+    def _announce(self, decision: _Decision, since: float) -> None:
+        """Take away what other jobs were said to evict, and still holds its node."""
+        keys = {key for at, by, key in self._announced if at >= since and by != decision.by}
+        for pod in self.world.pods.values() if keys else ():
+            if pod.key in keys and pod.node and not pod.deleting:
+                for queue in self.world.path(self.world.queue_of(pod)):
+                    add(decision.leaving.setdefault(queue, {}), pod.requests, -1.0)
 
     def _count_placed(self, at: float, pod: Pod) -> None:
         """Count a pod for the decisions that were made a moment ago: a pass may have placed it before."""
@@ -247,7 +302,7 @@ class ShareRule(Rule):
         self.judge()
         objection = ""
         for moment in known:
-            for state in moment.states(self.options, decision.placed):
+            for state in moment.states(self.options, decision.placed, decision.leaving):
                 if any(queue not in state.queues for queue in (*victims, moment.claims[decision.by].queue)):
                     continue
                 found = self._objection(state, moment.claims[decision.by], victims)

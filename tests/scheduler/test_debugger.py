@@ -11,9 +11,10 @@ import pytest
 
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.scheduler.debugger import Debugger
-from pyscheduler.testing import FakeCluster, make_node, make_pod
+from pyscheduler.testing import FakeCluster, make_node, make_pod, node_manifest, pod_manifest
 from pyscheduler.testing.fake_framework import FakeFramework
 from tests.cpu import slowness
+from tests.threats.attack import plant
 
 LOGGER = "pyscheduler.scheduler.debugger"
 
@@ -170,12 +171,12 @@ async def test_a_dump_of_a_large_cluster_does_not_block_the_loop(
 ) -> None:
     """5,000 nodes, 15,000 bound and 5,000 waiting pods: no step of dump and comparison takes over 50 ms."""
     cluster = pyscheduler_cluster
-    for number in range(5000):
-        cluster.add_node(f"n{number}", allocatable={"cpu": "4"})
-    for number in range(15_000):
-        cluster.add_pod(f"p{number}", node_name=f"n{number % 5000}", requests={"cpu": "1"})
-    for number in range(5000):
-        cluster.add_pod(f"w{number}", scheduling_gates=["wait"])
+    # Planted: to have each object admitted takes most of the time of this test.
+    plant(cluster, (node_manifest(f"n{number}", allocatable={"cpu": "4"}) for number in range(5000)))
+    requests = {"cpu": "1"}
+    bound = (pod_manifest(f"p{i}", node_name=f"n{i % 5000}", requests=requests) for i in range(15_000))
+    plant(cluster, bound)
+    plant(cluster, (pod_manifest(f"w{number}", scheduling_gates=["wait"]) for number in range(5000)))
     framework = cluster.framework()
     await framework.settle()
     debugger = Debugger(framework.scheduler)

@@ -125,7 +125,7 @@ class History:
 
 @pytest.mark.slow
 def test_every_history_ends_well(make_world: Any, gates: str) -> None:
-    """Sixty of them (`HYPOTHESIS_PROFILE=thorough`: a thousand), with pods popped from backoff or not."""
+    """So many as the profile of Hypothesis says, with pods popped from backoff or not."""
     FIRED.clear()
 
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -150,6 +150,47 @@ def reclaim_from_what_was_never_bound() -> Log:
     return log
 
 
+def reclaim_after_one_that_was_not_written() -> Log:
+    """Reclaim for queue ``a``, which has its share but for pods that another job was said to evict."""
+    log = situation()
+    log.job("full", "b", 4, 0, node="n1")
+    log.job("w", "a", 4, 0, node="n1")
+    log.job("k", "b", 1)
+    log.job("l", "a", 1)
+    log.wait(10.0)
+    regarding = {"kind": "PodGroup", "namespace": "team", "name": "w"}
+    note = "Pods team/w-0, team/w-1 were preempted by workload team/k (action=reclaim by=team/k pods=2)"
+    log.create("events.k8s.io/v1", "Event", "w.1", reason="Evict", regarding=regarding, note=note)
+    log.wait(0.2)
+    log.delete("Pod", "k-0")
+    log.queue("c", quota=0, overQuotaWeight=0)
+    log.job("x", "c", 2, 0, node="n1")
+    log.evict("x-0", action="reclaim", by="l")
+    log.wait(0.1)
+    log.bind("l-0")
+    return log
+
+
+def reclaim_from_what_left_meanwhile() -> Log:
+    """Reclaim from a queue above its share; before that is written, another of its pods ends at its user's wish."""
+    log = situation()
+    log.job("v", "a", 5, 0, node="n1")
+    log.pod("v-5", "v")
+    log.job("full", "b", 2, 0, node="n1")
+    log.job("k", "b", 2)
+    log.wait(10.0)
+    log.job("late", "b", 1)
+    log.wait(0.03)
+    log.bind("v-5")
+    log.wait(0.02)
+    log.delete("Pod", "v-5")
+    log.wait(0.1)
+    log.evict("v-0", "v-1", action="reclaim", by="k")
+    log.wait(0.1)
+    log.bind("k-0", "k-1")
+    return log
+
+
 def explained_pods() -> Log:
     """Say why pods are pending: on the pod, on the group, by a gate, or by an event."""
     log = situation()
@@ -174,6 +215,8 @@ CLEAN = (
     fair_reclaim,
     reclaim_from_what_was_never_bound,
     reclaim_from_what_the_pass_placed,
+    reclaim_after_one_that_was_not_written,
+    reclaim_from_what_left_meanwhile,
     fair_preemption,
     lowered_limit,
     evictor_deleted,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import msgspec
 
 from pyscheduler.audit import Change, History
 
@@ -18,6 +19,12 @@ VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 _BEGIN: Final = 1_700_000_000.0
 
 Object = dict[str, Any]
+
+
+def _copy(obj: Object) -> Object:
+    """Return a deep copy of a JSON object; `copy.deepcopy` takes ten times as long."""
+    copied: Object = msgspec.json.decode(msgspec.json.encode(obj))
+    return copied
 
 
 class Log:
@@ -42,7 +49,7 @@ class Log:
 
     def write(self, kind: str, change: str, obj: Object) -> None:
         """Log one write."""
-        obj = copy.deepcopy(obj)
+        obj = _copy(obj)
         revision = len(self.changes) + 1
         obj["metadata"]["resourceVersion"] = str(revision)
         self.changes.append(Change(at=self.now, revision=revision, type=change, obj=obj))
@@ -61,7 +68,7 @@ class Log:
 
     def update(self, kind: str, name: str, **fields: Any) -> None:
         """Replace fields of an object; fields of spec, status and metadata are merged."""
-        obj = copy.deepcopy(self.objects[kind, name])
+        obj = _copy(self.objects[kind, name])
         for key, value in fields.items():
             obj[key] = obj.get(key, {}) | value
         self.write(kind, "MODIFIED", obj)

@@ -283,7 +283,7 @@ def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
         spec=ServiceSpec(selector={"app": "a"}),
     )
 
-    @settings(max_examples=120)
+    @settings(max_examples=2 * settings.default.max_examples)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
@@ -327,7 +327,7 @@ def test_following_a_what_if_equals_looking_anew() -> None:
         st.sampled_from(["Honor", "Ignore"]),
     )
 
-    @settings(max_examples=150)
+    @settings(max_examples=5 * settings.default.max_examples // 2)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
