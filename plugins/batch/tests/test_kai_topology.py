@@ -151,3 +151,21 @@ def test_unlike_tasks_are_judged_by_their_sum() -> None:
     tasks = [{"name": "j-0", "gpu": 3}, {"name": "j-1", "gpu": 0, "cpuMillis": 1000}]
     answer = run_case(case(RACKS, [job("j", 2, tasks=tasks, required="rack")]))
     assert {each[:1] for each in placed(answer, "j")} == {"b"}
+
+
+def full(racks: int, per_rack: int, gpu: int = 2) -> list[dict[str, Any]]:
+    """Return nodes in racks `a`, `b` and so on."""
+    return [node(f"{chr(97 + rack)}{at}", chr(97 + rack), gpu=gpu) for rack in range(racks) for at in range(per_rack)]
+
+
+def test_a_required_rack_is_freed_as_a_whole() -> None:
+    """Preempt evicts pods of one rack only, the one that costs the fewest."""
+    nodes = full(3, 2)
+    jobs = [running(f"r{each['name']}{at}", each["name"], 1, priority=40) for each in nodes for at in range(2)]
+    jobs += [job("j", 3, priority=60, required="rack")]
+    del jobs[4]  # rack b has a free GPU
+    answer = run_case(case(nodes, jobs, actions=["allocate", "preempt"]))["actual"]
+    assert {each["state"] for uid, each in answer["tasks"].items() if uid.startswith("j-")} == {"pipelined"}
+    assert {each["node"][:1] for uid, each in answer["tasks"].items() if uid.startswith("j-")} == {"b"}
+    assert answer["evictedTotal"] == 2
+    assert all(answer["tasks"][uid]["node"].startswith("b") for uid in answer["evictions"])

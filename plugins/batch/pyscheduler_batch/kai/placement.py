@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Task
@@ -134,6 +135,16 @@ class Placement:
         self._no_room: dict[tuple[bytes, int], NDArray[np.bool_]] = {}
         self._orders: list[NodeOrder] = [policy for tier in session.policies(NodeOrder) for policy in tier]
         self._predicates: list[Predicate] = [policy for tier in session.policies(Predicate) for policy in tier]
+
+    @property
+    def table(self) -> NodeTable:
+        """Return the nodes."""
+        return self._table
+
+    @property
+    def topology(self) -> Topology | None:
+        """Return the policy `topology`; None if it is off."""
+        return self._topology
 
     def by_name(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows in the order of the nodes' names, each once."""

@@ -21,7 +21,7 @@ from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,7 +82,8 @@ class _Solution:
 class Solver:
     """Searches victims for one pending job.
 
-    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks. `candidates`
+    returns the candidates in any order, for a job that requires a topology domain; None: it is searched like others.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class Solver:
         budget: Budget,
         victims: Callable[[], JobQueue],
         is_valid: Callable[[Gang, Scenario], bool],
+        candidates: Callable[[], Iterable[Gang]] | None = None,
     ) -> None:
         self.cycle = cycle
+        self._candidates = candidates
         self.action = action
         self.budget = budget
         self.is_valid = is_valid
@@ -111,8 +114,10 @@ class Solver:
             return None
         used = gang.used
         rows = self.cycle.placement.feasible_rows(gang)
-        for generator in self.cycle.generators:
-            solution = await _Search(self, generator, gang, tasks, rows).run()
+        domains = self.cycle.domains_for(gang, self._candidates)
+        for generator in self.cycle.generators if domains is None else (domains,):
+            search = _Search(self, generator, gang, tasks, rows)
+            solution = await (search.run() if domains is None else search.run_whole())
             if solution is not None:
                 # A solution that leaves a leaf below its minimum is not carried out, nor undone within this pass: the
                 # original does neither, and decides with it.
@@ -159,6 +164,10 @@ class _Search:
         if low == count and self._last is not None:
             return self._last
         return await self._probe(count) if low else None
+
+    async def run_whole(self) -> _Solution | None:
+        """Return the solution for all tasks at once, or None."""
+        return await self._probe(len(self._tasks))
 
     async def _try(self, size: int) -> bool:
         """Return whether there is room for the first tasks; record the victims."""
