@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DomainGenerator", "DomainSearch"]
 
-#: So many domains, the most promising ones by an estimate, are compared by the tasks that are evicted.
-_COMPARED: Final = 32
+#: So many domains at least, the most promising ones by an estimate, are compared by the tasks that are evicted.
+_COMPARED: Final = 4
 _TOLERANCE: Final = 1e-9
 
 
@@ -116,10 +116,10 @@ class DomainSearch:
         self._domains = len(tree.names[level])
         #: By domain, the candidates with tasks in it.
         self._jobs: dict[int, dict[str, Gang]] = {}
-        self._order = self._feasible(requests.min(axis=0)[asked], candidates)
+        #: By domain that may have room without all candidates, about how many tasks are to be evicted.
+        self._estimates = self._estimate(requests.min(axis=0)[asked], candidates)
 
-    def _feasible(self, least: NDArray[np.float64], candidates: Iterable[Gang]) -> list[int]:
-        """Return the domains that may have room without all candidates, those with few tasks to evict first."""
+    def _estimate(self, least: NDArray[np.float64], candidates: Iterable[Gang]) -> dict[int, float]:
         of = self._of.tolist()
         rows: list[int] = []
         freed: list[NDArray[np.float64]] = []
@@ -152,24 +152,23 @@ class DomainSearch:
             taken = np.clip(missing - before, 0.0, gained[cheap])
             cost = float((taken * np.where(np.isfinite(each[cheap]), each[cheap], 0.0)).sum())
             estimates[domain] = cost + max(missing - float(taken.sum()), 0.0)
-        return sorted(estimates, key=estimates.__getitem__)
+        return estimates
 
     def plans(self) -> Iterator[Sequence[Unit]]:
-        """Yield units to evict, the fewest tasks first; after the plans of chosen units, whole domains."""
-        first = [(self._choose(domain), domain) for domain in self._order[:_COMPARED]]
-        first.sort(key=lambda found: found[0][0])
-        whole: list[tuple[int, Sequence[Unit]]] = []
-        for (cost, chosen), domain in first:
+        """Yield units to evict, the fewest tasks first; then, for each domain, all units in it."""
+        order = sorted(self._estimates, key=self._estimates.__getitem__)
+        compared: list[tuple[int, int, Sequence[Unit]]] = []
+        least = float("inf")
+        while order and (len(compared) < _COMPARED or self._estimates[order[0]] < least):
+            domain = order.pop(0)
+            cost, chosen = self._choose(domain)
+            compared.append((cost, len(compared), chosen))
             if chosen:
-                yield chosen
-            everything = [unit for step in self._steps(domain) for unit in step.units]
-            if sum(len(unit.tasks) for unit in everything) > cost or not chosen:
-                whole.append((domain, everything))
-        for _, units in whole:
-            if units:
-                yield units
-        for domain in self._order[_COMPARED:]:
+                least = min(least, cost)
+        yield from (chosen for _, _, chosen in sorted(compared, key=lambda each: each[:2]) if chosen)
+        for domain in order:
             yield self._choose(domain)[1]
+        for domain in self._estimates:
             yield [unit for step in self._steps(domain) for unit in step.units]
 
     def _steps(self, domain: int) -> list[_Step]:
@@ -199,20 +198,30 @@ class DomainSearch:
                 on_node.setdefault(node, []).append(at)
         earlier = _chains(steps)
         chosen: set[int] = set()
+        offers: dict[int, tuple[float, int, list[int]]] = {}
+        stale: Iterable[int] = on_node
         while rooms.total < self._count:
-            offers = [
-                offer
-                for node, there in on_node.items()
-                if (offer := rooms.cheapest(node, there, steps, earlier, chosen)) is not None
-            ]
+            for node in stale:
+                offer = rooms.cheapest(node, on_node[node], steps, earlier, chosen)
+                if offer is None:
+                    offers.pop(node, None)
+                else:
+                    offers[node] = offer
             if not offers:
                 return sum(step.cost for step in steps), ()
-            _, _, taken = min(offers, key=lambda offer: offer[:2])
+            _, _, taken = min(offers.values(), key=lambda offer: offer[:2])
             for at in taken:
                 chosen.add(at)
                 rooms.free_up(steps[at])
+            stale = {node for at in taken for node in steps[at].freed}
+            # An offer with a step that was taken, or follows one, costs less now.
+            stale |= {node for node, offer in offers.items() if not chosen.isdisjoint(offer[2])}
+        followers: dict[int, list[int]] = {at: [] for at in chosen}
+        for at in chosen:
+            for before in earlier[at]:
+                followers[before].append(at)
         for at in sorted(chosen, key=lambda each: (-steps[each].cost, each)):
-            is_needed = any(at in earlier[other] for other in chosen if other != at)
+            is_needed = followers[at] and any(other in chosen for other in followers[at])
             if not is_needed and rooms.total_without(steps[at]) >= self._count:
                 chosen.discard(at)
                 rooms.take_back(steps[at])

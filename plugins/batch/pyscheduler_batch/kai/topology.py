@@ -52,6 +52,8 @@ class Constraint:
 
 def constraint_of(said: Mapping[str, object]) -> Constraint | None:
     """Return the constraint of a PodGroup or of a sub-group of it; None without a topology."""
+    if not said:
+        return None
     names = [said.get(key) for key in ("topology", "requiredTopologyLevel", "preferredTopologyLevel")]
     topology, required, preferred = (name if isinstance(name, str) else "" for name in names)
     return Constraint(topology, required, preferred) if topology else None
