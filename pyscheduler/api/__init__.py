@@ -33,6 +33,7 @@ from pyscheduler.api.codec import (
     decode_list as decode_list,
     encode as encode,
 )
+from pyscheduler.api.config_maps import ConfigMap as ConfigMap
 from pyscheduler.api.containers import (
     Container as Container,
     ContainerPort as ContainerPort,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
+from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -137,7 +139,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         extensions = self._extensions = BatchExtensions.of(handle)
         self._args = self._read(args)
         self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
-        self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
+        self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
@@ -166,6 +168,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        self._usage: QueueUsage | None = None
+        if self._args.usage is not None and self._args.preset == "kai":
+            self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
+            self._statuses.listeners.append(self._usage.note_totals)
         #: Called with None if jobs and queues must be read anew.
         self._on_change: Callable[[str | None], object] = lambda _: None
 
@@ -194,6 +200,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.usage != self._args.usage:
+            text = "usageDBConfig cannot change while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -206,9 +215,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return apply
 
     async def run(self) -> None:
-        """Write the status of queues and groups; from now on, log what is wrong with queues."""
+        """Write the status of queues and groups, and count their use; from now on, log what is wrong with queues."""
         self._is_running = True
-        await self._statuses.run()
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self._statuses.run(), name="statuses of queues and groups")
+            if self._usage is not None:
+                work.create_task(self._usage.run(), name="past use of queues")
+
+    def _tell_news(self) -> None:
+        self.on_news()  # which the scheduler sets later
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether the use of queues up to now is still being read."""
+        return self._usage is not None and self._usage.is_awaited
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Let every pod pass: the session says why a job waits."""
@@ -231,6 +251,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+        if self._usage is not None:
+            index, width = session.axis.index, len(session.axis.names)
+            self._usage.note_capacity(session.nodes, index)
+            session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:

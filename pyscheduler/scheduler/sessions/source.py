@@ -127,12 +127,19 @@ class Sessions:
         pods.add_event_handler(on_add=self._pod_added, on_update=self._updated, on_delete=self._pod_deleted)
         nodes.add_event_handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         self.plugin.subscribe(self._described)
+        self.plugin.on_news = self._shares_changed
 
     def _described(self, job_key: str | None) -> None:
         self.tables.changed(job_key)
         if job_key is None:
             self.guards.news()
         self.request()
+
+    def _shares_changed(self) -> None:
+        if self.waiting or self._is_due:
+            self.guards.news()
+            self.request()
+            self.wake()
 
     def _node_changed(self, _: Node) -> None:
         self.guards.news()
@@ -191,7 +198,7 @@ class Sessions:
         if self._entered != self._held_entries():
             self._entered = self._held_entries()
             self.request()
-        if not self._is_due:
+        if not self._is_due or self.plugin.is_reading:
             return None
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
