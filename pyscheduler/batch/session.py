@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
+    from pyscheduler.batch.hyper_nodes import HyperNode
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
     from pyscheduler.batch.plan_log import PlanLog
@@ -93,6 +94,8 @@ class Session:
     elapsed: Callable[[], float] = _no_time
     #: By name, the label keys of the levels of a topology, the widest first.
     topologies: Mapping[str, tuple[str, ...]] = attrs.Factory(dict)
+    #: Volcano's HyperNodes.
+    hyper_nodes: Sequence[HyperNode] = ()
     #: Returns the values of a label on the nodes, in the order of the node table.
     labels: Callable[[str], LabelColumn] = _no_labels
     #: float64[R]: what pods that are no tasks of the session hold of all nodes; None if there are none.

@@ -204,9 +204,13 @@ def _most_members(decision: Decision, table: PlacementTable, nodes: Nodes) -> ND
     profile = decision.profile
     has_nominated = bool(profile.snapshot.nominated_nodes)
     kinds: dict[Hashable, tuple[PodInfo, NDArray[np.bool_] | None, int]] = {}
+    last: PodInfo | None = None
+    passed: NDArray[np.bool_] | None = None
     for member in decision.members:
         info = member.attempt.queued.pod_info
-        passed = None if has_nominated else _passed(profile, info.pod, nodes)
+        if not has_nominated and (last is None or not _are_alike(last.pod, info.pod)):
+            passed = _passed(profile, info.pod, nodes)
+        last = info
         shape = (info.requests.milli_cpu, info.requests.memory, info.requests.ephemeral_storage)
         scalars = tuple(sorted(info.requests.scalars.items()))
         kind = (shape, scalars, None if passed is None else np.packbits(passed).tobytes())
@@ -218,6 +222,11 @@ def _most_members(decision: Decision, table: PlacementTable, nodes: Nodes) -> ND
         places = np.clip(places, 0, count)
         total += np.minimum(table.sums(places if passed is None else places * passed), count)
     return total
+
+
+def _are_alike(first: Pod, second: Pod) -> bool:
+    """Return True if no filter can tell two members of a group apart but by their names."""
+    return first.spec == second.spec and first.metadata.labels == second.metadata.labels
 
 
 def _passed(profile: Profile, pod: Pod, nodes: Nodes) -> NDArray[np.bool_] | None:

@@ -16,6 +16,7 @@ from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
@@ -62,7 +63,10 @@ _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
 #: By preset, the kinds that describe the topology of nodes.
-_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {"kai": (KAI_TOPOLOGIES,)}
+_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {
+    "kai": (KAI_TOPOLOGIES,),
+    "volcano": (HYPER_NODES,),
+}
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
@@ -250,6 +254,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.preset == "kai":
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
+            session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
         if self._usage is not None:
             index, width = session.axis.index, len(session.axis.names)
