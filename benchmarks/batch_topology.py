@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.batch import _passes, _passes_without_actions, _Shape
+from benchmarks.client import Running
+from benchmarks.server import serving
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
@@ -18,9 +20,10 @@ from pyscheduler.testing import FakeCluster
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from benchmarks.server import Server
     from pyscheduler.scheduler.sessions.source import Sessions
 
-__all__ = ["gangs", "groups", "impossible", "one_rack"]
+__all__ = ["gangs", "groups", "impossible", "one_rack", "over_http"]
 
 _LEVELS: Final = ("zone", "block", "rack")
 _RACK_NODES: Final = 40
@@ -154,6 +157,30 @@ def impossible(nodes: int) -> dict[str, Any]:
         return {"cpu_seconds": seconds}
 
     return asyncio.run(run())
+
+
+def over_http(nodes: int, pods: int) -> dict[str, Any]:
+    """Return the seconds until all pods of a gang that requires a block and prefers a rack are bound, over HTTP.
+
+    The nodes are empty, fifty to a rack and five racks to a block. The API server runs in another process.
+    """
+
+    async def measure(server: Server) -> dict[str, Any]:
+        await asyncio.to_thread(server, "fill_with_racks", nodes=nodes, rack_nodes=50)
+        running = Running(server, configuration="batch")
+        await running.start()
+        began = time.perf_counter()
+        await running.order("create_gang_in_block", pods=pods)
+        await running.bound(pods)
+        seconds = time.perf_counter() - began
+        names = {pod.node_name for pod in running.scheduler.pods}
+        await running.stop()
+        if len({int(name.removeprefix("node-")) // 250 for name in names}) != 1:
+            raise RuntimeError(f"the gang runs on {len(names)} nodes of several blocks")
+        return {"seconds": seconds}
+
+    with serving(nodes=0) as server, rare_collections():
+        return asyncio.run(measure(server))
 
 
 def groups(nodes: int, count: int) -> dict[str, Any]:
