@@ -13,7 +13,6 @@ from typing import Any
 import attrs
 
 from pyscheduler.testing import node_manifest
-from pyscheduler_batch.volcano.preset import POLICIES
 
 Json = dict[str, Any]
 
@@ -21,9 +20,6 @@ VOLCANO_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"
 GPU = "nvidia.com/gpu"
 TAINTS = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
-#: Whether jobs are placed by topology.
-HAS_TOPOLOGY = "network-topology-aware" in POLICIES
-WITHOUT_TOPOLOGY = "" if HAS_TOPOLOGY else "placement within one domain of a topology is not implemented yet"
 
 
 def nodes(
@@ -103,7 +99,7 @@ def priority_class(name: str, value: int) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
-def definition(group: str, version: str, kind: str, plural: str, *, is_namespaced: bool = True) -> Json:
+def definition(group: str, version: str, kind: str, plural: str) -> Json:
     """Return a CustomResourceDefinition without a schema."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
@@ -113,7 +109,7 @@ def definition(group: str, version: str, kind: str, plural: str, *, is_namespace
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced" if is_namespaced else "Cluster",
+            "scope": "Namespaced",
             "names": {"plural": plural, "kind": kind},
             "versions": [served],
         },
@@ -301,7 +297,6 @@ BATCH = (
         setup=(*_DEFAULT_QUEUES, *hyper_nodes("example.com/block", "block-0", "block-1")),
         groups=[16],
         check=_in_one("example.com/block", "llm-128"),
-        missing=WITHOUT_TOPOLOGY,
     ),
     Case("23-volcano-minTaskMember.yaml", {"mixed-driver": 1, "mixed-exec": 3}, setup=_DEFAULT_QUEUES),
     Case(
@@ -332,7 +327,6 @@ BATCH = (
         {"gpt-0": 4, "gpt-1": 4},
         nodes=nodes(12),
         check=_in_one("topology.example.com/rack", "gpt-0", "gpt-1"),
-        missing=WITHOUT_TOPOLOGY,
     ),
     Case("32-k8s136-podgroup-without-workload.yaml", {"adhoc": 3}, {"stray": 1}),
     # The suspended Job has no pods.
@@ -407,7 +401,6 @@ KAI = (
         groups=[8],
         groups_path=KAI_GROUPS,
         check=_in_one("example.com/block", "pp8"),
-        missing=WITHOUT_TOPOLOGY,
     ),
     Case("28-kai-batch-job-queue-label.yaml", {"preproc": 4}, setup=_TEAM, groups=[1] * 4, groups_path=KAI_GROUPS),
     Case(
@@ -473,9 +466,5 @@ KAI = (
         groups_path=KAI_GROUPS,
     ),
 )
-#: Kinds that manifests need and that nobody else defines.
-DEFINITIONS = (
-    definition("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
-    definition("kai.scheduler", "v1alpha1", "Topology", "topologies", is_namespaced=False),
-    definition("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", is_namespaced=False),
-)
+#: Kinds that manifests need and that `configs/crds` does not define.
+DEFINITIONS = (definition("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),)

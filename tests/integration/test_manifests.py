@@ -18,7 +18,6 @@ from tests.deploy.conftest import ROOT
 from tests.integration.manifest_cases import (
     BATCH,
     DEFINITIONS,
-    HAS_TOPOLOGY,
     KAI,
     KOORDINATOR,
     SCHEDULER_PLUGINS,
@@ -44,8 +43,8 @@ _NO_PREEMPTION = "disabled: [{name: DefaultPreemption}]"
 #: The tiers of Volcano's configuration, with topology.
 _TIERS = (
     ", tiers: [{plugins: [{name: priority}, {name: gang}, {name: conformance}]}, {plugins: [{name: overcommit},"
-    " {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}%s]}]"
-) % (", {name: network-topology-aware}" if HAS_TOPOLOGY else "")
+    " {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: network-topology-aware}]}]"
+)
 
 
 def _batch(name: str, preset: str, *plugins: str, args: str = "") -> str:
@@ -93,9 +92,7 @@ GROUPS: dict[str, tuple[Sequence[Case], str, str]] = {
         "kai-scheduler",
     ),
 }
-_GATES = "GenericWorkload=true,GangScheduling=true"
-if HAS_TOPOLOGY:
-    _GATES += ",TopologyAwareWorkloadScheduling=true"
+_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 _FIRST = ("CustomResourceDefinition", "PriorityClass", "Queue", "Topology", "ElasticQuota", "PodGroup", "Workload")
 
 
@@ -178,9 +175,7 @@ class Ground:
 async def ground(folder: Path, profiles: str) -> AsyncIterator[Ground]:
     """Serve a cluster with controllers and run a scheduler with these profiles while the block runs."""
     definitions = folder / "definitions.json"
-    shipped = {file.stem for file in CRDS}
-    own = [each for each in DEFINITIONS if each["metadata"]["name"] not in shipped]
-    definitions.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": own}))
+    definitions.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(DEFINITIONS)}))
     config = folder / "config.yaml"
     config.write_text(f"{_HEAD}profiles:\n{profiles}", encoding="utf-8")
     loads = [word for file in (*CRDS, definitions) for word in ("--load", str(file))]
