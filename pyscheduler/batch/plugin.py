@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy
     from pyscheduler.batch.tasks import Job, Task, TaskState
 
-__all__ = ["BatchPlugin", "NodeUse", "TaskFacts"]
+__all__ = ["PLAIN", "BatchPlugin", "NodeUse", "TaskFacts"]
 
 
 class NodeUse(IntEnum):
@@ -44,6 +44,10 @@ class TaskFacts:
     preemptible: bool = True
 
 
+#: The facts of most pods.
+PLAIN: Final = TaskFacts()
+
+
 class BatchPlugin:
     """Inherit this besides `Plugin`: the scheduler then schedules the pods of the profile in sessions.
 
@@ -57,6 +61,13 @@ class BatchPlugin:
     inner_queues: bool = False
     #: Whether the pods of a gang wait for each other between PreBind and Bind.
     gang_barrier: bool = False
+    #: Set by the scheduler: call it when shares have changed although no object has.
+    on_news: Callable[[], object] = staticmethod(lambda: None)
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether passes must wait for what the plugin still reads; it calls `on_news` in the end."""
+        return False
 
     @property
     def actions(self) -> Sequence[Action]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
+    from pyscheduler.batch.hyper_nodes import HyperNode
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
     from pyscheduler.batch.plan_log import PlanLog
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
+    from pyscheduler.framework import LabelColumn
 
 __all__ = ["EnabledPolicy", "Session"]
+
+#: Other tasks of the scheduler may run after so many tasks of a statement that is carried out.
+_TURN_EVERY: Final = 64
 
 
 @attrs.frozen
@@ -56,6 +61,11 @@ def _has_none(_: Job) -> bool:
     return False
 
 
+def _no_labels(key: str) -> LabelColumn:
+    """Raise `LookupError`: the session was made without labels of nodes."""
+    raise LookupError(f"labels of nodes are not known, among them {key}")
+
+
 def _no_time() -> float:
     """Return that no time has passed."""
     return 0.0
@@ -77,6 +87,8 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
+    #: The same, but it never ends the pass: for the midst of what must be finished.
+    uncut_turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Returns whether `protected` may answer differently for a job than for others.
@@ -85,6 +97,12 @@ class Session:
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
     elapsed: Callable[[], float] = _no_time
+    #: By name, the label keys of the levels of a topology, the widest first.
+    topologies: Mapping[str, tuple[str, ...]] = attrs.Factory(dict)
+    #: Volcano's HyperNodes.
+    hyper_nodes: Sequence[HyperNode] = ()
+    #: Returns the values of a label on the nodes, in the order of the node table.
+    labels: Callable[[str], LabelColumn] = _no_labels
     #: float64[R]: what pods that are no tasks of the session hold of all nodes; None if there are none.
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.
@@ -125,6 +143,25 @@ class Session:
     def commit(self, statement: Statement) -> None:
         """Carry out what a statement holds."""
         statement.commit(self.effects)
+
+    async def turn_amid(self, statement: Statement) -> None:
+        """Let other tasks of the scheduler run, if it is time; undo the statement if the pass ends here."""
+        try:
+            await self.turn()
+        except BaseException:
+            statement.discard()
+            raise
+
+    async def commit_in_turns(self, statement: Statement) -> None:
+        """Carry out what a statement holds; other tasks of the scheduler may run meanwhile. Nothing is left undone."""
+        steps = statement.commit_steps(self.effects)
+        try:
+            for at, _ in enumerate(steps, start=1):
+                if at % _TURN_EVERY == 0:
+                    await self.uncut_turn()
+        finally:
+            for _ in steps:  # the pass is cancelled: a part of a job must not be decided
+                pass
 
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""

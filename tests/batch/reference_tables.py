@@ -44,7 +44,7 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
                 "least 1. Other spellings: `reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
             ),
         ),
-        ("kValue", "1", "how much past use lowers a share; without effect, because past use is not recorded yet"),
+        ("kValue", "1", "how much past use lowers a share, if `usageDBConfig` is set"),
     ],
     ("kai", "minruntime"): [
         ("defaultPreemptMinRuntime", "0s", "protection from `preempt` after the start, where no queue sets it"),
@@ -114,6 +114,19 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("binpack.memory", "1", "the weight of memory"),
         ("binpack.resources", "", "further resources that count, with commas between them"),
         ("binpack.resources.*", "1", "the weight of one of these, as in `binpack.resources.nvidia.com/gpu`"),
+    ],
+    ("volcano", "network-topology-aware"): [
+        ("weight", "1", "the weight of the scores; a negative weight counts as 1"),
+        (
+            "hypernode.*",
+            "",
+            (
+                "`hypernode.binpack.cpu`, `.memory`, `.resources` and `.resources.NAME` are the weights of resources "
+                "when HyperNodes are filled, 1 by default. `hypernode.binpack.normal-pod.enable` (true): pods without "
+                "a topology fill HyperNodes as well, and each tier counts `hypernode.binpack.normal-pod.fading` (0.8) "
+                "times as much as the one below. `hypernode.gradient.evict.max-hypernodes` has no effect"
+            ),
+        ),
     ],
     ("volcano", "capacity"): [
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Mapping
@@ -9,22 +10,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
+import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
 from pyscheduler.batch.build import build_queues
-from pyscheduler.batch.configuration import batch_args
+from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
-from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
+from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
+from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -58,12 +64,24 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
+#: By preset, the kinds that describe the topology of nodes.
+_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {
+    "kai": (KAI_TOPOLOGIES,),
+    "volcano": (HYPER_NODES,),
+}
+
+
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
 
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
+
+
+def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
+    """Return the kinds that policies of the configuration read."""
+    return (RESOURCE_QUOTAS,) if args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None else ()
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -107,10 +125,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
+    arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        *(kind for kinds in _TOPOLOGIES.values() for kind in kinds),
         *_ALWAYS_WATCHED,
     )
 
@@ -118,10 +138,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
         """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
+            read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
+        preset = read.preset
+        more = (*_kinds_of_policies(read), *_TOPOLOGIES.get(preset, ()))
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *more, *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -129,8 +151,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
         extensions = self._extensions = BatchExtensions.of(handle)
         self._args = self._read(args)
-        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
-        self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
+        own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
+        self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
+        self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
@@ -143,6 +166,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        has_quotas = RESOURCE_QUOTAS in self.watches
+        self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES.get(self._args.preset, ())
+        ]
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -156,6 +184,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        self._usage: QueueUsage | None = None
+        if self._args.usage is not None and self._args.preset == "kai":
+            self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
+            self._statuses.listeners.append(self._usage.note_totals)
         #: Called with None if jobs and queues must be read anew.
         self._on_change: Callable[[str | None], object] = lambda _: None
 
@@ -184,6 +216,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.usage != self._args.usage:
+            text = "usageDBConfig cannot change while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
+        if not set(_kinds_of_policies(new)) <= set(self.watches):
+            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
+            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -196,9 +234,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return apply
 
     async def run(self) -> None:
-        """Write the status of queues and groups; from now on, log what is wrong with queues."""
+        """Write the status of queues and groups, and count their use; from now on, log what is wrong with queues."""
         self._is_running = True
-        await self._statuses.run()
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self._statuses.run(), name="statuses of queues and groups")
+            if self._usage is not None:
+                work.create_task(self._usage.run(), name="past use of queues")
+
+    def _tell_news(self) -> None:
+        self.on_news()  # which the scheduler sets later
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether the use of queues up to now is still being read."""
+        return self._usage is not None and self._usage.is_awaited
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Let every pod pass: the session says why a job waits."""
@@ -217,9 +266,21 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def make_session(self, **parts: Any) -> Session:
         """Return a session of the preset."""
         session = self._session_type(**parts)
+        if self._args.preset == "kai":
+            session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
+            session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+            if self._quotas is not None:
+                session.quotas = self._quotas_of
+        if self._usage is not None:
+            index, width = session.axis.index, len(session.axis.names)
+            self._usage.note_capacity(session.nodes, index)
+            session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
+
+    def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
+        return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
@@ -256,7 +317,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        quotas = () if self._quotas is None else (self._quotas,)
+        for each in (self._classes, *quotas, *self._topologies):
+            each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:
@@ -347,7 +410,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
             if self._row.name == "kai":
-                spec = attrs.evolve(spec, last_start=kai_last_start(spec.last_start, pods))
+                last_start = kai_last_start(spec.last_start, pods)
+                spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             return spec
         if key.startswith("group/"):
@@ -410,7 +474,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        sub_group, role, preemptible = self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod)
+        if not sub_group and not role and preemptible is not False:
+            return PLAIN
+        return TaskFacts(sub_group, role, preemptible is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""

@@ -15,6 +15,8 @@ from pyscheduler_batch.volcano.gang import READY, roles
 from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -45,12 +47,12 @@ class Allocate(Action):
             wanted = tasks.get(job.uid)
             if wanted is None:
                 wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
-            statement = _allocate_job(session, job, wanted)
+            statement = await _allocate_job(session, job, wanted)
             if statement is None:
                 # Room only shrinks here, so nothing that failed is tried again.
                 jobs[queue].fail()
             elif session.job_ready(job):
-                session.commit(statement)
+                await session.commit_in_turns(statement)
                 if wanted:
                     jobs[queue].push(job)
             queues.push(queue)
@@ -90,10 +92,33 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
     return refusal is None
 
 
-def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined."""
+async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
+    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined.
+
+    A job with a topology is placed in the first HyperNode that takes it.
+    """
+    topology = session.network_topology
+    if topology is None or topology.highest_tier(job) is None:
+        return await _allocate_on(session, job, tasks, None)
+    for nodes in topology.domains(job):
+        session.fit_failures.pop(job.uid, None)
+        wanted = deque(tasks)
+        statement = await _allocate_on(session, job, wanted, nodes)
+        if statement is not None and statement.changes:
+            tasks.clear()
+            tasks.extend(wanted)
+            return statement
+    session.fit_failures.setdefault(job.uid, set()).update(task.uid for task in tasks)
+    return None
+
+
+async def _allocate_on(
+    session: VolcanoSession, job: Job, tasks: deque[Task], nodes: NDArray[np.bool_] | None
+) -> Statement | None:
+    """Place tasks on some nodes, bool[N], or on all of them (None)."""
     statement = session.statement()
     while tasks:
+        await session.turn_amid(statement)
         task = tasks.popleft()
         if not session.allocatable(task):
             continue
@@ -102,7 +127,7 @@ def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Stat
             # A task of this role fitted nowhere; the others are not tried.
             failures.add(task.uid)
             continue
-        if _place(session, statement, task):
+        if _place(session, statement, task, nodes):
             if session.job_ready(job):
                 break
             continue
@@ -115,9 +140,9 @@ def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Stat
     return None
 
 
-def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
+def _place(session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None) -> bool:
     """Place a task on the best node, idle room before room that is being released; return False if none fits."""
-    later = session.fits_later(task)
+    later = session.fits_later(task) if nodes is None else session.fits_later(task) & nodes
     if not later.any():
         return False
     accepted = later & session.feasible(task)
