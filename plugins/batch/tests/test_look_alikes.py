@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import pytest
@@ -104,7 +104,7 @@ def open_run(case: dict[str, Any], past: set[str], *, by_kind: bool) -> Run:
     # A policy of the cases only watches.
     run.session.__dict__["has_own_policies_only"] = True
     protected = {job.uid for number, job in enumerate(run.tables.jobs.values()) if number % 5 == 0}
-    run.session.has_past = lambda job: job.uid in past
+    run.session.with_past = lambda: past
     run.session.protected = lambda job: protected if job.uid in past else ()
     kinds: dict[object, int] = {}
     for job in run.tables.jobs.values():
@@ -112,6 +112,9 @@ def open_run(case: dict[str, Any], past: set[str], *, by_kind: bool) -> Run:
         if by_kind and not others and task.state is TaskState.PENDING:
             key = (job.queue, job.priority, task.request.tobytes())
             job.look_alike = kinds.setdefault(key, len(kinds))
+            run.session.memory.note(job.uid)
+    # The session was opened before the jobs were known to be alike.
+    deque(run.session.books.kept.follow(run.tables.jobs), maxlen=0)
     return run
 
 
