@@ -276,12 +276,14 @@ class SnapshotPlacer:
         pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
         state = self._states.get(task.uid)
         if state is None:
-            # A look-alike was filtered in its place.
+            # A look-alike was filtered in its place, or an answer held that is older than its last move.
             state = CycleState(self._statement.trial)
             try:
                 feasible_nodes(self._profile, state, pod, nodes)
-            except (FitError, PluginError):
+            except PluginError:
                 return None
+            except FitError:
+                pass  # the task needs evictions there; PreFilter has run, and Score can
         totals = score_totals(self._profile, state, pod, nodes)
         return None if totals is None else totals.astype(np.float64)
 
