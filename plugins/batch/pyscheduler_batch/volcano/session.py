@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import ResourceQuota
     from pyscheduler.batch.contract import Claim, Policy
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -44,6 +45,10 @@ _OURS = "pyscheduler_batch."
 _TURN_EVERY = 64
 
 
+def _no_quotas(_: str) -> Iterable[ResourceQuota]:
+    return ()
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
@@ -55,6 +60,8 @@ class VolcanoSession(Session):
     #: By number of a kind of look-alikes, the reasons that all of them have; None if they were given several ones.
     spread_reasons: dict[int | None, Mapping[str, str] | None] = attrs.Factory(dict)
     _protected_from_others: frozenset[str] | None = None
+    #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
+    quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
 
     @cached_property
     def scale(self) -> Scale:
