@@ -438,6 +438,7 @@ class Sessions:
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
             with_past=partial(self.guards.with_past, decisions.takers),
+            labels=placer.labels,
         )
 
 
