@@ -17,7 +17,7 @@ from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set as AbstractSet
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
@@ -56,11 +56,6 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
-def _has_none(_: Job) -> bool:
-    """Return that the job has no past."""
-    return False
-
-
 def _no_labels(key: str) -> LabelColumn:
     """Raise `LookupError`: the session was made without labels of nodes."""
     raise LookupError(f"labels of nodes are not known, among them {key}")
@@ -91,8 +86,8 @@ class Session:
     uncut_turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
-    #: Returns whether `protected` may answer differently for a job than for others.
-    has_past: Callable[[Job], bool] = _has_none
+    #: Returns the uids of the jobs for which `protected` may answer differently than for others.
+    with_past: Callable[[], AbstractSet[str]] = frozenset
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.

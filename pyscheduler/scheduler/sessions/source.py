@@ -437,7 +437,7 @@ class Sessions:
             uncut_turn=uncut_turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
-            has_past=partial(self.guards.knows, decisions.takers),
+            with_past=partial(self.guards.with_past, decisions.takers),
             labels=placer.labels,
         )
 

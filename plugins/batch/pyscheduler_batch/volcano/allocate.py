@@ -12,9 +12,11 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.enqueue import is_pending
 from pyscheduler_batch.volcano.gang import READY, roles
-from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
+from pyscheduler_batch.volcano.look_alikes import Backlog
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from pyscheduler.batch.session import Session
@@ -62,13 +64,14 @@ class Allocate(Action):
 def _waiting(session: VolcanoSession) -> dict[int, Backlog]:
     """Return by queue the jobs that may start and have tasks to place."""
     waiting: dict[int, Backlog] = {}
-    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only)
+    single, kinds = session.grouped()
     for job in single:
         if _may_start(session, job) and _wanted(session, job):
             waiting.setdefault(job.queue_row, Backlog()).single.append(job)
     for kind in kinds:
-        if _may_start(session, kind[0]) and _wanted(session, kind[0]):
-            waiting.setdefault(kind[0].queue_row, Backlog()).kinds.append(kind)
+        first = kind.listed.jobs[0]
+        if _may_start(session, first) and _wanted(session, first):
+            waiting.setdefault(first.queue_row, Backlog()).kinds.append(kind)
     return waiting
 
 
@@ -86,6 +89,7 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
         if session.has_enqueue:
             return False
         job.phase = "Inqueue"
+        session.memory.note(job.uid)
     refusal = session.job_valid(job)
     if refusal is not None:
         session.record(job, refusal.reason, refusal.message)
@@ -156,7 +160,7 @@ def _place(session: VolcanoSession, statement: Statement, task: Task, nodes: NDA
     return bool(len(rows))
 
 
-def _may_go_on(job: Job, failures: set[str], best_effort: set[str]) -> bool:
+def _may_go_on(job: Job, failures: set[str], best_effort: Collection[str]) -> bool:
     """Return whether the job could still become ready after tasks that fitted nowhere."""
     if job.min_member >= len(job.tasks):
         return False

@@ -47,7 +47,7 @@ def _waiting(session: VolcanoSession) -> list[Task]:
     jobs: dict[int, PriorityQueue[Job]] = {}
     tasks: dict[str, list[Task]] = {}
     best_effort = session.books.best_effort
-    for job in session.books.jobs:
+    for job in session.books.kept.with_best_effort():
         if is_pending(job) or session.job_valid(job) is not None:
             continue
         wanted = [

@@ -30,7 +30,7 @@ class Enqueue(Action):
         session = cast("VolcanoSession", session)
         queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
         waiting: dict[int, PriorityQueue[Job]] = {}
-        for job in session.books.jobs:
+        for job in session.grouped()[0]:
             if job.queue_row not in waiting:
                 waiting[job.queue_row] = PriorityQueue(session.job_less)
                 queues.push(job.queue_row)
@@ -44,5 +44,6 @@ class Enqueue(Action):
             if job.min_resources is None or session.job_enqueueable(job):
                 session.job_enqueued(job)
                 job.phase = "Inqueue"
+                session.memory.note(job.uid)
             queues.push(queue)
             await session.turn()

@@ -74,5 +74,5 @@ class RefusedNodes:
             task.request.tobytes(),
             books.allocated[row].tobytes(),
             books.total_request[row].tobytes(),
-            frozenset(self._session.protected(job)),
+            self._session.protected_from(job),
         )
