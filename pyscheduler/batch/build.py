@@ -132,6 +132,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         sub_groups={each.name: _sub_group(each) for each in spec.sub_groups} if spec.sub_groups else NOTHING,
         min_task_member=spec.min_task_member,
         min_resources=axis.amounts(minimum) if minimum else None,
+        min_amounts=minimum,
         preemptible=preemptible,
         last_start=spec.last_start,
         last_eviction=spec.last_eviction,
@@ -140,8 +141,15 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         preemption_delay=spec.preemption_delay or 0.0,
         waiting_time=spec.sla_waiting_time,
         phase=spec.phase,
+        topology=spec.topology,
     )
 
 
 def _sub_group(spec: SubGroupSpec) -> SubGroup:
-    return SubGroup(name=spec.name, parent=spec.parent, min_member=spec.min_member, min_sub_group=spec.min_sub_group)
+    return SubGroup(
+        name=spec.name,
+        parent=spec.parent,
+        min_member=spec.min_member,
+        min_sub_group=spec.min_sub_group,
+        topology=spec.topology,
+    )

@@ -114,6 +114,8 @@ class SubGroup:
     min_member: int = 1
     #: How many children must be satisfied; None means all.
     min_sub_group: int | None = None
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = attrs.Factory(dict)
 
 
 def is_critical(pod: Pod) -> bool:
@@ -169,6 +171,8 @@ class Job:
     min_task_member: Mapping[str, int] = NOTHING
     #: float64[R], or None if the group declares none.
     min_resources: Amounts | None = None
+    #: The same by name, with resources that the axis lacks, such as `requests.cpu`; units as in `amounts_of`.
+    min_amounts: Mapping[str, float] = attrs.Factory(dict)
     preemptible: bool = True
     #: When the job last went from nothing to bound; None if never. Seconds since 1970, as all times here.
     last_start: float | None = None
@@ -183,6 +187,8 @@ class Job:
     #: When a pass last evicted tasks of the job to make room; None if never.
     last_eviction: float | None = None
     phase: str = ""
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = attrs.Factory(dict)
     #: float64[R], read-only: what each task requests, if all tasks request the same, and no pod names a sub-group, a
     #: role or a protection of its own. None: tasks differ, or were added one by one.
     alike: Amounts | None = None

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.node_pools import NodePool
@@ -28,6 +30,7 @@ from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
+from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -63,12 +66,24 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
+#: By preset, the kinds that describe the topology of nodes.
+_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {
+    "kai": (KAI_TOPOLOGIES,),
+    "volcano": (HYPER_NODES,),
+}
+
+
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
 
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
+
+
+def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
+    """Return the kinds that policies of the configuration read."""
+    return (RESOURCE_QUOTAS,) if args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None else ()
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -117,6 +132,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        *(kind for kinds in _TOPOLOGIES.values() for kind in kinds),
         *_ALWAYS_WATCHED,
     )
 
@@ -124,10 +140,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
         """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
+            read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
+        preset = read.preset
+        more = (*_kinds_of_policies(read), *_TOPOLOGIES.get(preset, ()))
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *more, *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -150,6 +168,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        has_quotas = RESOURCE_QUOTAS in self.watches
+        self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES.get(self._args.preset, ())
+        ]
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -200,6 +223,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
+        if not set(_kinds_of_policies(new)) <= set(self.watches):
+            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
+            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -244,13 +270,21 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def make_session(self, **parts: Any) -> Session:
         """Return a session of the preset."""
         session = self._session_type(**parts)
+        if self._args.preset == "kai":
+            session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
+            session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+            if self._quotas is not None:
+                session.quotas = self._quotas_of
         if self._usage is not None:
             index, width = session.axis.index, len(session.axis.names)
             self._usage.note_capacity(session.nodes, index)
             session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
+
+    def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
+        return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
@@ -291,7 +325,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        quotas = () if self._quotas is None else (self._quotas,)
+        for each in (self._classes, *quotas, *self._topologies):
+            each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.affinity_terms import AffinityTerm
+    from pyscheduler.framework.nodes import LabelColumn
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.lasting_filters import LastingAnswer
@@ -156,6 +157,10 @@ class SnapshotPlacer:
             self._lasting[key] = answer
         return self._lasting[key]
 
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of a label on the nodes."""
+        return self._snapshot.nodes.labels(key)
+
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept.
 
@@ -277,12 +282,14 @@ class SnapshotPlacer:
         pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
         state = self._states.get(task.uid)
         if state is None:
-            # A look-alike was filtered in its place.
+            # A look-alike was filtered in its place, or an answer held that is older than its last move.
             state = CycleState(self._statement.trial)
             try:
                 feasible_nodes(self._profile, state, pod, nodes)
-            except (FitError, PluginError):
+            except PluginError:
                 return None
+            except FitError:
+                pass  # the task needs evictions there; PreFilter has run, and Score can
         totals = score_totals(self._profile, state, pod, nodes)
         return None if totals is None else totals.astype(np.float64)
 

@@ -113,8 +113,9 @@ class Promises:
         for at, job in enumerate(jobs):
             if at % TURN_EVERY == 0:
                 await turn()
-            pending = job.pods((TaskState.PENDING,)) if job.counts[TaskState.PENDING] else ()
-            names = {pod.uid: pod.status.nominated_node_name for pod in pending}
+            if not job.counts[TaskState.PENDING]:
+                continue
+            names = {pod.uid: pod.status.nominated_node_name for pod in job.pods((TaskState.PENDING,))}
             found = {uid: name for uid, name in names.items() if name}
             missing = job.min_member - job.count(ALLOCATED) - len(found)
             has_begun = job.count(ALLOCATED) > 0 or job.uid in takers

@@ -23,7 +23,7 @@ from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.batch.contract import VictimFilter
     from pyscheduler.batch.session import Session
@@ -71,11 +71,9 @@ class _Evicting(Action, ABC):
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
                 continue
-            # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
-            # with the first task alone.
-            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])) or (
-                cycle.is_large and not session.placer.may_run_together(tasks)
-            ):
+            # No search can succeed if the filters refuse all nodes whatever is evicted.
+            is_curable = all(cycle.placement.curable(task).any() for task in tasks)
+            if not is_curable or not session.placer.may_run_together(tasks):
                 look_alikes.note(gang)
                 continue
             budget.begin_job()
@@ -99,6 +97,7 @@ class _Evicting(Action, ABC):
             victims,
             lambda part, plan: self._judge(cycle, part, plan),
             keeps_all=self.name == Consolidation.name,
+            candidates=self.candidates(cycle, gang),
         )
         statement = await solver.solve(gang)
         if statement is None:
@@ -169,6 +168,16 @@ class _Evicting(Action, ABC):
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
         """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
+        accepts = self._acceptance(cycle, gang)
+        return lambda: self.line_of_victims(cycle, gang, accepts)
+
+    def candidates(self, cycle: Cycle, gang: Gang) -> Callable[[], Iterable[Gang]] | None:
+        """Return what lists the candidates in any order; None if only their line is known."""
+        accepts = self._acceptance(cycle, gang)
+        return lambda: filter(accepts, cycle.running(lambda queue: self.is_victim_queue(cycle, gang, queue)))
+
+    def _acceptance(self, cycle: Cycle, gang: Gang) -> Callable[[Gang], bool]:
+        """Return whether a job is a candidate, as a function that remembers its answers."""
         own, filters = gang.job, cycle.victim_filters
         known: dict[str, bool] = {}
 
@@ -185,7 +194,7 @@ class _Evicting(Action, ABC):
                 )
             return known[uid]
 
-        return lambda: self.line_of_victims(cycle, gang, accepts)
+        return accepts
 
     def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of candidates, the last first."""
@@ -242,6 +251,10 @@ class Consolidation(_Evicting):
         """Return True: any preemptible job may move."""
         return True
 
+    def candidates(self, cycle: Cycle, gang: Gang) -> Callable[[], Iterable[Gang]] | None:
+        """Return None: only the first candidates of the line count."""
+        return None
+
     def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of the first candidates."""
         if self._most < 0:
@@ -272,7 +285,7 @@ class Reclaim(_Evicting):
 
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether the queue of some job stays within its fair share, and there may be GPUs to take."""
-        return cycle.proportion.any_can_reclaim(cycle.asks(), self._free(cycle))
+        return cycle.has_moved_tasks() or cycle.proportion.any_can_reclaim(cycle.asks(), self._free(cycle))
 
     def _free(self, cycle: Cycle) -> float:
         return float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
@@ -304,7 +317,8 @@ class Reclaim(_Evicting):
 
     def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether the shares allow to take as many GPUs as the job lacks."""
-        if not cycle.is_large:
+        # Tasks that consolidation has moved may go back to nodes that have no room for them, as in the original.
+        if not cycle.is_large or cycle.has_moved_tasks():
             return True
         lacks = gang.requested()[2] - self._free(cycle)
         units = cycle.largest_units(lambda queue: self.is_victim_queue(cycle, gang, queue))

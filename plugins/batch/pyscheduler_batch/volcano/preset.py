@@ -29,11 +29,13 @@ POLICIES: Final[Mapping[str, str]] = {
     "conformance": f"{_ROOM}.conformance:Conformance",
     "drf": f"{_ROOM}.drf:Drf",
     "gang": f"{_ROOM}.gang:Gang",
+    "network-topology-aware": f"{_ROOM}.network_topology:NetworkTopologyAware",
     "nodeorder": f"{_ROOM}.nodeorder:NodeOrder",
     "overcommit": f"{_ROOM}.overcommit:Overcommit",
     "predicates": f"{_ROOM}.predicates:Predicates",
     "priority": f"{_ROOM}.priority:Priority",
     "proportion": f"{_ROOM}.proportion:Proportion",
+    "resourcequota": f"{_ROOM}.resource_quota:ResourceQuotas",
     "sla": f"{_ROOM}.sla:Sla",
 }
 SESSION: Final = f"{_ROOM}.session:VolcanoSession"

@@ -21,6 +21,7 @@ from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import ResourceQuota
     from pyscheduler.batch.contract import Claim, Policy
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -39,6 +41,10 @@ _NAME_PARTS = 3
 _OURS = "pyscheduler_batch."
 
 
+def _no_quotas(_: str) -> Iterable[ResourceQuota]:
+    return ()
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
@@ -47,6 +53,8 @@ class VolcanoSession(Session):
     fit_failures: dict[str, set[str]] = attrs.Factory(dict)
     #: Whether the actions of the session include enqueue; without it pending jobs may start at once.
     has_enqueue: bool = False
+    #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
+    quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
 
     @cached_property
     def scale(self) -> Scale:
@@ -67,6 +75,12 @@ class VolcanoSession(Session):
     def refused(self) -> RefusedNodes:
         """Return the nodes where evictions did not help."""
         return RefusedNodes(self)
+
+    @cached_property
+    def network_topology(self) -> NetworkTopologyAware | None:
+        """Return the policy that places jobs into HyperNodes; None if it is off."""
+        policies = (entry.policy for tier in self.tiers for entry in tier)
+        return next((each for each in policies if isinstance(each, NetworkTopologyAware)), None)
 
     @cached_property
     def total(self) -> NDArray[np.float64]:
