@@ -24,7 +24,7 @@ from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
-from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
@@ -57,6 +57,8 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
+#: A pass is due so long after a member of a group was bound, or runs, in seconds.
+_MOVED_SECONDS: Final = 0.5
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
 #: The phase of a group whose members have ended.
@@ -188,6 +190,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.usage is not None and self._args.preset == "kai":
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
             self._statuses.listeners.append(self._usage.note_totals)
+        #: The keys of jobs whose members were bound, or run, since the last report.
+        self._moved: set[str] = set()
         #: Called with None if jobs and queues must be read anew.
         self._on_change: Callable[[str | None], object] = lambda _: None
 
@@ -305,7 +309,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             on_change(None)
 
         def group_changed(change: GroupChange) -> None:
-            on_change(f"group/{change.state.id.key}")
+            key = f"group/{change.state.id.key}"
+            if change.kind is ChangeKind.MOVED and change.pod is not None and not change.pod.is_terminal:
+                self._change_later(key)
+            else:
+                on_change(key)
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             # Amounts in the status are written by this scheduler; a pass does not read them.
@@ -332,6 +340,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         for kind in self._row.groups.kinds:
             self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _change_later(self, key: str) -> None:
+        """Report soon that a member of a group was bound or runs: its job holds the same, only its status changes.
+
+        The members of a large gang would make passes due all the time until all of them are bound.
+        """
+        if not self._moved:
+            self.handle.clock.call_later(_MOVED_SECONDS, self._report_moved)
+        self._moved.add(key)
+
+    def _report_moved(self) -> None:
+        moved, self._moved = self._moved, set()
+        for key in moved:
+            self._on_change(key)
 
     def _described(self, group: KubeObject) -> JobSpec:
         """Return what a group's object says apart from its status, and from times that this scheduler writes."""

@@ -231,7 +231,7 @@ class ClusterTables:
                 self._remove(uid)
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
-            self._rebuild(key)
+            await self._rebuild(key, turns)
             await turns.yield_if_due()
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
@@ -360,8 +360,8 @@ class ClusterTables:
 
     # Jobs
 
-    def _rebuild(self, key: str) -> None:
-        """Build a job anew from its members and its description."""
+    async def _rebuild(self, key: str, turns: CooperativeYield) -> None:
+        """Build a job anew from its members and its description; a large one in turns."""
         entry = self._entries.get(key)
         members = {} if entry is None else self._members(entry)
         is_here = bool(members) or self._plugin.counts_without_pods(key)
@@ -390,22 +390,32 @@ class ClusterTables:
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         self._find_queue(job, spec)
-        self._add_tasks(key, job, spec, pods)
+        await self._add_tasks(key, job, spec, pods, turns)
         entry.job, entry.members = job, None
         self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
         self._note_whole(key, job)
 
-    def _add_tasks(self, key: str, job: Job, spec: JobSpec, pods: Sequence[Pod]) -> None:
+    async def _add_tasks(self, key: str, job: Job, spec: JobSpec, pods: Sequence[Pod], turns: CooperativeYield) -> None:
         """Add the tasks of a job: its members that have ended, then the others."""
-        ended = [*self._plugin.ended(key)]
+        if len(pods) > _PART:
+            await turns.yield_if_due()
+        # A pod may have ended since the snapshot was taken; then it counts as what it is there.
+        ended = [(pod, state) for pod, state in self._plugin.ended(key) if pod.metadata.uid not in self.infos]
         for pod, state in ended:
             facts = self._plugin.task_facts(spec, pod)
             job.add(_task(job, pod, self.axis.zeros(), (state, NO_NODE), facts))
         infos, places = self.infos, self._places
-        requests = [self._amounts(infos[pod.metadata.uid].requests) for pod in pods]
-        said = [self._plugin.task_facts(spec, pod) for pod in pods]
+        requests: list[Amounts] = []
+        said: list[TaskFacts] = []
+        for at in range(0, len(pods), _PART):
+            if at:
+                await turns.yield_if_due()
+            part = pods[at : at + _PART]
+            requests += [self._amounts(infos[pod.metadata.uid].requests) for pod in part]
+            said += [self._plugin.task_facts(spec, pod) for pod in part]
+        await turns.yield_if_due()
         is_alike = all(each is PLAIN or each == PLAIN for each in said) and len({id(each) for each in requests}) == 1
         if is_alike and not ended:
             is_placed = any(pod.metadata.uid in places for pod in pods)
