@@ -64,6 +64,7 @@ _BATCH: Final = (
     "batch-topology-impossible",
     "batch-topology-http",
     "batch-beside",
+    "batch-large-gang",
     "batch-philly",
     "batch-full",
     "batch-idle",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyscheduler.batch.queue_table import QueueTable, paths_of
-from pyscheduler.batch.tasks import Job, SubGroup
+from pyscheduler.batch.tasks import NOTHING, Job, SubGroup
 from pyscheduler.batch.values import amounts_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         created=spec.created,
         min_member=spec.min_member,
         min_sub_group=spec.min_sub_group,
-        sub_groups={each.name: _sub_group(each) for each in spec.sub_groups},
+        sub_groups={each.name: _sub_group(each) for each in spec.sub_groups} if spec.sub_groups else NOTHING,
         min_task_member=spec.min_task_member,
         min_resources=axis.amounts(minimum) if minimum else None,
         preemptible=preemptible,

@@ -27,7 +27,7 @@ from pyscheduler.framework import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
+__all__ = ["ARG_NAMES", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -519,3 +519,6 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[object], object]]]] = {
     "usageDBConfig": ("usage", usage_settings),
     "scenarioSearchBudgets": ("search_budgets", search_budgets),
 }
+
+ARG_NAMES: Final = (*_PARTS, *_SETTINGS)
+"""The keys of the args of a batch profile."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.batch.tasks import NOTHING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -62,7 +64,7 @@ class JobSpec:
     #: How many sub-groups at the top must be satisfied (KAI); None means all.
     min_sub_group: int | None = None
     #: Minimum of members by role (Volcano's `minTaskMember`).
-    min_task_member: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    min_task_member: Mapping[str, int] = attrs.field(default=NOTHING, hash=False)
     #: What all members together need at least, as quantities of the object.
     min_resources: Mapping[str, RawQuantity] = attrs.field(factory=dict, hash=False)
     #: The status as it was written last; KAI's `schedulingConditions` are a list of their own.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy
     from pyscheduler.batch.tasks import Job, Task, TaskState
 
-__all__ = ["BatchPlugin", "NodeUse", "TaskFacts"]
+__all__ = ["PLAIN", "BatchPlugin", "NodeUse", "TaskFacts"]
 
 
 class NodeUse(IntEnum):
@@ -42,6 +42,10 @@ class TaskFacts:
     role: str = ""
     #: Whether the pod's own settings allow evictions.
     preemptible: bool = True
+
+
+#: The facts of most pods.
+PLAIN: Final = TaskFacts()
 
 
 class BatchPlugin:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler.podgroup import created_at
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
 
-__all__ = ["ACTIVE", "ALIVE", "ALLOCATED", "NO_NODE", "Job", "SubGroup", "Task", "TaskState"]
+__all__ = [
+    "ACTIVE",
+    "ALIVE",
+    "ALLOCATED",
+    "NOTHING",
+    "NO_NODE",
+    "Job",
+    "SubGroup",
+    "Task",
+    "TaskState",
+    "is_critical",
+    "make_task",
+    "state_of_waiting",
+]
 
 NO_NODE: Final = -1
+_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class TaskState(IntEnum):
@@ -44,7 +61,11 @@ ACTIVE: Final = ALLOCATED | {TaskState.PIPELINED}
 ALIVE: Final = ACTIVE | {TaskState.PENDING, TaskState.GATED}
 
 
-@attrs.define(eq=False, kw_only=True)
+#: What many jobs have in common: no sub-groups, and no minima of roles.
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@attrs.define(eq=False, kw_only=True, weakref_slot=False)
 class Task:
     """A pod of a job. Only a statement changes `state`, `node` and `leaving`."""
 
@@ -97,9 +118,41 @@ class SubGroup:
     topology: Mapping[str, object] = attrs.Factory(dict)
 
 
-@attrs.define(eq=False, kw_only=True)
+def is_critical(pod: Pod) -> bool:
+    """Return whether the cluster needs the pod to work; nobody evicts it. Source: Volcano, plugin conformance."""
+    return pod.namespace == "kube-system" or (pod.spec.priority_class_name or "") in _CRITICAL
+
+
+def make_task(job: Job, pod: Pod, request: Amounts, place: tuple[TaskState, int], **facts: Any) -> Task:
+    """Return the task of a pod. `place`: state and row of the node; `facts`: what the dialect reads of the pod."""
+    state, node = place
+    spec = pod.spec
+    return Task(
+        uid=pod.metadata.uid,
+        job=job,
+        request=request,
+        state=state,
+        node=node,
+        priority=spec.priority,
+        created=created_at(pod),
+        may_preempt=spec.preemption_policy != "Never",
+        critical=is_critical(pod),
+        pod=pod,
+        **facts,
+    )
+
+
+def state_of_waiting(pod: Pod) -> TaskState:
+    """Return the state of a pod without a node."""
+    return TaskState.GATED if pod.spec.scheduling_gates else TaskState.PENDING
+
+
+@attrs.define(eq=False, kw_only=True, weakref_slot=False)
 class Job:
-    """A pod group with its tasks."""
+    """A pod group with its tasks.
+
+    Most jobs only wait. So the tasks of a job whose pods are alike are made when somebody asks for them.
+    """
 
     uid: str
     #: `namespace/name`.
@@ -114,8 +167,8 @@ class Job:
     created: float = 0.0
     min_member: int = 1
     min_sub_group: int | None = None
-    sub_groups: Mapping[str, SubGroup] = attrs.Factory(dict)
-    min_task_member: Mapping[str, int] = attrs.Factory(dict)
+    sub_groups: Mapping[str, SubGroup] = NOTHING
+    min_task_member: Mapping[str, int] = NOTHING
     #: float64[R], or None if the group declares none.
     min_resources: Amounts | None = None
     preemptible: bool = True
@@ -134,23 +187,69 @@ class Job:
     phase: str = ""
     #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
     topology: Mapping[str, object] = attrs.Factory(dict)
-    #: In the order of arrival; `add` puts a task in.
-    tasks: dict[str, Task] = attrs.Factory(dict)
+    #: float64[R], read-only: what each task requests, if all tasks request the same, and no pod names a sub-group, a
+    #: role or a protection of its own. None: tasks differ, or were added one by one.
+    alike: Amounts | None = None
     #: Number of tasks by state.
     counts: list[int] = attrs.field(factory=lambda: [0] * len(TaskState))
     #: How many times the state of a task changed; for caches.
     changes: int = 0
     #: Jobs of one waiting pod with the same number differ in age and name only; None for a job unlike all others.
     look_alike: int | None = None
+    _tasks: dict[str, Task] | None = attrs.field(default=None, init=False)
+    #: The pods of which the tasks are made, and the state and node of each; no places if all wait.
+    _pods: Sequence[Pod] = attrs.field(default=(), init=False)
+    _places: Sequence[tuple[TaskState, int]] = attrs.field(default=(), init=False)
+
+    @property
+    def tasks(self) -> Mapping[str, Task]:
+        """Return the tasks by uid, in the order of arrival."""
+        return self._made() if self._tasks is None else self._tasks
+
+    def _made(self) -> dict[str, Task]:
+        made = self._tasks = {}
+        if self.alike is not None:
+            for pod, place in self._members():
+                task = make_task(self, pod, self.alike, place)
+                made[task.uid] = task
+            self._pods = self._places = ()
+        return made
+
+    def _members(self) -> Iterator[tuple[Pod, tuple[TaskState, int]]]:
+        """Return the pods whose tasks are not made yet, with their states and nodes."""
+        if self._places:
+            return zip(self._pods, self._places, strict=True)
+        return ((pod, (state_of_waiting(pod), NO_NODE)) for pod in self._pods)
 
     def add(self, task: Task) -> None:
         """Add a task in its present state."""
-        self.tasks[task.uid] = task
+        (self._made() if self._tasks is None else self._tasks)[task.uid] = task
         self.counts[task.state] += 1
+
+    def add_alike(self, request: Amounts, pods: Sequence[Pod], places: Sequence[tuple[TaskState, int]]) -> None:
+        """Add the pods of a job without tasks, all alike. `places`: the state and node of each; none if all wait."""
+        self.alike, self._pods, self._places = request, pods, places
+        for pod in () if places else pods:
+            self.counts[state_of_waiting(pod)] += 1
+        for state, _ in places:
+            self.counts[state] += 1
+
+    def uids(self) -> Iterable[str]:
+        """Return the uids of the tasks, in the order of arrival."""
+        return [pod.metadata.uid for pod in self._pods] if self._tasks is None else self._tasks
+
+    def pods(self, states: Container[TaskState]) -> list[Pod]:
+        """Return the pods of the tasks in these states, in the order of arrival."""
+        if self._tasks is None:
+            return [pod for pod, place in self._members() if place[0] in states]
+        return [task.pod for task in self._tasks.values() if task.pod is not None and task.state in states]
 
     def count(self, states: Iterable[TaskState]) -> int:
         """Return the number of tasks in one of the states."""
-        return sum(self.counts[state] for state in states)
+        counts, total = self.counts, 0
+        for state in states:
+            total += counts[state]
+        return total
 
     def __repr__(self) -> str:
         return f"Job({self.key})"

@@ -3,6 +3,9 @@
 The search, the choice and the evictions are the runtime's; here is what the plugin says of its own: how many candidates
 are enough, how its messages begin, and that a pod whose victims are still being told to go is not tried yet.
 
+With the gate WorkloadAwarePreemption, members of a PodGroup do not preempt one by one. The scheduler makes room for the
+whole group (`scheduler.group_preemption`), and no member is tried before the victims of the group are evicted.
+
 Differs from kube-scheduler: with the arg `protectQuorum`, off by default, a victim that takes a group of pods below its
 minimum counts as one that a disruption budget protects.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
@@ -43,6 +46,9 @@ __all__ = ["DefaultPreemption"]
 
 _BY_PLACEMENT: Final = "preemption: not eligible due to placement-based pod group scheduling limitation"
 _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod to be finished")
+
+_GROUP_UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod group to be finished")
+_LEFT_TO_GROUP: Final = Status.unschedulable("preemption: not eligible due to workload aware preemption enabled")
 
 
 class _Rules(PreemptionRules):
@@ -103,6 +109,8 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
         )
         self._by_placement = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)
+        gate = handle.feature_gates.get("WorkloadAwarePreemption", False)
+        self._groups = handle.lister(InTreePodGroup) if gate else None
 
     async def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
@@ -112,6 +120,8 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
             self.handle.recorder.preemption_attempt()
             return None, refused
         try:
+            if self._groups is not None and pod.spec.scheduling_group is not None:
+                return None, _LEFT_TO_GROUP
             result, status = await self._preemptor.preempt(state, pod, statuses)
         finally:
             self.handle.recorder.preemption_attempt()
@@ -131,7 +141,11 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
         return Status.unschedulable(_BY_PLACEMENT) if item.spec.scheduling_constraints is not None else None
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        return _UNDER_WAY if self._preemptor.is_preempting(pod.uid) else None
+        named = pod.spec.scheduling_group
+        if self._groups is None or named is None:
+            return _UNDER_WAY if self._preemptor.is_preempting(pod.uid) else None
+        group = self._groups.get(named.pod_group_name or "", pod.namespace)
+        return _GROUP_UNDER_WAY if group is not None and self._preemptor.is_preempting(group.uid) else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         if not self._in_background:

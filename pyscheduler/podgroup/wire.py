@@ -162,6 +162,8 @@ class InTreePodGroupSpec(Wire):
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
+    #: What is evicted together: "Pod" or "PodGroup"; None means "Pod".
+    disruption_mode: str | None = None
     priority_class_name: str = ""
     priority: int | None = None
 

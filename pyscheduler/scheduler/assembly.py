@@ -36,6 +36,7 @@ from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
 from pyscheduler.scheduler.group_placements import PlacementSearch
+from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
@@ -167,6 +168,9 @@ def _make_scheduler(
         commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
         profiles=profiles,
         sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
+        if in_tree is not None and gates["WorkloadAwarePreemption"]
+        else None,
     )
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
         group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)

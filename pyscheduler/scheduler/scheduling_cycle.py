@@ -116,8 +116,13 @@ class SchedulingCycle:
             _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
         pods.clear()
 
-    async def find_node(self, attempt: Attempt, nodes: Nodes | None = None) -> Placement | Failure:
-        """Choose a node of the snapshot, or of these nodes of it; where no node fits, run PostFilter."""
+    async def find_node(
+        self, attempt: Attempt, nodes: Nodes | None = None, *, post_filter: bool = True
+    ) -> Placement | Failure:
+        """Choose a node of the snapshot, or of these nodes of it.
+
+        Where no node fits, run PostFilter unless `post_filter` is False.
+        """
         profile, pod = attempt.profile, attempt.queued.pod
         turn = None if attempt.state.trial is not None else profile.batch_turn(pod, self.queue.scheduling_cycle)
         try:
@@ -129,6 +134,8 @@ class SchedulingCycle:
         except ExtenderError as error:
             return Failure(Status.from_error(error))
         except FitError as error:
+            if not post_filter:
+                return Failure(Status(Code.UNSCHEDULABLE, error=error), None)
             return await self._post_filter(attempt, error)
         finally:
             self.recorder.algorithm(self.clock.now() - attempt.started_at)

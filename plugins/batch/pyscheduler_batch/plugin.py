@@ -10,16 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
+import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
 from pyscheduler.batch.build import build_queues
-from pyscheduler.batch.configuration import batch_args
+from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
-from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
@@ -118,6 +119,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
+    arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
@@ -142,7 +144,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
         extensions = self._extensions = BatchExtensions.of(handle)
         self._args = self._read(args)
-        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
+        own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
+        self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
         self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
@@ -389,7 +392,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
             if self._row.name == "kai":
-                spec = attrs.evolve(spec, last_start=kai_last_start(spec.last_start, pods))
+                last_start = kai_last_start(spec.last_start, pods)
+                spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             return spec
         if key.startswith("group/"):
@@ -452,7 +456,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        sub_group, role, preemptible = self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod)
+        if not sub_group and not role and preemptible is not False:
+            return PLAIN
+        return TaskFacts(sub_group, role, preemptible is not False)
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""

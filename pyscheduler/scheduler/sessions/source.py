@@ -20,11 +20,12 @@ from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
-from pyscheduler.scheduler.sessions.guards import Guards
+from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
+from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
-from pyscheduler.scheduler.sessions.submission import TURN_EVERY, waiting_text
+from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class Sessions:
     rng: random.Random
     wake: Callable[[], object]
     _pending: PendingPods = attrs.field(init=False)
+    _keys: FilterKeys = attrs.field(
+        init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
+    )
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -236,7 +240,7 @@ class Sessions:
     async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            await self.submission.texts.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
             await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
@@ -258,7 +262,7 @@ class Sessions:
         self.waiting = {job.key: text for job in jobs}
         try:
             turns = CooperativeYield(self.submission.scheduling.clock)
-            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
+            await self.submission.texts.report(jobs, self.waiting, turns.yield_if_due)
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 
@@ -298,12 +302,13 @@ class Sessions:
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
+        self._keys.forget_gone(tables.infos)
         with SnapshotPlacer(
-            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
         ) as placer:
             placer.remove_releasing(tables.releasing())
             placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
-            session = self._open(nodes, decisions, placer, turn)
+            session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions
@@ -323,10 +328,8 @@ class Sessions:
         if self._is_first and self.passes:
             self._is_first = False
             clock = self.submission.scheduling.clock
-            takers = self.guards.read_back(jobs, clock.now(), clock.wall())
-            await turns.yield_if_due()
-            self.promises.read_back(jobs.values(), clock.now(), takers)
-            await turns.yield_if_due()
+            takers = await self.guards.read_back(jobs, clock.now(), clock.wall(), turns.yield_if_due)
+            await self.promises.read_back(jobs.values(), clock.now(), takers, turns.yield_if_due)
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
             table = self.tables.node_table(self.submission.scheduling.snapshot)
@@ -396,7 +399,12 @@ class Sessions:
         self._retry_seconds = min(self._retry_seconds * 2, RETRY_SECONDS[1])
 
     def _open(
-        self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
+        self,
+        nodes: NodeTable,
+        decisions: Decisions,
+        placer: SnapshotPlacer,
+        turn: Callable[[], Awaitable[None]],
+        uncut_turn: Callable[[], Awaitable[None]],
     ) -> Session:
         clock = self.submission.scheduling.clock
         return self.plugin.make_session(
@@ -412,6 +420,7 @@ class Sessions:
             foreign=self.tables.foreign,
             memory=self.tables.memory,
             turn=turn,
+            uncut_turn=uncut_turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
             has_past=partial(self.guards.knows, decisions.takers),

@@ -17,10 +17,9 @@ from pyscheduler.batch.axis import PODS, ResourceAxis
 from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
-from pyscheduler.batch.plugin import NodeUse
-from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState
+from pyscheduler.batch.plugin import PLAIN, NodeUse
+from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState, is_critical, make_task, state_of_waiting
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
-from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.job_spec import JobSpec
-    from pyscheduler.batch.plugin import BatchPlugin
+    from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
@@ -52,27 +51,16 @@ _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
 _PREEMPTED: Final = "PreemptionByScheduler"
-_CRITICAL: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
-@attrs.define(eq=False)
-class _Member:
-    """A pod of a job: where it is, and as what."""
-
-    info: PodInfo
-    state: TaskState
-    row: int
-
-
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class _Entry:
-    """A job with its members by uid; `job` is None while it must not be considered."""
+    """The members of a job; `job` is None while it must not be considered."""
 
     key: str
-    members: dict[str, _Member] = attrs.Factory(dict)
+    #: Their uids, in the order of arrival. None once the job is built: then its tasks are the members.
+    members: dict[str, None] | None = None
     job: Job | None = None
-    #: Whether another scheduler is responsible for the job.
-    is_foreign: bool = False
 
 
 class ClusterTables:
@@ -106,6 +94,8 @@ class ClusterTables:
         self._unknown: dict[str, None] = {}
         #: By uid of a task.
         self._entry_of: dict[str, _Entry] = {}
+        #: By uid of a task on a node, its state and the row of the node. The others wait.
+        self._places: dict[str, tuple[TaskState, int]] = {}
         self._evicting: set[str] = set()
         self._generations = np.empty(0, dtype=np.int64)
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
@@ -194,9 +184,9 @@ class ClusterTables:
     def unknown(self) -> Mapping[str, Iterable[Pod]]:
         """Return by key the pods of jobs whose group has no object."""
         return {
-            key: [member.info.pod for member in entry.members.values()]
+            key: [self.infos[uid].pod for uid in members]
             for key in self._unknown
-            if (entry := self._entries[key]).members
+            if (members := self._members(self._entries[key]))
         }
 
     # Following the cluster
@@ -223,9 +213,8 @@ class ClusterTables:
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
         for uid in self._evicting.symmetric_difference(evicting):
-            member = self._member(uid)
-            if member is not None and member.row >= 0:
-                rows.add(member.row)
+            if uid in self._places:
+                rows.add(self._places[uid][1])
         self._evicting = set(evicting)
         self._generations = generations.copy()
         gone: list[tuple[str, int]] = []
@@ -237,9 +226,8 @@ class ClusterTables:
             await turns.yield_if_due()
         gone += [(uid, NO_NODE) for uid in changes[1]]
         for uid, row in gone:
-            member = self._member(uid)
             # A pod may have come to another node, or back to the queue.
-            if member is not None and member.row == row:
+            if uid in self.infos and self._place(uid)[1] == row:
                 self._remove(uid)
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
@@ -273,6 +261,7 @@ class ClusterTables:
         self.names = names
         self.memory.forget()
         self.jobs, self.infos, self._entries, self._entry_of, self._unknown = {}, {}, {}, {}, {}
+        self._places = {}
         self._evicting, self._dirty = set(), set(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [set() for _ in names]
@@ -284,15 +273,25 @@ class ClusterTables:
         self._look_alikes.clear()
         self._is_stale = False
 
-    def _member(self, uid: str) -> _Member | None:
-        entry = self._entry_of.get(uid)
-        return None if entry is None else entry.members.get(uid)
+    def _place(self, uid: str) -> tuple[TaskState, int]:
+        """Return the state of a task, and the row of its node."""
+        return self._places.get(uid) or (state_of_waiting(self.infos[uid].pod), NO_NODE)
+
+    def _members(self, entry: _Entry) -> dict[str, None]:
+        """Return the uids of a job's members, to be changed."""
+        if entry.members is None:
+            entry_of = self._entry_of
+            uids = () if entry.job is None else entry.job.uids()
+            entry.members = {uid: None for uid in uids if entry_of.get(uid) is entry}
+        return entry.members
 
     def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
         before, here = self._on_row[row], set()
         releasing, foreign = self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
+        #: By state, so that the tasks of a node share them.
+        places: dict[TaskState, tuple[TaskState, int]] = {}
         node = snapshot.nodes[row].node
         self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
@@ -307,7 +306,7 @@ class ClusterTables:
             if is_own:
                 here.add(pod.uid)
                 state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
-                self._put(info, state, row)
+                self._put(info, places.setdefault(state, (state, row)))
             else:
                 foreign += self._amounts(info.requests)
         self._on_row[row], self._releasing_on[row] = here, leaving
@@ -317,18 +316,18 @@ class ClusterTables:
     def _read_pending(self, changed: Iterable[PodInfo]) -> None:
         """Read waiting pods that changed."""
         for info in changed:
-            self._put(info, TaskState.GATED if info.pod.spec.scheduling_gates else TaskState.PENDING, NO_NODE)
+            self._put(info, None)
 
-    def _put(self, info: PodInfo, state: TaskState, row: int) -> None:
-        """Record a task; its job is built anew if anything about the task changed."""
-        uid = info.pod.uid
-        member = self._member(uid)
-        if member is not None and member.info is info:
-            if (member.state, member.row) != (state, row):
-                member.state, member.row = state, row
+    def _put(self, info: PodInfo, place: tuple[TaskState, int] | None) -> None:
+        """Record a task; its job is built anew if anything about the task changed. `place`: None if it waits."""
+        uid = info.pod.metadata.uid
+        known = self.infos.get(uid)
+        if known is info:
+            if self._places.get(uid) != place:
+                self._set_place(uid, place)
                 self._dirty.add(self._entry_of[uid].key)
             return
-        if member is not None:
+        if known is not None:
             self._remove(uid)
         key = self._plugin.job_key(info.pod)
         if key not in self._known_keys:
@@ -336,9 +335,16 @@ class ClusterTables:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(key)
+        self._members(entry)[uid] = None
         self._entry_of[uid], self.infos[uid] = entry, info
-        entry.members[uid] = _Member(info, state, row)
+        self._set_place(uid, place)
         self._dirty.add(entry.key)
+
+    def _set_place(self, uid: str, place: tuple[TaskState, int] | None) -> None:
+        if place is None:
+            self._places.pop(uid, None)
+        else:
+            self._places[uid] = place
 
     def _note_new(self, key: str) -> None:
         self._has_new_jobs = True
@@ -347,9 +353,9 @@ class ClusterTables:
         self._known_keys.add(key)
 
     def _remove(self, uid: str) -> None:
-        entry = self._entry_of.pop(uid)
-        self.infos.pop(uid, None)
-        del entry.members[uid]
+        entry = self._entry_of[uid]
+        del self._members(entry)[uid], self._entry_of[uid], self.infos[uid]
+        self._places.pop(uid, None)
         self._dirty.add(entry.key)
 
     # Jobs
@@ -357,7 +363,8 @@ class ClusterTables:
     def _rebuild(self, key: str) -> None:
         """Build a job anew from its members and its description."""
         entry = self._entries.get(key)
-        is_here = bool(entry is not None and entry.members) or self._plugin.counts_without_pods(key)
+        members = {} if entry is None else self._members(entry)
+        is_here = bool(members) or self._plugin.counts_without_pods(key)
         if entry is not None and entry.job is not None:
             self._count(entry.job, -1.0)
             self.jobs.pop(entry.job.uid, None)
@@ -372,9 +379,8 @@ class ClusterTables:
             entry = self._entries[key] = _Entry(key)
             if key not in self._known_keys:
                 self._note_new(key)
-        pods = [member.info.pod for member in entry.members.values()]
-        entry.is_foreign = self._plugin.is_foreign(key, pods)
-        if entry.is_foreign:
+        pods = [self.infos[uid].pod for uid in members]
+        if self._plugin.is_foreign(key, pods):
             return
         spec = self._plugin.job_spec(key, pods)
         if spec is None:
@@ -384,16 +390,32 @@ class ClusterTables:
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         self._find_queue(job, spec)
-        for pod, state in self._plugin.ended(key):
-            job.add(self._task(job, spec, pod, self.axis.zeros(), state, NO_NODE))
-        for member in entry.members.values():
-            request = self._amounts(member.info.requests)
-            job.add(self._task(job, spec, member.info.pod, request, member.state, member.row))
-        job.look_alike = self._look_alike(job)
-        entry.job = self.jobs[job.uid] = job
+        self._add_tasks(key, job, spec, pods)
+        entry.job, entry.members = job, None
+        self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
         self._note_whole(key, job)
+
+    def _add_tasks(self, key: str, job: Job, spec: JobSpec, pods: Sequence[Pod]) -> None:
+        """Add the tasks of a job: its members that have ended, then the others."""
+        ended = [*self._plugin.ended(key)]
+        for pod, state in ended:
+            facts = self._plugin.task_facts(spec, pod)
+            job.add(_task(job, pod, self.axis.zeros(), (state, NO_NODE), facts))
+        infos, places = self.infos, self._places
+        requests = [self._amounts(infos[pod.metadata.uid].requests) for pod in pods]
+        said = [self._plugin.task_facts(spec, pod) for pod in pods]
+        is_alike = all(each is PLAIN or each == PLAIN for each in said) and len({id(each) for each in requests}) == 1
+        if is_alike and not ended:
+            is_placed = any(pod.metadata.uid in places for pod in pods)
+            job.add_alike(requests[0], (*pods,), [self._place(pod.metadata.uid) for pod in pods] if is_placed else ())
+        else:
+            for pod, request, facts in zip(pods, requests, said, strict=True):
+                job.add(_task(job, pod, request, self._place(pod.metadata.uid), facts))
+        # A group has a uid of its own.
+        if len(pods) == 1 and not ended and pods[0].uid == job.uid and job.counts[TaskState.PENDING]:
+            job.look_alike = self._look_alike(job, pods[0], requests[0], said[0])
 
     def _note_whole(self, key: str, job: Job) -> None:
         """Remember whether a job has its minimum of nodes; mark one that had it."""
@@ -407,20 +429,19 @@ class ClusterTables:
             self._whole.discard(key)
         job.is_broken = not is_whole and key in self._whole
 
-    def _look_alike(self, job: Job) -> int | None:
+    def _look_alike(self, job: Job, pod: Pod, request: Amounts, facts: TaskFacts) -> int | None:
         """Return the number that a job of one waiting pod shares with those that differ in age and name only."""
-        task = job.tasks.get(job.uid)
-        # A group has a uid of its own. What a pass changes in a job is not among what look-alikes share.
-        if task is None or task.pod is None or task.state is not TaskState.PENDING or job.phase != "Inqueue":
+        # What a pass changes in a job is not among what look-alikes share.
+        if job.phase != "Inqueue" or job.queue_row < 0:
             return None
-        key = self._equivalence_key(task.pod)
-        if key is None or job.queue_row < 0:
+        key = self._equivalence_key(pod)
+        if key is None:
             return None
-        of_job = (job.queue, job.priority, job.preemptible, job.min_member, task.pod.namespace)
-        of_task = (task.priority, task.role, task.sub_group, task.preemptable, task.may_preempt, task.critical)
+        of_job = (job.queue, job.priority, job.preemptible, job.min_member, pod.namespace)
+        of_task = (pod.spec.priority, pod.spec.preemption_policy != "Never", is_critical(pod), facts)
         if len(self._look_alikes) > _MOST_KINDS:
             self._look_alikes.clear()
-        shared = (key, of_job, of_task, task.request.tobytes())
+        shared = (key, of_job, of_task, request.tobytes())
         if shared not in self._look_alikes:
             self._look_alikes[shared] = next(self._numbers)
         return self._look_alikes[shared]
@@ -437,32 +458,18 @@ class ClusterTables:
         if spec.error:
             job.queue_row, job.queue_error = -1, spec.error
 
-    def _task(self, job: Job, spec: JobSpec, pod: Pod, request: Amounts, state: TaskState, row: int) -> Task:
-        facts = self._plugin.task_facts(spec, pod)
-        return Task(
-            uid=pod.uid,
-            job=job,
-            request=request,
-            state=state,
-            node=row,
-            priority=pod.spec.priority,
-            created=created_at(pod),
-            sub_group=facts.sub_group,
-            role=facts.role,
-            preemptable=facts.preemptible,
-            may_preempt=pod.spec.preemption_policy != "Never",
-            critical=is_critical(pod),
-            pod=pod,
-        )
-
     def _count(self, job: Job, sign: float) -> None:
         """Add a job's active tasks to the sums of its queues, or take them out."""
-        if job.queue_row < 0:
+        active = job.count(ACTIVE) if job.queue_row >= 0 else 0
+        if not active:
             return
-        total = self.axis.zeros()
-        for task in job.tasks.values():
-            if task.state in ACTIVE:
-                total += task.request
+        if job.alike is not None:
+            total = job.alike * active
+        else:
+            total = self.axis.zeros()
+            for task in job.tasks.values():
+                if task.state in ACTIVE:
+                    total += task.request
         self.queues.add(job.queue_row, total * sign, non_preemptible=not job.preemptible)
 
     def _amounts(self, resource: Resource) -> Amounts:
@@ -492,6 +499,7 @@ def _state_on_node(pod: Pod) -> TaskState:
     return TaskState.RUNNING if pod.status.phase == "Running" else TaskState.BOUND
 
 
-def is_critical(pod: Pod) -> bool:
-    """Return whether the cluster needs the pod to work; nobody evicts it. Source: Volcano, plugin conformance."""
-    return pod.namespace == "kube-system" or (pod.spec.priority_class_name or "") in _CRITICAL
+def _task(job: Job, pod: Pod, request: Amounts, place: tuple[TaskState, int], facts: TaskFacts) -> Task:
+    return make_task(
+        job, pod, request, place, sub_group=facts.sub_group, role=facts.role, preemptable=facts.preemptible
+    )

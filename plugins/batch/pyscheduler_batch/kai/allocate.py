@@ -72,7 +72,7 @@ async def _allocate(cycle: Cycle, gang: Gang) -> bool:
         for task in gang.tasks:
             if task.state == TaskState.ALLOCATED:
                 statement.to_pipelined(task)
-    cycle.commit(statement)
+    await cycle.commit(statement)
     if not waits and not had_tasks:
         job.last_start = cycle.session.now
     return True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -19,8 +19,7 @@ __all__ = ["Ask", "Asks"]
 _GPUS: Final = 2
 
 
-@attrs.frozen
-class Ask:
+class Ask(NamedTuple):
     """What a waiting job asks for next: equal for many jobs of a queue."""
 
     row: int
@@ -43,8 +42,9 @@ class Asks:
     preemptible: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, asks: Collection[Ask]) -> Asks:
+    def of(cls, kinds: Iterable[Ask]) -> Asks:
         """Return the columns of some asks."""
+        asks = [*kinds]
         return cls(
             np.array([ask.row for ask in asks], dtype=np.int64),
             np.array([ask.requested for ask in asks], dtype=np.float64).reshape(len(asks), 3),

@@ -6,14 +6,13 @@ allocated: once no node has room for any request, all jobs that are left have th
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.asks import Ask, Asks
 from pyscheduler_batch.kai.forest import Forest
 from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
+from pyscheduler_batch.kai.shared_values import SharedValues
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -40,12 +39,12 @@ class Backlog:
         self.forest = Forest(parents)
         self.index = JobIndex(gangs, is_waiting, keys.of_gang)
         self._ask_of: dict[str, Ask] = {}
-        self._counts: Counter[Ask] = Counter()
+        self._kinds: SharedValues[Ask] = SharedValues()
         self._asks: Asks | None = None
-        #: By bytes of a request, how many jobs have pending tasks of it, and the request.
-        self._requests: Counter[bytes] = Counter()
+        #: What single pending tasks of a job request, as bytes; and the requests by their bytes.
+        self._mixes: SharedValues[tuple[bytes, ...]] = SharedValues()
+        self._mix_of: dict[str, tuple[bytes, ...]] = {}
         self._amounts: dict[bytes, Amounts] = {}
-        self._requests_of: dict[str, tuple[bytes, ...]] = {}
         #: UIDs of the jobs that must not evict others for a while.
         self.delayed: set[str] = set()
         #: By uid of a job that only needs room, its reason if there is none. The others are judged one by one.
@@ -61,39 +60,40 @@ class Backlog:
         if job is None or gang is None or not is_waiting(gang):
             return
         self._put_ask(uid, _ask(gang))
-        pending = {id(task.request): task.request for task in gang.tasks if task.state == TaskState.PENDING}
-        keys = self._requests_of[uid] = tuple({request.tobytes(): None for request in pending.values()})
-        self._requests.update(keys)
-        for request in pending.values():
-            self._amounts.setdefault(request.tobytes(), request)
+        self._put_requests(uid, gang)
         if job.preemption_delay > 0:
             self.delayed.add(uid)
         if job.preemptible and not job.sub_groups and self._is_open(job.queue_row, proportion):
-            first = next(task for task in gang.tasks if task.state == TaskState.PENDING)
-            self.refused[uid] = {POD_SCHEDULING_ERRORS: no_room(first)}
+            self.refused[uid] = {POD_SCHEDULING_ERRORS: no_room(gang.first_pending())}
         else:
             self.others[uid] = None
 
+    def _put_requests(self, uid: str, gang: Gang) -> None:
+        requests = {request.tobytes(): request for request in gang.pending_requests()}
+        mix = (*requests,)
+        if mix not in self._mixes:
+            self._amounts.update(requests)
+        self._mix_of[uid] = self._mixes.take(mix)
+
     def _put_ask(self, uid: str, ask: Ask) -> None:
-        self._ask_of[uid] = ask
         self.forest.jobs_changed(ask.row)
-        self._counts[ask] += 1
-        if self._counts[ask] == 1:
+        if ask not in self._kinds:
             self._asks = None
+        self._ask_of[uid] = self._kinds.take(ask)
 
     def _take_out(self, uid: str) -> None:
         ask = self._ask_of.pop(uid, None)
         if ask is None:
             return
         self.forest.jobs_changed(ask.row)
-        self._counts[ask] -= 1
-        if not self._counts[ask]:
-            del self._counts[ask]
+        self._kinds.leave(ask)
+        if ask not in self._kinds:
             self._asks = None
-        for key in self._requests_of.pop(uid):
-            self._requests[key] -= 1
-            if not self._requests[key]:
-                del self._requests[key], self._amounts[key]
+        mix = self._mix_of.pop(uid)
+        self._mixes.leave(mix)
+        if mix not in self._mixes:
+            left = {key for each in self._mixes for key in each}
+            self._amounts = {key: request for key, request in self._amounts.items() if key in left}
         self.delayed.discard(uid)
         self.refused.pop(uid, None)
         self.others.pop(uid, None)
@@ -111,7 +111,7 @@ class Backlog:
     def asks(self, touched: Collection[str]) -> Asks:
         """Return what jobs ask for: as of the begin of the pass, and those that changed since as of now."""
         if self._asks is None:
-            self._asks = Asks.of(self._counts)
+            self._asks = Asks.of(self._kinds)
         changed = [self._gangs[uid] for uid in touched]
         more = [_ask(gang) for gang in changed if gang.job.queue_row >= 0 and is_waiting(gang)]
         return self._asks.join(Asks.of(more)) if more else self._asks

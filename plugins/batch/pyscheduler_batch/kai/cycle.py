@@ -291,16 +291,18 @@ class Cycle:
             self.proportion.book(task, placed=True)
         self._repeated.clear()
 
-    def commit(self, statement: Statement) -> None:
-        """Carry out a statement."""
+    async def commit(self, statement: Statement) -> None:
+        """Carry out a statement; other tasks of the scheduler may run meanwhile."""
         gone = (TaskState.RELEASING, TaskState.PIPELINED)
         evicted = {
             change.task.job.uid: change.task.job
             for change in statement.changes
             if change.task.uid in self._evicted and change.task.state in gone
         }
-        self.session.commit(statement)
-        self.virtual -= self._evicted
+        try:
+            await self.session.commit_in_turns(statement)
+        finally:
+            self.virtual -= self._evicted
         for task, action, by in self._repeated:
             self.session.effects.evict(task, action=action, by=by)
             evicted[task.job.uid] = task.job
@@ -339,7 +341,7 @@ def _kept_jobs(session: Session) -> KeptJobs:
         keys = Keys(_policies(session))
         memory = session.memory if keys.is_stable else Memory()
         parents: list[int] = session.queues.parent.tolist()
-        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities, parents))
+        found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities_of, parents))
         session.extras[KeptJobs] = found
     assert isinstance(found, KeptJobs)
     return found

@@ -99,11 +99,12 @@ class _Evicting(Action, ABC):
             victims,
             lambda part, plan: self._judge(cycle, part, plan),
             self.candidates(cycle, gang),
+            keeps_all=self.name == Consolidation.name,
         )
         statement = await solver.solve(gang)
         if statement is None:
             return False
-        cycle.commit(statement)
+        await cycle.commit(statement)
         return True
 
     @abstractmethod

@@ -10,7 +10,7 @@ Source of the rules: KAI-Scheduler, `api/podgroup_info` (`allocation_info.go`, `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.tasks import ACTIVE, ALIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.topology import Constraint, constraint_of
@@ -18,9 +18,11 @@ from pyscheduler_batch.kai.topology import Constraint, constraint_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job, SubGroup, Task
 
-__all__ = ["USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "add", "subtract"]
+__all__ = ["USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "TaskRules", "add", "subtract"]
 
 #: CPU in millicores, memory in bytes, whole or fractional GPUs.
 Quantities = tuple[float, float, float]
@@ -29,6 +31,8 @@ ZERO: Final[Quantities] = (0.0, 0.0, 0.0)
 #: Tasks that hold resources now or soon.
 USED: Final = ACTIVE | {TaskState.RELEASING}
 _DEFAULT_LEAF: Final = "default"
+#: So many sums are kept; then all are forgotten.
+_MOST_SUMS: Final = 10_000
 
 
 def add(left: Quantities, right: Quantities) -> Quantities:
@@ -39,6 +43,41 @@ def add(left: Quantities, right: Quantities) -> Quantities:
 def subtract(left: Quantities, right: Quantities) -> Quantities:
     """Return the difference of two amounts."""
     return (left[0] - right[0], left[1] - right[1], left[2] - right[2])
+
+
+class TaskRules:
+    """What gangs ask of the policies about tasks.
+
+    `key` orders the tasks of a job; `pod_key` does that without a task, and is None if the order does not follow from
+    the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open statement evicted:
+    they are to be placed again.
+    """
+
+    __slots__ = ("_sums", "key", "pod_key", "quantities", "virtual")
+
+    def __init__(
+        self,
+        key: Callable[[Task], tuple[float | str, ...]],
+        pod_key: Callable[[Pod], tuple[float | str, ...]] | None,
+        quantities: Callable[[Amounts], Quantities],
+        virtual: Collection[str],
+    ) -> None:
+        self.key = key
+        self.pod_key = pod_key
+        self.quantities = quantities
+        self.virtual = virtual
+        self._sums: dict[tuple[Quantities, int], Quantities] = {}
+
+    def times(self, request: Amounts, count: int) -> Quantities:
+        """Return what so many tasks request together: one tuple for equal sums."""
+        one = self.quantities(request)
+        found = self._sums.get((one, count))
+        if found is None:
+            if len(self._sums) > _MOST_SUMS:
+                self._sums.clear()
+            # Requests are whole numbers: the product is exactly the sum.
+            found = self._sums[one, count] = (one[0] * count, one[1] * count, one[2] * count)
+        return found
 
 
 class Leaf:
@@ -144,66 +183,53 @@ class Gang:
     __slots__ = (
         "_allocated",
         "_counted",
+        "_is_plain",
         "_requested",
+        "_rules",
         "_to_place",
-        "_virtual",
         "is_part",
         "job",
         "leaves",
-        "quantities",
         "root",
     )
 
     def __init__(
-        self,
-        job: Job,
-        root: Branch,
-        leaves: list[Leaf],
-        quantities: Callable[[Task], Quantities],
-        virtual: Collection[str],
-        *,
-        is_part: bool = False,
+        self, job: Job, rules: TaskRules, tree: tuple[Branch, list[Leaf]] | None = None, *, is_part: bool = False
     ) -> None:
+        """Begin with a tree of sub-groups and its leaves; None: it is made of the job when it is first asked for."""
         self.job = job
-        self.root = root
-        self.leaves = leaves
-        #: Returns what a task requests.
-        self.quantities = quantities
-        #: UIDs of the tasks that the open statement evicted: they are to be placed again.
-        self._virtual = virtual
+        self._rules = rules
         self.is_part = is_part
         self._counted = -1
         self._to_place: list[Task] | None = None
         self._requested: Quantities | None = None
         self._allocated: Quantities | None = None
-        self._refresh()
+        self.root: Branch
+        self.leaves: list[Leaf]
+        #: Whether the counts of the job say all that orders ask for: its tasks are alike, and have not been looked at.
+        self._is_plain = False
+        if tree is not None:
+            self.root, self.leaves = tree
+            self._refresh()
+        elif job.alike is not None and not job.sub_groups and job.min_sub_group is None:
+            self._is_plain = rules.pod_key is not None and not job.counts[TaskState.RELEASING]
 
-    @classmethod
-    def of(
-        cls,
-        job: Job,
-        task_key: Callable[[Task], tuple[float | str, ...]],
-        quantities: Callable[[Task], Quantities],
-        virtual: Collection[str],
-    ) -> Gang:
-        """Return the gang of a whole job; `task_key` orders its tasks."""
-        tasks: dict[str, list[Task]] = {}
-        for task in sorted(job.tasks.values(), key=task_key) if len(job.tasks) > 1 else job.tasks.values():
-            tasks.setdefault(task.sub_group or _DEFAULT_LEAF, []).append(task)
-        leaves: list[Leaf] = []
-        if job.sub_groups:
-            root = _tree(job, tasks, leaves)
-        else:
-            leaves.append(Leaf(_DEFAULT_LEAF, job.min_member, 1, tasks.get(_DEFAULT_LEAF, [])))
-            root = Branch("", job.min_sub_group, [*leaves], constraint_of(job.topology))
-        return cls(job, root, leaves, quantities, virtual)
+    def __getattr__(self, name: str) -> Any:
+        """Make the tree when it is first asked for; then it is made of attributes."""
+        if name not in {"root", "leaves"}:
+            raise AttributeError(name)
+        self._is_plain = False
+        self.root, self.leaves = _tree_of(self.job, self._rules)
+        self._counted = -1
+        self._refresh()
+        return self.root if name == "root" else self.leaves
 
     def part(self, tasks: Iterable[Task]) -> Gang:
         """Return the gang of some tasks of this one, with the same minima."""
         wanted = {task.uid for task in tasks}
         leaves: list[Leaf] = []
         root = _copy(self.root, wanted, leaves)
-        return Gang(self.job, root, leaves, self.quantities, self._virtual, is_part=True)
+        return Gang(self.job, self._rules, (root, leaves), is_part=True)
 
     def lowered_part(self, tasks: Iterable[Task]) -> Gang:
         """Return the gang of some tasks of this one, whose minima are not above what it holds."""
@@ -235,6 +261,8 @@ class Gang:
     @property
     def active(self) -> int:
         """Return how many tasks are placed."""
+        if self._is_plain:
+            return self.job.count(ACTIVE)
         self._refresh()
         return self.leaves[0].active if len(self.leaves) == 1 else sum(leaf.active for leaf in self.leaves)
 
@@ -246,10 +274,13 @@ class Gang:
 
     def has_topology(self) -> bool:
         """Return whether the job, or a sub-group of it, has a topology constraint."""
-        return _has_constraint(self.root)
+        said = (self.job.topology, *(each.topology for each in self.job.sub_groups.values()))
+        return any(constraint_of(each) is not None for each in said)
 
     def is_ready(self) -> bool:
         """Return whether enough tasks exist to place the gang."""
+        if self._is_plain:
+            return self.job.count(ALIVE) - self.job.counts[TaskState.GATED] >= self.job.min_member
         return self.root.is_ready()
 
     def is_satisfied(self) -> bool:
@@ -265,6 +296,9 @@ class Gang:
 
     def elastic_state(self) -> int:
         """Return 0 if some leaf is below its minimum, 1 if all are exactly there, 2 otherwise."""
+        if self._is_plain:
+            above = self.active - self.job.min_member
+            return 0 if above < 0 else min(above, 1) + 1
         self._refresh()
         state = 1
         for leaf in self.leaves:
@@ -281,7 +315,7 @@ class Gang:
             total = ZERO
             for task in self.tasks:
                 if task.state in ALLOCATED:
-                    total = add(total, self.quantities(task))
+                    total = add(total, self._rules.quantities(task.request))
             self._allocated = total
         return self._allocated
 
@@ -289,7 +323,7 @@ class Gang:
         """Return whether a task waits for a node; in a simulation, evicted tasks do as well."""
         if task.state == TaskState.PENDING:
             return True
-        return not for_real and task.state == TaskState.RELEASING and task.uid in self._virtual
+        return not for_real and task.state == TaskState.RELEASING and task.uid in self._rules.virtual
 
     def to_place(self, *, for_real: bool = False) -> list[Task]:
         """Return the tasks to place next: what the minima lack, or one more of a satisfied gang.
@@ -303,24 +337,40 @@ class Gang:
 
     def requested(self) -> Quantities:
         """Return the amounts of the tasks to place next."""
+        job = self.job
+        if self._is_plain and job.alike is not None and not job.counts[TaskState.RELEASING]:
+            lacking = job.min_member - self.active
+            return self._rules.times(job.alike, min(max(lacking, 1), job.counts[TaskState.PENDING]))
         self._refresh()
         if self._requested is None:
             total = ZERO
             for task in self.to_place():
                 if self.is_placeable(task, for_real=False):
-                    total = add(total, self.quantities(task))
+                    total = add(total, self._rules.quantities(task.request))
             self._requested = total
         return self._requested
 
     def has_pending(self) -> bool:
         """Return whether a task waits for a node."""
-        if not self.job.counts[TaskState.PENDING]:
-            return False
+        if self._is_plain or not self.job.counts[TaskState.PENDING]:
+            return self.job.counts[TaskState.PENDING] > 0
         return any(task.state == TaskState.PENDING for leaf in self.leaves for task in leaf.tasks)
 
     def pending(self) -> list[Task]:
         """Return the tasks that wait for a node."""
         return [task for task in self.tasks if task.state == TaskState.PENDING]
+
+    def pending_requests(self) -> Iterable[Amounts]:
+        """Return what the tasks that wait for a node request, most arrays once."""
+        if self._is_plain and self.job.alike is not None:
+            return [self.job.alike] if self.has_pending() else []
+        return {id(task.request): task.request for task in self.pending()}.values()
+
+    def first_pending(self) -> str:
+        """Return `namespace/name` of the first task that waits for a node; there must be one."""
+        if self._is_plain and self._rules.pod_key is not None:
+            return min(self.job.pods((TaskState.PENDING,)), key=self._rules.pod_key).key
+        return next(task for task in self.tasks if task.state == TaskState.PENDING).key
 
     def _from_branch(self, branch: Branch, *, for_real: bool) -> list[Task]:
         children = _ordered(branch)
@@ -357,6 +407,18 @@ class Gang:
         return _surplus(self.root) or _active_tasks(self.root)
 
 
+def _tree_of(job: Job, rules: TaskRules) -> tuple[Branch, list[Leaf]]:
+    """Return the tree of a job's sub-groups, and its leaves."""
+    tasks: dict[str, list[Task]] = {}
+    for task in sorted(job.tasks.values(), key=rules.key) if len(job.tasks) > 1 else job.tasks.values():
+        tasks.setdefault(task.sub_group or _DEFAULT_LEAF, []).append(task)
+    leaves: list[Leaf] = []
+    if job.sub_groups:
+        return _tree(job, tasks, leaves), leaves
+    leaves.append(Leaf(_DEFAULT_LEAF, job.min_member, 1, tasks.get(_DEFAULT_LEAF, [])))
+    return Branch("", job.min_sub_group, [*leaves], constraint_of(job.topology)), leaves
+
+
 def _tree(job: Job, tasks: Mapping[str, list[Task]], leaves: list[Leaf]) -> Branch:
     """Return the tree of a job's sub-groups; its leaves are appended to `leaves`."""
     below: dict[str, list[SubGroup]] = {}
@@ -387,15 +449,6 @@ def _copy(branch: Branch, wanted: Collection[str], leaves: list[Leaf]) -> Branch
             leaves.append(leaf)
             children.append(leaf)
     return Branch(branch.name, branch.minimum, children, branch.constraint)
-
-
-def _has_constraint(branch: Branch) -> bool:
-    if branch.constraint is not None:
-        return True
-    return any(
-        _has_constraint(child) if isinstance(child, Branch) else child.constraint is not None
-        for child in branch.children
-    )
 
 
 def _lower(branch: Branch) -> bool:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.backlog import Backlog
-from pyscheduler_batch.kai.gang import USED, Gang
+from pyscheduler_batch.kai.gang import USED, Gang, TaskRules
 from pyscheduler_batch.kai.job_index import JobIndex
+from pyscheduler_batch.kai.shared_values import SharedValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.kai.gang import Quantities
     from pyscheduler_batch.kai.orders import Keys
     from pyscheduler_batch.kai.proportion import Proportion
@@ -51,12 +53,15 @@ class _RowCounts:
         self.by_row: dict[int, Counter[float]] = {}
         #: By queue row, the smallest number.
         self.lowest: dict[int, float] = {}
+        #: By uid of a job, its row and number.
         self._of: dict[str, tuple[int, float]] = {}
+        self._pairs: SharedValues[tuple[int, float]] = SharedValues()
 
     def put(self, uid: str, row: int, value: float | None) -> None:
         """Set the number of a job; None takes it out."""
         old = self._of.pop(uid, None)
         if old is not None:
+            self._pairs.leave(old)
             counts = self.by_row[old[0]]
             counts[old[1]] -= 1
             if not counts[old[1]]:
@@ -66,7 +71,7 @@ class _RowCounts:
                 else:
                     del self.by_row[old[0]], self.lowest[old[0]]
         if value is not None:
-            self._of[uid] = (row, value)
+            self._of[uid] = self._pairs.take((row, value))
             self.by_row.setdefault(row, Counter())[value] += 1
             self.lowest[row] = min(self.lowest.get(row, value), value)
 
@@ -74,19 +79,20 @@ class _RowCounts:
 class KeptJobs(Kept):
     """What is kept of all jobs.
 
-    `keys` order the tasks of a job, and the jobs of a queue. `quantities` returns what a task requests. `parents`: row
+    `keys` order the tasks of a job, and the jobs of a queue. `quantities` converts a request. `parents`: row
     of each queue's parent, -1 at the top.
     """
 
-    def __init__(self, keys: Keys, quantities: Callable[[Task], Quantities], parents: Sequence[int]) -> None:
+    def __init__(self, keys: Keys, quantities: Callable[[Amounts], Quantities], parents: Sequence[int]) -> None:
         super().__init__()
         #: UIDs of the tasks that the pass evicted in thought only.
         self.virtual: set[str] = set()
-        self.gangs = Gangs(lambda job: Gang.of(job, keys.of_task, quantities, self.virtual))
+        pod_key = keys.of_pod if keys.is_stable else None
+        self._rules = TaskRules(keys.of_task, pod_key, quantities, self.virtual)
+        self.gangs = Gangs(lambda job: Gang(job, self._rules))
         #: The jobs with pending tasks, and those that may be evicted.
         self.pending = JobIndex(self.gangs, Gang.has_pending, keys.of_gang)
         self.running = JobIndex(self.gangs, is_candidate, keys.of_gang)
-        self._quantities = quantities
         self.backlog = Backlog(self.gangs, keys, parents)
         #: The GPUs of preemptible jobs, and the priorities of those with placed tasks.
         self._sizes = _RowCounts()
@@ -130,7 +136,9 @@ class KeptJobs(Kept):
         return {row: max(sizes) for row, sizes in self._sizes.by_row.items() if accepts_queue(row)}
 
     def _gpus(self, job: Job) -> float:
-        return sum(self._quantities(task)[2] for task in job.tasks.values())
+        if job.alike is not None:
+            return self._rules.times(job.alike, sum(job.counts))[2]
+        return sum(self._rules.quantities(task.request)[2] for task in job.tasks.values())
 
     def lowest_priorities(self, touched: Iterable[str]) -> Mapping[int, float]:
         """Return by leaf queue a priority that no preemptible job with placed tasks is below.

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 import numpy as np
 
 from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder, plays
-from pyscheduler.batch.tasks import Job, Task
+from pyscheduler.batch.tasks import NO_NODE, Job, Task, TaskState, make_task
+from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pyscheduler.api import Pod
     from pyscheduler_batch.kai.gang import Gang
 
 __all__ = ["Elastic", "Keys", "Kubeflow", "Priority", "Ray", "TaskPriority"]
@@ -114,6 +116,12 @@ class Keys:
         if key is None or not (task.pod is None or _LABELS.isdisjoint(task.pod.metadata.labels)):
             key = self._orders_key(task)
         return (*key, task.created, task.uid)
+
+    def of_pod(self, pod: Pod) -> tuple[float | str, ...]:
+        """Return the key of a pod's task, if keys are stable: then it follows from the pod."""
+        if self._plain_key is None or not _LABELS.isdisjoint(pod.metadata.labels):
+            return self.of_task(make_task(_PLAIN.job, pod, _PLAIN.request, (TaskState.PENDING, NO_NODE)))
+        return (*self._plain_key, created_at(pod), pod.metadata.uid)
 
     def _orders_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()

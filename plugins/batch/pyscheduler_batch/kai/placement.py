@@ -48,9 +48,9 @@ _SPREAD: Final = "spread"
 _T = TypeVar("_T", bound=np.generic)
 
 
-def no_room(task: Task) -> str:
-    """Return why a job waits: the first of its tasks that finds no node."""
-    return f"no node has room for {task.key}"
+def no_room(pod: str) -> str:
+    """Return why a job waits: the first of its pods (`namespace/name`) that finds no node."""
+    return f"no node has room for {pod}"
 
 
 class NodePlacement(Policy):
@@ -187,7 +187,7 @@ class Placement:
 
     def matches(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept once evicted tasks are gone, whatever they have left."""
-        return self._with_predicates(task, self._session.placer.feasible(task))
+        return self._with_predicates(task, self._session.placer.suitable(task))
 
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""
@@ -286,7 +286,7 @@ class Placement:
                 await self._session.turn()
             if not self._place_task(trial, rows, task):
                 if not trial.gang.is_part:
-                    self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, no_room(task))
+                    self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, no_room(task.key))
                 return False
         return True
 

@@ -98,7 +98,7 @@ class _KeptRequests(Kept):
         self._free: list[int] = []
         self._is_new = True
 
-    def by_queue(self, session: Session, quantities: Callable[[Task], Quantities]) -> Amounts:
+    def by_queue(self, session: Session, quantities: Callable[[Amounts], Quantities]) -> Amounts:
         """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
         jobs = session.jobs
         if self._is_new:
@@ -133,14 +133,17 @@ class _KeptRequests(Kept):
             self._free.append(place)
 
 
-def _requests(job: Job, quantities: Callable[[Task], Quantities]) -> Quantities:
+def _requests(job: Job, quantities: Callable[[Amounts], Quantities]) -> Quantities:
     """Return what the pending tasks of a job ask for, less the promised ones."""
+    if job.alike is not None:
+        count, (cpu, memory, gpu) = job.counts[_PENDING] - job.counts[_PIPELINED], quantities(job.alike)
+        return (cpu * count, memory * count, gpu * count)
     total = ZERO
     for task in job.tasks.values():
         if task.state == TaskState.PENDING:
-            total = add(total, quantities(task))
+            total = add(total, quantities(task.request))
         elif task.state == TaskState.PIPELINED:
-            total = subtract(total, quantities(task))
+            total = subtract(total, quantities(task.request))
     return total
 
 
@@ -205,7 +208,7 @@ class Proportion(Policy):
 
     def _sum_requests(self, session: Session) -> Amounts:
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
-        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self.quantities)
+        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self.quantities_of)
         # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
         return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
 
@@ -225,9 +228,13 @@ class Proportion(Policy):
 
     def quantities(self, task: Task) -> Quantities:
         """Return what a task requests."""
-        found = self._quantities.get(id(task.request))
+        return self._quantities.get(id(task.request)) or self.quantities_of(task.request)
+
+    def quantities_of(self, request: Amounts) -> Quantities:
+        """Return the quantities of a request."""
+        found = self._quantities.get(id(request))
         if found is None:
-            found = self._quantities[id(task.request)] = _quantities(task.request[self._columns].tolist())
+            found = self._quantities[id(request)] = _quantities(request[self._columns].tolist())
         return found
 
     # Running sums

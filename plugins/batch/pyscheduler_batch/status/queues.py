@@ -57,13 +57,16 @@ class JobSums:
 
 def sums_of(job: Job, axis: ResourceAxis, is_bound: Callable[[Pod], bool]) -> JobSums:
     """Return what the tasks of a job hold and request."""
-    allocated, requested = axis.zeros(), axis.zeros()
-    for task in job.tasks.values():
-        if task.state in _GONE:
-            continue
-        requested += task.request
-        if _holds(task, is_bound):
-            allocated += task.request
+    if job.alike is not None:
+        requested = job.alike * (sum(job.counts) - job.count(_GONE))
+        allocated = job.alike * sum(map(is_bound, job.pods(_HOLDING)))
+    else:
+        allocated, requested = axis.zeros(), axis.zeros()
+        for task in job.tasks.values():
+            if task.state not in _GONE:
+                requested += task.request
+            if _holds(task, is_bound):
+                allocated += task.request
     held = _mapping(axis, allocated)
     sums = QueueSums(held, {} if job.preemptible else held, _mapping(axis, requested))
     return JobSums(job.queue, sums)

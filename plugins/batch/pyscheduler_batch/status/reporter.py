@@ -140,6 +140,8 @@ class StatusReporter:
     def _tell_pipelined(self, job: Job, session: Session) -> None:
         """Record on each pod that it waits for resources of a node, once for each node."""
         before = self._pipelined.pop(job.uid, {})
+        if not job.counts[TaskState.PIPELINED]:
+            return
         promised = {
             task.uid: (task, session.nodes.names[task.node])
             for task in job.tasks.values()
@@ -151,8 +153,7 @@ class StatusReporter:
                 self._handle.event_recorder.event(
                     task.pod, type="Normal", reason="Pipelined", action="Scheduling", note=note
                 )
-        if promised:
-            self._pipelined[job.uid] = {uid: node for uid, (_, node) in promised.items()}
+        self._pipelined[job.uid] = {uid: node for uid, (_, node) in promised.items()}
 
     def _group_object(self, job: Job) -> KubeObject | None:
         """Return the object of the job's group; None for a job that is a pod without a group."""

@@ -47,12 +47,12 @@ class Allocate(Action):
             wanted = tasks.get(job.uid)
             if wanted is None:
                 wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
-            statement = _allocate_job(session, job, wanted)
+            statement = await _allocate_job(session, job, wanted)
             if statement is None:
                 # Room only shrinks here, so nothing that failed is tried again.
                 jobs[queue].fail()
             elif session.job_ready(job):
-                session.commit(statement)
+                await session.commit_in_turns(statement)
                 if wanted:
                     jobs[queue].push(job)
             queues.push(queue)
@@ -92,18 +92,18 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
     return refusal is None
 
 
-def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
+async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
     """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined.
 
     A job with a topology is placed in the first HyperNode that takes it.
     """
     topology = session.network_topology
     if topology is None or topology.highest_tier(job) is None:
-        return _allocate_on(session, job, tasks, None)
+        return await _allocate_on(session, job, tasks, None)
     for nodes in topology.domains(job):
         session.fit_failures.pop(job.uid, None)
         wanted = deque(tasks)
-        statement = _allocate_on(session, job, wanted, nodes)
+        statement = await _allocate_on(session, job, wanted, nodes)
         if statement is not None and statement.changes:
             tasks.clear()
             tasks.extend(wanted)
@@ -112,12 +112,13 @@ def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Stat
     return None
 
 
-def _allocate_on(
+async def _allocate_on(
     session: VolcanoSession, job: Job, tasks: deque[Task], nodes: NDArray[np.bool_] | None
 ) -> Statement | None:
     """Place tasks on some nodes, bool[N], or on all of them (None)."""
     statement = session.statement()
     while tasks:
+        await session.turn_amid(statement)
         task = tasks.popleft()
         if not session.allocatable(task):
             continue
