@@ -63,15 +63,16 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By preset, the kinds that describe the topology of nodes.
-_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {
-    "kai": (KAI_TOPOLOGIES,),
-    "volcano": (HYPER_NODES,),
-}
+#: By policy, the kind that describes the topology of nodes for it.
+_TOPOLOGIES: Final = {"topology": KAI_TOPOLOGIES, "network-topology-aware": HYPER_NODES}
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
+
+
+def _topologies(args: BatchArgs) -> Sequence[ResourceKind]:
+    return [kind for policy, kind in _TOPOLOGIES.items() if args.policy(policy) is not None]
 
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
@@ -124,19 +125,19 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *(kind for kinds in _TOPOLOGIES.values() for kind in kinds),
+        *_TOPOLOGIES.values(),
         *_ALWAYS_WATCHED,
     )
 
     @classmethod
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
-        """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
+        """Return the kinds of groups, queues and topologies of the preset, priority classes, and ended pods."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
+            read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        topologies = _TOPOLOGIES.get(preset, ())
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *topologies, *_ALWAYS_WATCHED)
+        preset = read.preset
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_topologies(read), *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -159,9 +160,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        self._topologies: list[Lister[Any]] = [
-            handle.lister(kind.type) for kind in _TOPOLOGIES.get(self._args.preset, ())
-        ]
+        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in _topologies(self._args)]
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
