@@ -215,7 +215,8 @@ class SnapshotPlacer:
         try:
             found = feasible_nodes(self._profile, state, self._pod(task), self._snapshot.nodes)
         except (FitError, PluginError) as error:
-            answer.error = self.rejections[task.uid] = error
+            # In a cycle with this frame, its traceback would keep the answers until all objects are collected.
+            answer.error = self.rejections[task.uid] = error.with_traceback(None)
         else:
             answer.accepted[found.rows] = True
             if self._ready is not None:
@@ -281,12 +282,14 @@ class SnapshotPlacer:
         pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
         state = self._states.get(task.uid)
         if state is None:
-            # A look-alike was filtered in its place.
+            # A look-alike was filtered in its place, or an answer held that is older than its last move.
             state = CycleState(self._statement.trial)
             try:
                 feasible_nodes(self._profile, state, pod, nodes)
-            except (FitError, PluginError):
+            except PluginError:
                 return None
+            except FitError:
+                pass  # the task needs evictions there; PreFilter has run, and Score can
         totals = score_totals(self._profile, state, pod, nodes)
         return None if totals is None else totals.astype(np.float64)
 
