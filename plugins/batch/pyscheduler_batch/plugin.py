@@ -316,7 +316,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        for each in (self._classes, *self._topologies, *([] if self._quotas is None else [self._quotas])):
+        others: list[Lister[Any]] = [self._classes, *self._topologies]
+        for each in others if self._quotas is None else [*others, self._quotas]:
             each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
