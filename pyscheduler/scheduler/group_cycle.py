@@ -105,10 +105,10 @@ class GroupCycles:
     profiles: Mapping[str, Profile]
     #: By profile, in the order in which they are called.
     sources: Mapping[str, Sequence[GroupSource]]
-    #: Only with the gate TopologyAwareWorkloadScheduling.
-    placements: PlacementSearch | None = None
     #: With the gate WorkloadAwarePreemption.
     preemption: GroupPreemption | None = None
+    #: Only with the gate TopologyAwareWorkloadScheduling.
+    placements: PlacementSearch | None = None
 
     def find(self, pod: Pod) -> _Groups | None:
         """Return the groups that are scheduled together with a pod; None for a pod that is scheduled by itself."""
@@ -253,7 +253,7 @@ class GroupCycles:
         spare = len(again.members) - decision.missing()
         with statement.undo_at_end():
             for member in again.members:
-                await self._try(member, statement, post_filter=False)
+                await self._try(member, statement, decision.nodes, post_filter=False)
                 spare -= not member.is_placed
                 if not _go_on(again, member) or again.status is None or spare < 0:
                     break
@@ -261,7 +261,7 @@ class GroupCycles:
         return again.status
 
     async def _try(
-        self, member: Member, statement: Statement, nodes: Nodes | None = None, *, post_filter: bool = True
+        self, member: Member, statement: Statement, nodes: Nodes | None, *, post_filter: bool = True
     ) -> None:
         """Find a node for one member, or a node where victims can make room, and place it there."""
         attempt = member.attempt

@@ -360,8 +360,7 @@ def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: P
         if rule not in here["rules"]
     ]
     annotates = [rule for rule in more if rule["resources"] == ["pods"]]
-    is_batch = path.name.startswith("batch-")
-    if is_batch:
+    if is_batch := path.name.startswith("batch-"):
         assert [rule["resources"] for rule in missing] == [["poddisruptionbudgets"]]
     else:
         assert len(missing) == len(annotates)
@@ -419,9 +418,7 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
 
 
 #: The permissions that a batch profile adds, or shares with others that its jobs may not use.
-OF_BATCH = re.compile(
-    r"podgroups|queues|topologies|delete pods|pods/status|priorityclasses|pyscheduler-usage|create configmaps"
-)
+OF_BATCH = re.compile(r"podgroups|queues|topologies|delete pods|pods/status|priorityclasses|-usage|create configmaps")
 #: Further args of the preset kai: it counts past use in a ConfigMap.
 COUNTS = "\n          usageDBConfig: {clientType: scheduler, usageParams: {fetchInterval: 2s}}"
 

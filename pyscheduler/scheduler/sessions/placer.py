@@ -135,10 +135,6 @@ class SnapshotPlacer:
         for info in infos:
             self._statement.nominate(info, "")
 
-    def labels(self, key: str) -> LabelColumn:
-        """Return the values of a label on the nodes."""
-        return self._snapshot.nodes.labels(key)
-
     def suitable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept, or would accept if they had enough room."""
         lasting = self._lasting_answer(task)
@@ -160,6 +156,10 @@ class SnapshotPlacer:
                     mask.flags.writeable = False
             self._lasting[key] = answer
         return self._lasting[key]
+
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of a label on the nodes."""
+        return self._snapshot.nodes.labels(key)
 
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept.

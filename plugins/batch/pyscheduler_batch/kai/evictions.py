@@ -96,8 +96,8 @@ class _Evicting(Action, ABC):
             budget,
             victims,
             lambda part, plan: self._judge(cycle, part, plan),
-            self.candidates(cycle, gang),
             keeps_all=self.name == Consolidation.name,
+            candidates=self.candidates(cycle, gang),
         )
         statement = await solver.solve(gang)
         if statement is None:

@@ -211,7 +211,7 @@ class Gang:
         if tree is not None:
             self.root, self.leaves = tree
             self._refresh()
-        elif job.alike is not None and not job.sub_groups and job.min_sub_group is None:
+        elif job.alike is not None and not job.sub_groups and job.min_sub_group is None and not job.topology:
             self._is_plain = rules.pod_key is not None and not job.counts[TaskState.RELEASING]
 
     def __getattr__(self, name: str) -> Any:
@@ -274,8 +274,7 @@ class Gang:
 
     def has_topology(self) -> bool:
         """Return whether the job, or a sub-group of it, has a topology constraint."""
-        said = (self.job.topology, *(each.topology for each in self.job.sub_groups.values()))
-        return any(constraint_of(each) is not None for each in said)
+        return not self._is_plain and _has_constraint(self.root)
 
     def is_ready(self) -> bool:
         """Return whether enough tasks exist to place the gang."""
@@ -449,6 +448,15 @@ def _copy(branch: Branch, wanted: Collection[str], leaves: list[Leaf]) -> Branch
             leaves.append(leaf)
             children.append(leaf)
     return Branch(branch.name, branch.minimum, children, branch.constraint)
+
+
+def _has_constraint(branch: Branch) -> bool:
+    if branch.constraint is not None:
+        return True
+    return any(
+        _has_constraint(child) if isinstance(child, Branch) else child.constraint is not None
+        for child in branch.children
+    )
 
 
 def _lower(branch: Branch) -> bool:

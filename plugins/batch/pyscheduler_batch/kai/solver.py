@@ -83,9 +83,9 @@ class _Solution:
 class Solver:
     """Searches victims for one pending job.
 
-    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks. `candidates`
-    returns the candidates in any order, for a job that requires a topology domain; None: it is searched like others.
-    `keeps_all`: it accepts no scenario that leaves a victim without a node.
+    `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    `keeps_all`: it accepts no scenario that leaves a victim without a node. `candidates` returns the candidates in any
+    order, for a job that requires a topology domain; None: it is searched like others.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Solver:
         budget: Budget,
         victims: Callable[[], JobQueue],
         is_valid: Callable[[Gang, Scenario], bool],
-        candidates: Callable[[], Iterable[Gang]] | None = None,
         *,
         keeps_all: bool = False,
+        candidates: Callable[[], Iterable[Gang]] | None = None,
     ) -> None:
         self.cycle = cycle
         self._candidates = candidates

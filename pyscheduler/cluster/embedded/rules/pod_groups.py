@@ -89,6 +89,12 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.invalid(f"{where}.gang.minCount", count, "must be greater than or equal to 1")
     yield from too_many_problems(f"{path}.resourceClaims", owner.get("resourceClaims") or [], _MOST_CLAIMS)
     constraints = owner.get("schedulingConstraints") or {}
+    mode, priority = owner.get("disruptionMode"), owner.get("priority")
+    if mode is not None and mode not in _DISRUPTION_MODES:
+        yield FieldProblem.unsupported(f"{path}.disruptionMode", mode, _DISRUPTION_MODES)
+    if priority is not None and priority > _HIGHEST_PRIORITY:
+        why = f"must be less than or equal to {_HIGHEST_PRIORITY}"
+        yield FieldProblem.invalid(f"{path}.priority", priority, why)
     where, topology = f"{path}.schedulingConstraints.topology", constraints.get("topology") or []
     too_many = [*too_many_problems(where, topology, 1)]
     yield from too_many
@@ -98,9 +104,3 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.required(f"{where}[{index}].key")
         else:
             yield from (FieldProblem.invalid(f"{where}[{index}].key", key, rule) for rule in label_key_errors(key))
-    mode, priority = owner.get("disruptionMode"), owner.get("priority")
-    if mode is not None and mode not in _DISRUPTION_MODES:
-        yield FieldProblem.unsupported(f"{path}.disruptionMode", mode, _DISRUPTION_MODES)
-    if priority is not None and priority > _HIGHEST_PRIORITY:
-        why = f"must be less than or equal to {_HIGHEST_PRIORITY}"
-        yield FieldProblem.invalid(f"{path}.priority", priority, why)
