@@ -66,15 +66,16 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By preset, the kinds that describe the topology of nodes.
-_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {
-    "kai": (KAI_TOPOLOGIES,),
-    "volcano": (HYPER_NODES,),
-}
+#: By policy, the kind that describes the topology of nodes for it.
+_TOPOLOGIES: Final = {"topology": KAI_TOPOLOGIES, "network-topology-aware": HYPER_NODES}
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
+
+
+def _topologies(args: BatchArgs) -> Sequence[ResourceKind]:
+    return [kind for policy, kind in _TOPOLOGIES.items() if args.policy(policy) is not None]
 
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
@@ -83,7 +84,8 @@ def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
 
 def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
     """Return the kinds that policies of the configuration read."""
-    return (RESOURCE_QUOTAS,) if args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None else ()
+    has_quotas = args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None
+    return (*([RESOURCE_QUOTAS] if has_quotas else []), *_topologies(args))
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -132,20 +134,19 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *(kind for kinds in _TOPOLOGIES.values() for kind in kinds),
+        *_TOPOLOGIES.values(),
         *_ALWAYS_WATCHED,
     )
 
     @classmethod
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
-        """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
+        """Return the kinds of groups, queues and topologies of the preset, priority classes, and ended pods."""
         try:
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
         preset = read.preset
-        more = (*_kinds_of_policies(read), *_TOPOLOGIES.get(preset, ()))
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *more, *_ALWAYS_WATCHED)
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_kinds_of_policies(read), *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -168,11 +169,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in _topologies(self._args)]
         has_quotas = RESOURCE_QUOTAS in self.watches
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
-        self._topologies: list[Lister[Any]] = [
-            handle.lister(kind.type) for kind in _TOPOLOGIES.get(self._args.preset, ())
-        ]
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -325,8 +324,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        quotas = () if self._quotas is None else (self._quotas,)
-        for each in (self._classes, *quotas, *self._topologies):
+        others: list[Lister[Any]] = [self._classes, *self._topologies]
+        for each in others if self._quotas is None else [*others, self._quotas]:
             each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
