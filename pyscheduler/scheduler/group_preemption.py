@@ -20,9 +20,9 @@ import attrs
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
-from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.status import Status
 from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.podgroup import GroupId
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
@@ -81,7 +82,8 @@ class GroupPreemption:
             decision.status = status
             decision.verdict = GroupVerdict(GroupOutcome.ERROR, status.message)
         else:
-            decision.status = Status(Code.UNSCHEDULABLE, status.message, error=PodGroupUnschedulableError())
+            assert decision.status is not None, "a group that cannot be placed has a status"
+            decision.status = _with_reason(decision.status, status.message)
             decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
 
     async def _preempt(
@@ -109,27 +111,45 @@ class GroupPreemption:
         state = self.source.directory.get(group)
         return [*state.pending.values()] if state is not None else []
 
-    def _count(self, decision: Decision) -> PlaceCounts | None:
+    def _count(self, decision: Decision, statement: Statement) -> PlaceCounts | None:
         """Return the places for members on the snapshot; None if they do not say whether the group fits.
 
-        They do if the members are alike, and their filters depend on nodes and amounts only.
+        They do if the members are alike, their filters depend on nodes and amounts only, and no other pod is nominated
+        that comes before them. A member that is nominated keeps a place for itself.
         """
-        profile, snapshot = decision.profile, self.scheduling.snapshot
+        profile = decision.profile
         infos = [member.attempt.queued.pod_info for member in decision.members]
         key = profile.equivalence_key(infos[0].pod)
         if (
             key is None
             or any(profile.equivalence_key(info.pod) != key for info in infos)
             or self.scheduling.pipeline.extenders is not None
-            or snapshot.nominated_nodes
+            or self._others_are_nominated(infos)
         ):
             return None
         state = CycleState(Trial(TrialKind.QUESTION))
-        try:
-            feasible = feasible_nodes(profile, state, infos[0].pod, snapshot.nodes)
-        except (FitError, PluginError):
-            return None
+        with statement.undo_at_end():
+            for info in infos:
+                statement.nominate(info, "")
+            try:
+                feasible = feasible_nodes(profile, state, infos[0].pod, self.scheduling.snapshot.nodes)
+            except (FitError, PluginError):
+                return None
         by_amounts = {each.plugin for each in profile.active_filters(state) if each.reuse is not Reuse.WHILE_NODE_STAYS}
         if by_amounts != {_FIT}:
             return None
         return PlaceCounts(feasible, infos[0], decision.missing())
+
+    def _others_are_nominated(self, members: Sequence[PodInfo]) -> bool:
+        """Return True if the filters of members count nominated pods that are no members."""
+        snapshot = self.scheduling.snapshot
+        uids = {info.pod.uid for info in members}
+        least = min(info.pod.priority for info in members)
+        nominated = (info.pod for name in snapshot.nominated_nodes for info in snapshot.nominated_pods(name))
+        return any(pod.priority >= least and pod.uid not in uids for pod in nominated)
+
+
+def _with_reason(status: Status, reason: str) -> Status:
+    """Return a status with one more reason."""
+    own = status.reasons if status.error is None else status.reasons[1:]
+    return Status(status.code, (*own, reason), error=status.error)

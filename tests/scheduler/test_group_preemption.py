@@ -439,6 +439,39 @@ async def test_members_wait_for_the_evictions_of_their_group(cluster: FakeCluste
     assert states(framework, named("g", 2)) == {"bound": 2}
 
 
+async def test_a_retry_while_victims_end_chooses_the_same_victims(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places are counted although a member is nominated, and nobody else is evicted."""
+    counted: list[bool] = []
+    count = GroupPreemption._count
+
+    def noted(*args: Any) -> Any:
+        places = count(*args)
+        counted.append(places is not None)
+        return places
+
+    monkeypatch.setattr(GroupPreemption, "_count", noted)
+    for name in ("a", "b", "c"):
+        cluster.add_node(name, allocatable={"cpu": "2"})
+    framework = cluster.framework(feature_gates=f"{GATES},SchedulerAsyncPreemption=false")
+    for number in range(5):
+        cluster.add_pod(f"low{number}", requests={"cpu": "1"}, priority=number, node_name="abc"[number // 2])
+    pod_group(cluster, "g", priority=100, minimum=3)
+    members(cluster, "g", 3, priority=100)
+    await framework.settle()
+    assert gone(cluster) == {"low0", "low1"}
+    assert sorted(pod.status.nominated_node_name for pod in cluster.pods() if pod.name[0] == "g") == ["", "", "c"]
+    await cluster.clock.advance(20)
+    assert len(counted) > 2
+    assert all(counted)
+    assert set(notes(cluster)) == {"low0", "low1"}
+    cluster.delete_pod("low0")
+    cluster.delete_pod("low1")
+    await cluster.clock.advance(20)
+    assert states(framework, named("g", 3)) == {"bound": 3}
+
+
 async def test_a_failed_eviction_wakes_all_members(cluster: FakeCluster) -> None:
     """Members that came during the evictions are activated, too; the next cycle evicts what is left."""
     cluster.add_node("n", allocatable={"cpu": "3"})

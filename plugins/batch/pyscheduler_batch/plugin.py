@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
@@ -28,6 +28,7 @@ from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
+from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
+
+
+def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
+    """Return the kinds that policies of the configuration read."""
+    return (RESOURCE_QUOTAS,) if args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None else ()
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -122,10 +128,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
         """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
+            read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
+        preset = read.preset
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_kinds_of_policies(read), *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -148,6 +155,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        has_quotas = RESOURCE_QUOTAS in self.watches
+        self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
         self._is_running = False
         #: By uid of a queue, its description as of a version of the object.
@@ -196,6 +205,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
+        if not set(_kinds_of_policies(new)) <= set(self.watches):
+            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
+            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -242,11 +254,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         session = self._session_type(**parts)
         if isinstance(session, VolcanoSession):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+            if self._quotas is not None:
+                session.quotas = self._quotas_of
         if self._usage is not None:
             index, width = session.axis.index, len(session.axis.names)
             self._usage.note_capacity(session.nodes, index)
             session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
+
+    def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
+        return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
@@ -284,6 +301,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        if self._quotas is not None:
+            self._quotas.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:

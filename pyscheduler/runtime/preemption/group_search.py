@@ -67,7 +67,7 @@ class GroupSearch:
         budgets: Budgets,
         release: Release | None,
         fits: Callable[[Statement], Awaitable[Status | None]],
-        count: Callable[[], PlaceCounts | None],
+        count: Callable[[Statement], PlaceCounts | None],
         turns: CooperativeYield,
     ) -> Status | None:
         """Have victims evicted for the members `pods`; return None, or why that is impossible.
@@ -88,7 +88,7 @@ class GroupSearch:
             status = await fits(statement)
             if status is not None:
                 return status
-            places = count()
+            places = count(statement)
             if places is None:
                 victims = await _spare(units, statement, fits, turns)
             else:

@@ -232,7 +232,7 @@ class Preemption:
         *,
         waiting: Callable[[], Iterable[Pod]],
         fits: Callable[[Statement], Awaitable[Status | None]],
-        count: Callable[[], PlaceCounts | None],
+        count: Callable[[Statement], PlaceCounts | None],
         turns: CooperativeYield,
     ) -> Status | None:
         """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""

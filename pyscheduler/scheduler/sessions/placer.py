@@ -210,7 +210,8 @@ class SnapshotPlacer:
         try:
             found = feasible_nodes(self._profile, state, self._pod(task), self._snapshot.nodes)
         except (FitError, PluginError) as error:
-            answer.error = self.rejections[task.uid] = error
+            # In a cycle with this frame, its traceback would keep the answers until all objects are collected.
+            answer.error = self.rejections[task.uid] = error.with_traceback(None)
         else:
             answer.accepted[found.rows] = True
             if self._ready is not None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -30,7 +30,7 @@ from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Node, Pod
     from pyscheduler.batch.contract import Action
@@ -70,7 +70,12 @@ NOT_READY: Final = "NotReady"
 FAILED: Final = "SessionFailed"
 
 
+#: Other tasks of the scheduler may run after so many pods that the snapshot is to show elsewhere.
+_PART: Final = 64
 _WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
+
+
+_T = TypeVar("_T")
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -306,8 +311,13 @@ class Sessions:
         with SnapshotPlacer(
             self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
         ) as placer:
-            placer.remove_releasing(tables.releasing())
-            placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
+            for pods in _parts(tables.releasing()):
+                placer.remove_releasing(pods)
+                await turns.yield_if_due()
+            promised = [tables.infos[uid] for uid in self.submission.promises if uid in tables.infos]
+            for infos in _parts(promised):
+                placer.forget_nominations(infos)
+                await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.plan_log = PlanLog() if explains else None
             try:
@@ -357,11 +367,15 @@ class Sessions:
         timer = clock.call_at(until + LONGEST_STUCK_SECONDS, cancel) if until < math.inf else None
         try:
             await running
-        except _PassIsOver:
+        except _PassIsOver as over:
+            # In a cycle with this frame, its traceback would keep the search that was cut until all objects are
+            # collected.
+            over.__traceback__ = None
             return True
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             if not is_stuck:
                 raise
+            cancelled.__traceback__ = None
             return True
         finally:
             if timer is not None:
@@ -425,6 +439,11 @@ class Sessions:
             protected=partial(self._protected, clock.now(), decisions.takers),
             has_past=partial(self.guards.knows, decisions.takers),
         )
+
+
+def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Return the items in parts that take a few milliseconds each."""
+    return (items[at : at + _PART] for at in range(0, len(items), _PART))
 
 
 def _node_facts(node: Node) -> tuple[object, ...]:

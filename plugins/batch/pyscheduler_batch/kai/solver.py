@@ -101,8 +101,8 @@ class Solver:
         self.action = action
         self.budget = budget
         self.is_valid = is_valid
-        #: Scenarios among few jobs are all simulated, because they leave reasons.
-        self.needs_room_for_all = keeps_all and cycle.is_large and cycle.session.plan_log is None
+        #: A plan log wants to know what is wrong with each scenario.
+        self.needs_room_for_all = keeps_all and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
         #: Scenarios that failed, so that another generator does not try them again.
         self.failed: set[object] = set()
@@ -201,7 +201,6 @@ class _Search:
             recorded=self._recorded,
             whole=self._cycle.gangs,
             victims=VictimReader(self._solver.tape),
-            drops_hopeless=self._cycle.is_large,
         )
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
