@@ -66,7 +66,7 @@ def test_the_solver_equals_brute_force() -> None:
     """Preempt makes room for a gang if and only if evicting some jobs of its queue and a lower priority does."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=max(100, 10 * settings.default.max_examples // 3), deadline=None)
     @given(full_clusters())
     def check(case: dict[str, Any]) -> None:
         candidates = [spec["name"] for spec in case["jobs"][:-1] if spec["queue"] == "a" and spec["priority"] < _CLAIM]

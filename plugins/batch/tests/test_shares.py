@@ -123,7 +123,7 @@ def _scalar_proportion(queues: list[dict[str, Any]], total: tuple[float, ...], l
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=7), total=TOTAL)
 def test_columns_divide_as_one_queue_at_a_time(queues: list[dict[str, Any]], total: tuple[float, ...]) -> None:
     """Volcano's proportion over arrays equals the division queue by queue."""
@@ -137,7 +137,7 @@ def test_columns_divide_as_one_queue_at_a_time(queues: list[dict[str, Any]], tot
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=7), total=TOTAL)
 def test_shares_stay_within_request_limit_and_pool(queues: list[dict[str, Any]], total: tuple[float, ...]) -> None:
     """No queue deserves more than it requests or may hold, unless guaranteed; without guarantees sums fit the pool."""
@@ -158,7 +158,7 @@ def test_shares_stay_within_request_limit_and_pool(queues: list[dict[str, Any]],
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=10 * settings.default.max_examples // 3, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=2, max_size=6), total=TOTAL, more=st.integers(min_value=1, max_value=4))
 def test_equals_get_equal_parts_and_weight_never_hurts(
     queues: list[dict[str, Any]], total: tuple[float, ...], more: int
@@ -178,7 +178,7 @@ def test_equals_get_equal_parts_and_weight_never_hurts(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(
     queues=st.lists(QUEUE, min_size=2, max_size=6),
     total=TOTAL,
@@ -205,7 +205,7 @@ def test_a_queue_that_requests_more_deserves_no_less(
         COUNTS[f"{prefix}more request gets more"] += bool(np.any(after > before + 1.0))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=10 * settings.default.max_examples // 3, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=6), total=TOTAL)
 def test_kube_batch_divides_as_one_queue_at_a_time(queues: list[dict[str, Any]], total: tuple[float, ...]) -> None:
     """kube-batch's older division over arrays equals the division queue by queue; cpu and memory only."""
@@ -301,7 +301,7 @@ def _scalar_tree(specs: list[dict[str, Any]], total: Mapping[str, float]) -> dic
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(
     nodes=st.lists(NODE, min_size=1, max_size=8),
     root=st.one_of(st.just({}), st.dictionaries(st.sampled_from(("cpu", "memory", GPU)), amount, min_size=1)),
@@ -369,7 +369,7 @@ def _scalar_hierarchy(jobs: list[Any], total: tuple[float, ...]) -> dict[str, tu
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(jobs=st.lists(JOB, min_size=1, max_size=8), total=TOTAL)
 def test_hierarchy_equals_the_recursion(jobs: list[Any], total: tuple[float, ...]) -> None:
     """Hierarchical DRF over levels equals the recursion over paths."""
