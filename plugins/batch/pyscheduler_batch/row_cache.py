@@ -60,7 +60,9 @@ class RowCache:
             figures, seen = entry
             if seen == done:
                 return figures
-            dirty = np.unique(self._changes[seen:done])
+            has_changed = np.zeros(self._nodes, dtype=np.bool_)
+            has_changed[self._changes[seen:done]] = True
+            dirty = np.flatnonzero(has_changed)
             figures[dirty] = compute(dirty)
         self._entries[key] = (figures, done)
         return figures
