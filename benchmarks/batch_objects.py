@@ -22,10 +22,10 @@ _BORROWERS: Final = 10
 _GPUS: Final = 4
 
 
-def busy_cluster(nodes: int) -> Iterator[dict[str, Any]]:
+def busy_cluster(nodes: int, *, is_full: bool = True) -> Iterator[dict[str, Any]]:
     """Return queues, and nodes of four GPUs, each full of running pods of queues that hold twice their quota.
 
-    The queue `starved` holds nothing, and its quota is half of all.
+    The queue `starved` holds nothing, and its quota is half of all. `is_full`: False for a cluster without pods.
     """
     yield from definitions([each for each in DIALECTS if KAI_PODGROUPS in each.kinds])
     yield from (each for each in queue_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
@@ -36,7 +36,7 @@ def busy_cluster(nodes: int) -> Iterator[dict[str, Any]]:
     for number in range(nodes):
         allocatable = {"cpu": "96", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(_GPUS)}
         yield node_manifest(f"node-{number:05d}", allocatable=allocatable)
-    for number in range(total):
+    for number in range(total if is_full else 0):
         node_name = f"node-{number % nodes:05d}"
         yield from gang(f"running-{number:06d}", f"borrower-{number % _BORROWERS}", 1, node_name=node_name)
 

@@ -102,12 +102,14 @@ class _Bindings:
                 continue
 
 
-async def watch_holds(holds: list[float]) -> None:
-    """Note how late each turn of the loop comes."""
+async def watch_holds(holds: list[float], cpu: list[float] | None = None) -> None:
+    """Note how late each turn of the loop comes; in `cpu`, how much CPU time the loop's thread spent meanwhile."""
     while True:
-        before = time.perf_counter()
+        before, cpu_before = time.perf_counter(), time.thread_time()
         await asyncio.sleep(0.001)
         holds.append(time.perf_counter() - before - 0.001)
+        if cpu is not None:
+            cpu.append(time.thread_time() - cpu_before)
 
 
 async def _round(world: MeasuredCluster, plan: Plan, rounds: _Rounds, *, phases: Phases | None = None) -> None:

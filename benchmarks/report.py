@@ -56,6 +56,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "reaction_p99_ms": ("pod created to binding received, p99", "{:.1f} ms"),
     "search_ms": ("one search for victims", "{:.0f} ms"),
     "longest_hold_ms": ("longest block of the event loop", "{:.0f} ms"),
+    "longest_hold_cpu_ms": ("longest block of the event loop, in CPU time", "{:.0f} ms"),
     "peak_mib": ("peak memory of the scheduler", "{:,.0f} MiB"),
     "hold_p99_ms": ("blocks of the event loop, p99", "{:.0f} ms"),
     "resident_mib": ("memory of the scheduler", "{:,.0f} MiB"),

@@ -284,6 +284,12 @@ def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
             targets={"longest_hold_ms": "<= 50 ms"},
         ),
         Row(
+            name="batch-large-gang",
+            what=f"pods arrive while a gang of {nodes * 2:,} pods is bound: {nodes:,} nodes, over HTTP, preset kai",
+            measure=partial(batch_holds.large_gang, nodes, nodes * 2),
+            targets={"longest_hold_ms": "<= 50 ms"},
+        ),
+        Row(
             name="batch-philly",
             what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 in four queues, preset kai, 24 nodes of 8 GPUs",
             measure=partial(batch_latency.replay, 40 if short else None, 4),

@@ -63,9 +63,12 @@ class _Desk:
 
     # Orders
 
-    def fill_with_batch(self, *, nodes: int) -> object:
-        """Create a cluster whose GPUs borrowing queues hold; from now on pods run, and evicted ones end."""
-        for manifest in busy_cluster(nodes):
+    def fill_with_batch(self, *, nodes: int, is_full: bool = True) -> object:
+        """Create a cluster whose GPUs borrowing queues hold; from now on pods run, and evicted ones end.
+
+        `is_full`: False for a cluster without pods.
+        """
+        for manifest in busy_cluster(nodes, is_full=is_full):
             self.cluster.add(manifest)
         self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
         self._kubelets.start()

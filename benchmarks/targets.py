@@ -59,6 +59,7 @@ _BATCH: Final = (
     "batch-reclaim-impossible-apart-100",
     "batch-reclaim-impossible-apart-500",
     "batch-beside",
+    "batch-large-gang",
     "batch-philly",
     "batch-full",
     "batch-idle",

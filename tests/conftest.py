@@ -13,7 +13,7 @@ from types import FrameType
 import hypothesis
 import pytest
 
-from tests import leftovers
+from tests import forked, leftovers
 
 HERE = Path(__file__).parent
 
@@ -70,6 +70,12 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, _ignore)
     if not hasattr(config, "workerinput"):  # workers of xdist inherit the mark
         config.pluginmanager.register(LeftBehind(), "left-behind")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """End the process from which programs were forked."""
+    forked.end()
 
 
 def pytest_collection_finish() -> None:

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.forked import Forked
 from tests.leftovers import VARIABLE
 
 #: The limit for anything that a test waits for, in seconds. It only ends what hangs: machines may be very busy.
@@ -64,7 +65,7 @@ def popen(
     )
 
 
-def kill(process: asyncio.subprocess.Process | subprocess.Popen[str]) -> None:
+def kill(process: asyncio.subprocess.Process | subprocess.Popen[str] | Forked) -> None:
     """Kill the process and all others of its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)

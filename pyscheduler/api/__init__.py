@@ -33,6 +33,7 @@ from pyscheduler.api.codec import (
     decode_list as decode_list,
     encode as encode,
 )
+from pyscheduler.api.config_maps import ConfigMap as ConfigMap
 from pyscheduler.api.containers import (
     Container as Container,
     ContainerPort as ContainerPort,
@@ -133,6 +134,7 @@ from pyscheduler.api.quantity import (
     quantity_value as quantity_value,
     value_of as value_of,
 )
+from pyscheduler.api.quotas import ResourceQuota as ResourceQuota, ResourceQuotaStatus as ResourceQuotaStatus
 from pyscheduler.api.requirements import (
     EVERYTHING as EVERYTHING,
     NOTHING as NOTHING,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from pyscheduler.api.config_maps import ConfigMap
 from pyscheduler.api.coordination import Event, Lease
 from pyscheduler.api.device_classes import DeviceClass
 from pyscheduler.api.errors import DecodeError
@@ -85,6 +86,7 @@ BUILT_IN_KINDS: Final = (
     NAMESPACES,
     EVENTS,
     LEASES,
+    kind_of(ConfigMap, "configmaps"),
     kind_of(PriorityClass, "priorityclasses", namespaced=False),
     kind_of(PersistentVolume, "persistentvolumes", namespaced=False),
     kind_of(PersistentVolumeClaim, "persistentvolumeclaims"),

@@ -1,8 +1,9 @@
 """Rule 1: no gang is partly bound, sub-groups included.
 
-A gang is bound, or evicted, within a short burst. A gang that lost a member from outside may stay broken for the grace
-period of its group; then it must be whole again or be evicted (KAI). Volcano leaves broken gangs to their controllers,
-and with its default tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
+A gang is bound, or evicted, within a short burst. A gang that lost a member from outside, or whose queue was changed or
+deleted meanwhile, may stay broken for the grace period of its group; then it must be whole again or be evicted (KAI).
+Volcano leaves broken gangs to their controllers, and with its default tiers it also evicts a part of a gang: see
+`Options.breaks_gangs`.
 """
 
 from __future__ import annotations
@@ -64,6 +65,12 @@ class GangRule(Rule):
             self._causes[fact.pod.job] = "bound"
         elif isinstance(fact, Evicted):
             self._causes[fact.pod.job] = "evicted"
+        elif isinstance(fact, Outside) and fact.kind == "queue":
+            # Without the queue, or with less of it, nobody can complete the gang.
+            for job in self._partial:
+                queue = self.world.queue_of_job(job)
+                if fact.subject in (queue, *self.world.path(queue)):
+                    self._causes[job] = "lost"
         elif isinstance(fact, Outside):
             self._causes[fact.subject] = "lost"
 

@@ -132,6 +132,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         sub_groups={each.name: _sub_group(each) for each in spec.sub_groups} if spec.sub_groups else NOTHING,
         min_task_member=spec.min_task_member,
         min_resources=axis.amounts(minimum) if minimum else None,
+        min_amounts=minimum,
         preemptible=preemptible,
         last_start=spec.last_start,
         last_eviction=spec.last_eviction,

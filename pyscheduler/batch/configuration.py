@@ -20,13 +20,14 @@ from pyscheduler.batch.arguments import checked
 from pyscheduler.batch.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
 from pyscheduler.batch.search_budgets import GENERATORS, SearchBudgets, search_budgets
 from pyscheduler.batch.shard import actions_and_tiers, shard_settings
+from pyscheduler.batch.usage_settings import UsageSettings, usage_settings
 from pyscheduler.batch.values import mapping_of
 from pyscheduler.framework import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
+__all__ = ["ARG_NAMES", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -76,8 +77,8 @@ class BatchArgs:
     gang_barrier: bool = True
     #: `api` binds pods itself, `bindRequest` leaves that to the binder of KAI.
     binder: str = "api"
-    #: KAI's `usageDBConfig`, as in the file.
-    usage_db: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    #: Where past use of queues is known from; None: shares do not depend on it (KAI).
+    usage: UsageSettings | None = None
     #: Sentences for the log about what has no effect.
     warnings: tuple[str, ...] = ()
 
@@ -497,12 +498,6 @@ def _depths(value: object) -> Mapping[str, int]:
     raise ValueError(f"expected numbers of 0 or more by action, found {_shown(value)}")
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    if isinstance(value, Mapping):
-        return value
-    raise ValueError(f"expected a mapping, found {_shown(value)}")
-
-
 #: Keys that the reader handles itself.
 _PARTS: Final = ("preset", "actions", "tiers", "configurations", "shard")
 
@@ -521,6 +516,9 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[object], object]]]] = {
     "nodePool": ("node_pool", _string),
     "gangBarrier": ("gang_barrier", _boolean),
     "binder": ("binder", _binder),
-    "usageDBConfig": ("usage_db", _mapping),
+    "usageDBConfig": ("usage", usage_settings),
     "scenarioSearchBudgets": ("search_budgets", search_budgets),
 }
+
+ARG_NAMES: Final = (*_PARTS, *_SETTINGS)
+"""The keys of the args of a batch profile."""

@@ -25,6 +25,13 @@ class Placer(Protocol):
         """
         ...
 
+    def suitable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that the filters accept, or would accept if they had enough room.
+
+        The caller compares amounts itself. Cheaper than `feasible`: for most tasks the answer holds for the whole pass.
+        """
+        ...
+
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that accept the task or that evictions could make acceptable."""
         ...

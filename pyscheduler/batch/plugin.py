@@ -61,6 +61,13 @@ class BatchPlugin:
     inner_queues: bool = False
     #: Whether the pods of a gang wait for each other between PreBind and Bind.
     gang_barrier: bool = False
+    #: Set by the scheduler: call it when shares have changed although no object has.
+    on_news: Callable[[], object] = staticmethod(lambda: None)
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether passes must wait for what the plugin still reads; it calls `on_news` in the end."""
+        return False
 
     @property
     def actions(self) -> Sequence[Action]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job
 
 __all__ = ["EnabledPolicy", "Session"]
+
+#: Other tasks of the scheduler may run after so many tasks of a statement that is carried out.
+_TURN_EVERY: Final = 64
 
 
 @attrs.frozen
@@ -77,6 +80,8 @@ class Session:
     now: float
     #: Lets other tasks of the scheduler run, if it is time.
     turn: Callable[[], Awaitable[None]] = _no_turn
+    #: The same, but it never ends the pass: for the midst of what must be finished.
+    uncut_turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Returns whether `protected` may answer differently for a job than for others.
@@ -125,6 +130,25 @@ class Session:
     def commit(self, statement: Statement) -> None:
         """Carry out what a statement holds."""
         statement.commit(self.effects)
+
+    async def turn_amid(self, statement: Statement) -> None:
+        """Let other tasks of the scheduler run, if it is time; undo the statement if the pass ends here."""
+        try:
+            await self.turn()
+        except BaseException:
+            statement.discard()
+            raise
+
+    async def commit_in_turns(self, statement: Statement) -> None:
+        """Carry out what a statement holds; other tasks of the scheduler may run meanwhile. Nothing is left undone."""
+        steps = statement.commit_steps(self.effects)
+        try:
+            for at, _ in enumerate(steps, start=1):
+                if at % _TURN_EVERY == 0:
+                    await self.uncut_turn()
+        finally:
+            for _ in steps:  # the pass is cancelled: a part of a job must not be decided
+                pass
 
     def policies(self, role: type[Any], switch: str = "") -> list[list[Any]]:
         """Return by tier the policies that take part in a role (a class of the contract) and are switched on."""

@@ -15,7 +15,7 @@ from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyscheduler.batch.contract import Listener
     from pyscheduler.batch.node_table import NodeTable
@@ -186,6 +186,11 @@ class Statement:
 
         A binding or an eviction that fails at once is undone alone.
         """
+        for _ in self.commit_steps(effects):
+            pass
+
+    def commit_steps(self, effects: Effects) -> Iterator[None]:
+        """Do what `commit` does, one task at each step. Whoever takes the first step must take all."""
         first: dict[str, Change] = {}
         evictions: dict[str, Change] = {}
         for change in self._changes:
@@ -195,6 +200,7 @@ class Statement:
         self._changes.clear()
         for uid, change in first.items():
             self._carry_out(effects, change, evictions.get(uid))
+            yield
 
     def _carry_out(self, effects: Effects, first: Change, eviction: Change | None) -> None:
         task = first.task

@@ -22,7 +22,9 @@ from pyscheduler.framework.errors import APIError, ConfigError
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+    from pyscheduler.cluster.embedded.controllers.garbage_collection import GarbageCollector
     from pyscheduler.serving.certificates import Pair
+    from pyscheduler.simulation.workloads.controllers import WorkloadControllers
 
 __all__ = ["command"]
 
@@ -36,6 +38,7 @@ class _Options:
     files: tuple[str, ...]
     kubeconfig: str | None
     lifecycle: bool
+    controllers: bool
     reject_only: bool
     with_stdin: bool
     authorization: Literal["always-allow", "rbac"]
@@ -78,6 +81,9 @@ async def _serve(options: _Options) -> None:
     kubelets = cluster.lifecycle(run_pods=not options.reject_only) if options.lifecycle else None
     if kubelets is not None:
         kubelets.start()
+    helpers = _controllers(cluster) if options.controllers else ()
+    for helper in helpers:
+        helper.start()
     pair = _find_pair(options)
     server = cluster.server(host=options.address, port=options.port, tls=_make_context(pair) if pair else None)
     await server.start()
@@ -94,9 +100,18 @@ async def _serve(options: _Options) -> None:
     if admin and pair is None:
         click.echo("note: kubectl and other Go clients send no tokens without TLS; add --tls to use them", err=True)
     await stop.wait()
+    for helper in helpers:
+        helper.stop()
     if kubelets is not None:
         kubelets.stop()
     await server.stop()
+
+
+def _controllers(cluster: EmbeddedCluster) -> tuple[GarbageCollector | WorkloadControllers, ...]:
+    """Return the garbage collector and the controllers of workloads, not yet started."""
+    from pyscheduler.simulation.workloads.controllers import WorkloadControllers
+
+    return cluster.garbage_collector(), WorkloadControllers(cluster)
 
 
 def _read_tokens(path: Path) -> dict[str, User]:
@@ -209,6 +224,12 @@ def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> Non
     default=True,
     show_default=True,
     help="Set bound pods to Running and remove deleted pods, as a kubelet does.",
+)
+@click.option(
+    "--controllers/--no-controllers",
+    default=False,
+    show_default=True,
+    help="Create the pods of workloads (Deployment, Job, JobSet, PyTorchJob, RayCluster ...), and collect garbage.",
 )
 @click.option(
     "--reject-only",

@@ -58,7 +58,7 @@ def _args_of(row: PluginDescription) -> list[str]:
     from pyscheduler.config.fields import fields_of
 
     if row.args_type is None:
-        return []
+        return list(row.arg_names)
     try:
         return list(fields_of(row.args_type))
     except (NameError, TypeError):

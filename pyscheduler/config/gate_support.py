@@ -20,7 +20,6 @@ NOT_IMPLEMENTED: Final[dict[str, str]] = {
     "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
     "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; name one claim in its pods",
     "TopologyAwareWorkloadScheduling": "topology does not place groups; use required pod affinity",
-    "WorkloadAwarePreemption": "preemption evicts single pods and would leave a broken group",
 }
 """Gates that cannot be true, each with what is missing and what to do instead."""
 

@@ -136,6 +136,7 @@ class Plugin:
     plugin needs, before it is made:
 
     - `args_type`: attrs class of its `pluginConfig` args; without one, the plugin gets the mapping that the file says;
+    - `arg_names`: keys of that mapping, which `pyscheduler plugins` lists;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `rbac`: rules it needs beyond reading its watches; a plugin may set it on itself when it is made, from its args;
     - `reuse`: how long its answers about nodes hold; what a base class says does not count. Where that is not so for
@@ -149,6 +150,7 @@ class Plugin:
 
     name: ClassVar[str] = "Plugin"
     args_type: ClassVar[type | None] = None
+    arg_names: ClassVar[Sequence[str]] = ()
     watches: ClassVar[Sequence[ResourceKind]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     reuse: ClassVar[Reuse] = Reuse.NEVER

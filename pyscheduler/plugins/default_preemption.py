@@ -3,6 +3,9 @@
 The search, the choice and the evictions are the runtime's; here is what the plugin says of its own: how many candidates
 are enough, how its messages begin, and that a pod whose victims are still being told to go is not tried yet.
 
+With the gate WorkloadAwarePreemption, members of a PodGroup do not preempt one by one. The scheduler makes room for the
+whole group (`scheduler.group_preemption`), and no member is tried before the victims of the group are evicted.
+
 Differs from kube-scheduler: with the arg `protectQuorum`, off by default, a victim that takes a group of pods below its
 minimum counts as one that a disruption budget protects.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
@@ -32,6 +35,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler.framework.plugin_args import DefaultPreemptionArgs
 from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
+from pyscheduler.podgroup.wire import InTreePodGroup
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["DefaultPreemption"]
 
 _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod to be finished")
+
+_GROUP_UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod group to be finished")
+_LEFT_TO_GROUP: Final = Status.unschedulable("preemption: not eligible due to workload aware preemption enabled")
 
 
 class _Rules(PreemptionRules):
@@ -100,11 +107,15 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
             self.name, _QuorumRules(args, groups) if groups is not None else _Rules(args)
         )
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)
+        gate = handle.feature_gates.get("WorkloadAwarePreemption", False)
+        self._groups = handle.lister(InTreePodGroup) if gate else None
 
     async def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
         try:
+            if self._groups is not None and pod.spec.scheduling_group is not None:
+                return None, _LEFT_TO_GROUP
             result, status = await self._preemptor.preempt(state, pod, statuses)
         finally:
             self.handle.recorder.preemption_attempt()
@@ -114,7 +125,11 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
         return result, prefixed
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        return _UNDER_WAY if self._preemptor.is_preempting(pod.uid) else None
+        named = pod.spec.scheduling_group
+        if self._groups is None or named is None:
+            return _UNDER_WAY if self._preemptor.is_preempting(pod.uid) else None
+        group = self._groups.get(named.pod_group_name or "", pod.namespace)
+        return _GROUP_UNDER_WAY if group is not None and self._preemptor.is_preempting(group.uid) else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         if not self._in_background:

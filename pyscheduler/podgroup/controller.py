@@ -65,10 +65,13 @@ _UNBOUND: Final = frozenset({MemberPlace.PENDING, MemberPlace.WAITING})
 
 def status_rules(dialects: Iterable[Dialect]) -> tuple[PolicyRule, ...]:
     """Return the permissions to write the status of these dialects' objects, for the `rbac` of a plugin."""
-    kinds = [kind for dialect in dialects if dialect.status.is_written for kind in dialect.kinds]
-    groups = tuple(dict.fromkeys(kind.group for kind in kinds))
-    plurals = tuple(dict.fromkeys(f"{kind.plural}/status" for kind in kinds))
-    return (PolicyRule(api_groups=groups, resources=plurals, verbs=("patch",)),) if kinds else ()
+    by_plural: dict[str, dict[str, None]] = {}  # a rule allows all its resources in all its groups
+    for kind in (kind for dialect in dialects if dialect.status.is_written for kind in dialect.kinds):
+        by_plural.setdefault(f"{kind.plural}/status", {})[kind.group] = None
+    return tuple(
+        PolicyRule(api_groups=tuple(groups), resources=(resource,), verbs=("patch",))
+        for resource, groups in by_plural.items()
+    )
 
 
 @attrs.define(eq=False)

@@ -145,10 +145,25 @@ class SchedulingPolicy(Wire):
     gang: GangPolicy | None = None
 
 
+class TopologyConstraint(Wire):
+    """All members run on nodes with one value of the label `key`."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(Wire):
+    """Where the members of a group may run together; Kubernetes allows one topology constraint."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
 class InTreePodGroupSpec(Wire):
     """The spec of Kubernetes' own PodGroup."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    #: What is evicted together: "Pod" or "PodGroup"; None means "Pod".
+    disruption_mode: str | None = None
     priority_class_name: str = ""
     priority: int | None = None
 

@@ -35,6 +35,7 @@ from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
+from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
@@ -166,6 +167,9 @@ def _make_scheduler(
         commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
         profiles=profiles,
         sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
+        if in_tree is not None and gates["WorkloadAwarePreemption"]
+        else None,
     )
     queued_pods = QueuedPods(
         profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=group_cycles

@@ -84,6 +84,12 @@ class Decision:
     #: The generation of each node that a member was placed on, as of the trial.
     generations: dict[str, int] = attrs.Factory(dict)
 
+    def missing(self) -> int:
+        """Return how many members must find a node; for members of one group."""
+        if self.source.name not in self.profile.plugins:
+            return 1
+        return self.source.places_missing(self.members[0].group)
+
     def rejectors(self) -> set[str]:
         """Return the plugins whose events wake the group; none if it waits for its backoff only."""
         if self.source.retries_after_backoff:

@@ -16,6 +16,7 @@ Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
+    from pyscheduler.scheduler.group_preemption import GroupPreemption
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 __all__ = ["GroupCycles", "GroupSource"]
@@ -101,6 +103,8 @@ class GroupCycles:
     profiles: Mapping[str, Profile]
     #: By profile, in the order in which they are called.
     sources: Mapping[str, Sequence[GroupSource]]
+    #: With the gate WorkloadAwarePreemption.
+    preemption: GroupPreemption | None = None
 
     def find(self, pod: Pod) -> _Groups | None:
         """Return the groups that are scheduled together with a pod; None for a pod that is scheduled by itself."""
@@ -149,6 +153,9 @@ class GroupCycles:
                 if again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}:
                     decision = again
             self.scheduling.recorder.group_algorithm(self.scheduling.clock.now() - began)
+            preemption = self.preemption
+            if preemption is not None and preemption.helps(decision):
+                await preemption.make_room(decision, partial(self._fits, decision, turns), turns)
             attempts = await self.commit.submit(decision)
         except Exception as error:  # noqa: BLE001 - a bug must cost these attempts, not the loop, and lose no pod
             self.scheduling.recorder.warning("group_cycle_failed")
@@ -215,14 +222,30 @@ class GroupCycles:
             changes = await statement.commit(turns)
         decision.generations = dict(changes.generations)
 
-    async def _try(self, member: Member, statement: Statement) -> None:
+    async def _fits(self, decision: Decision, turns: CooperativeYield, statement: Statement) -> Status | None:
+        """Return None if the group fits on the snapshot as a statement has changed it, or why it does not.
+
+        PostFilter does not run. The trial ends as soon as the outcome is known.
+        """
+        again = self._anew(decision, decision.members)
+        spare = len(again.members) - decision.missing()
+        with statement.undo_at_end():
+            for member in again.members:
+                await self._try(member, statement, post_filter=False)
+                spare -= not member.is_placed
+                if not _go_on(again, member) or again.status is None or spare < 0:
+                    break
+                await turns.yield_if_due()
+        return again.status
+
+    async def _try(self, member: Member, statement: Statement, *, post_filter: bool = True) -> None:
         """Find a node for one member, or a node where victims can make room, and place it there."""
         attempt = member.attempt
         state = attempt.state
         state.begin_trial(statement.trial)
         attempt.started_at = self.scheduling.clock.now()
         try:
-            found = await self.scheduling.find_node(attempt)
+            found = await self.scheduling.find_node(attempt, post_filter=post_filter)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.scheduling.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.queued_pods import QueuedPods
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler.scheduler.sessions.source import Sessions
+    from pyscheduler.scheduler.sessions.wait_texts import WaitTexts
     from pyscheduler.scheduler.work import Work, WorkSource, WorkSources
 
 __all__ = ["Scheduler"]
@@ -83,7 +84,7 @@ class Scheduler:
     work: WorkSources
     queued_pods: QueuedPods
     #: Everything that writes to the API server in the background, `statuses` among them.
-    writers: Sequence[PodStatusWriter | InTreeGroups]
+    writers: Sequence[PodStatusWriter | InTreeGroups | WaitTexts]
     pods: Informer[Pod]
     nodes: Informer[Node]
     #: HTTP handlers of plugins.

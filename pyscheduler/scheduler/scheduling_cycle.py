@@ -115,8 +115,8 @@ class SchedulingCycle:
             _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
         pods.clear()
 
-    async def find_node(self, attempt: Attempt) -> Placement | Failure:
-        """Choose a node of the snapshot; where no node fits, run PostFilter."""
+    async def find_node(self, attempt: Attempt, *, post_filter: bool = True) -> Placement | Failure:
+        """Choose a node of the snapshot; where no node fits, run PostFilter unless `post_filter` is False."""
         profile, pod = attempt.profile, attempt.queued.pod
         turn = None if attempt.state.trial is not None else profile.batch_turn(pod, self.queue.scheduling_cycle)
         try:
@@ -128,6 +128,8 @@ class SchedulingCycle:
         except ExtenderError as error:
             return Failure(Status.from_error(error))
         except FitError as error:
+            if not post_filter:
+                return Failure(Status(Code.UNSCHEDULABLE, error=error), None)
             return await self._post_filter(attempt, error)
         finally:
             self.recorder.algorithm(self.clock.now() - attempt.started_at)

@@ -42,6 +42,10 @@ class LabelPlacer:
             self._masks[key] = mask
         return mask
 
+    def suitable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes with all labels."""
+        return self.feasible(task)
+
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes with all labels; evictions change no labels."""
         return self.feasible(task)

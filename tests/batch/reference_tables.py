@@ -44,7 +44,7 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
                 "least 1. Other spellings: `reclaimerSaturationMultiplier`, `reclaimerUtilizationMultiplier`"
             ),
         ),
-        ("kValue", "1", "how much past use lowers a share; without effect, because past use is not recorded yet"),
+        ("kValue", "1", "how much past use lowers a share, if `usageDBConfig` is set"),
     ],
     ("kai", "minruntime"): [
         ("defaultPreemptMinRuntime", "0s", "protection from `preempt` after the start, where no queue sets it"),

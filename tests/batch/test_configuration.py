@@ -405,7 +405,8 @@ def test_fields_of_a_shard_become_arguments() -> None:
     assert runtime.arguments == {"defaultPreemptMinRuntime": "600.0", "defaultReclaimMinRuntime": "3600.0"}
     assert (args.queue_depth_per_action, args.node_pool, args.scheduler_name) == ({"allocate": 5}, "gpu", "mine")
     assert (args.max_consolidation_victims, args.consolidating_reclaim, args.staleness_grace) == (3, False, -1.0)
-    assert args.usage_db == {"clientType": "prometheus"}
+    assert args.usage is not None
+    assert args.usage.source == "prometheus"
 
 
 def test_overrides_of_a_shard_change_order_and_replace_arguments() -> None:

@@ -12,6 +12,7 @@ import pytest
 from pyscheduler.batch.configuration import _PARTS, _SETTINGS, BatchArgs, PolicyEntry
 from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.queue_problems import _TEXTS
+from pyscheduler.batch.usage_settings import KEYS, PARAMETERS
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.presets import make_actions, make_tiers
 from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_arguments, missing_names, written
@@ -71,6 +72,12 @@ def test_every_argument_has_a_row() -> None:
 def test_every_key_of_the_args_has_a_row() -> None:
     """The args of the plugin on the page are those that are read."""
     assert first_cells("Arguments of the plugin") == {*_SETTINGS, *_PARTS}
+
+
+def test_every_key_of_past_use_has_a_row() -> None:
+    """The keys of `usageDBConfig` on the page are those that are read."""
+    keys = {key for key in KEYS if key != "usageParams"} | {f"usageParams.{key}" for key in PARAMETERS}
+    assert first_cells("Time-based fair shares") == keys
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -108,6 +108,8 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score"]
     assert set(fit["args"]) == {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"}
     assert (fit["distribution"], fit["error"]) == ("kube-pyscheduler", "")
+    batch = next(plugin for plugin in data["plugins"] if plugin["name"] == "Batch")
+    assert {"preset", "actions", "tiers", "queueDepthPerAction", "binder"} < set(batch["args"])
     blocked = {each["name"]: each["blocked"] for each in data["distributions"]}
     assert blocked["kube-pyscheduler-queuesort"]
     assert not any(blocked[name] for name in ("kube-pyscheduler", "kube-pyscheduler-coscheduling"))

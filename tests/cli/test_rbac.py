@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import attrs
 import pytest
 import yaml
 
 from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, FilterPlugin, Pod, PolicyRule
 from pyscheduler.api import BUILT_IN_KINDS, Service
 from pyscheduler.api.kinds import kind_of
+from pyscheduler.batch.dialects import QUEUE_DIALECTS
+from pyscheduler.batch.queue_wire import QueueObject
 from pyscheduler.cli.main import main
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
-from pyscheduler.config.load import loads
+from pyscheduler.config.load import load, loads
 from pyscheduler.framework import ActionType, EventResource, NodeInfo, Status
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.podgroup import DIALECTS, GroupObject, Key, KeyPlace
 from pyscheduler.runtime.assembly.discovery import discover
 from tests.examples.conftest import ROOT
 
@@ -89,6 +93,42 @@ def choosy(*, leader_elect: bool, delegated_auth: bool = False) -> dict[str, set
     config = loads(FILE % str(leader_elect).lower(), source="file")
     grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=delegated_auth)
     return permissions(as_list(grants, name="it")["items"])
+
+
+class Lane(QueueObject):
+    """A queue of another system."""
+
+    api_version: ClassVar[str] = "lanes.example/v1"
+    kind: ClassVar[str] = "Lane"
+
+
+class Crew(GroupObject):
+    """A group of another system."""
+
+    api_version: ClassVar[str] = "crews.example/v1"
+    kind: ClassVar[str] = "Crew"
+
+
+LANES = attrs.evolve(QUEUE_DIALECTS[0], name="lanes", kinds=(kind_of(Lane, "lanes", namespaced=False),))
+CREWS = attrs.evolve(DIALECTS[0], name="crews", keys=(Key(KeyPlace.LABEL, "crew"),), kinds=(kind_of(Crew, "crews"),))
+
+
+def test_kinds_of_own_dialects_have_permissions_in_their_own_group_only() -> None:
+    """Queues and groups of another system can be read, the status of groups written; no other group has them."""
+    registry = discover()
+    registry.add_queue_dialect("lanes", f"{__name__}:LANES")
+    registry.add_dialect("crews", f"{__name__}:CREWS", claimed_by="Coscheduling")
+    for name, expected in (
+        ("batch-kube-batch", {"list lanes.example/lanes", "watch lanes.example/lanes"}),
+        (
+            "coscheduling",
+            {f"{verb} crews.example/crews" for verb in ("list", "watch")} | {"patch crews.example/crews/status"},
+        ),
+    ):
+        config = load(ROOT / "configs" / f"{name}.yaml")
+        grants = grants_of(offline_scheduler(config, registry), config)
+        granted = permissions(as_list(grants, name="it")["items"])["ClusterRole/it"]
+        assert {each for each in granted if "lanes" in each or "crews" in each} == expected
 
 
 DEFAULT = {

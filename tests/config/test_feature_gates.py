@@ -188,8 +188,7 @@ def test_stages_do_not_enable_unimplemented_features() -> None:
     first, *others = warnings_of("AllAlpha=true")
     assert first == (
         "--feature-gates: features that are not implemented stay off with AllAlpha: DRAListTypeAttributes, "
-        "DRANodeAllocatableResources, DRAWorkloadResourceClaims, TopologyAwareWorkloadScheduling, "
-        "WorkloadAwarePreemption"
+        "DRANodeAllocatableResources, DRAWorkloadResourceClaims, TopologyAwareWorkloadScheduling"
     )
     assert others == ["--feature-gates: NativeHistograms=true has no effect: histograms have fixed buckets"]
     both, *_ = warnings_of("AllAlpha=true,AllBeta=true")
@@ -233,6 +232,7 @@ IMPLEMENTED = {
     "StorageCapacityScoring",
     "TaintTolerationComparisonOperators",
     "VolumeLimitScaling",
+    "WorkloadAwarePreemption",
 }
 #: What kube-scheduler 1.36 reads under pkg/scheduler and cmd/kube-scheduler.
 READ_THERE = {

@@ -42,8 +42,13 @@ def instructions(text: str) -> Iterator[Instruction]:
         yield Instruction(word, re.sub(r"\s+", " ", rest).strip())
 
 
+def shell_commands(page: Path) -> Iterator[str]:
+    """Yield the commands in a page's shell blocks."""
+    for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        yield from filter(None, block.replace("\\\n", " ").splitlines())
+
+
 def shell_lines(page: Path) -> Iterator[list[str]]:
     """Yield the commands in a page's shell blocks, as words."""
-    for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-        for line in block.replace("\\\n", " ").splitlines():
-            yield shlex.split(line, comments=True)
+    for line in shell_commands(page):
+        yield shlex.split(line, comments=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pyscheduler.testing import node_manifest, pod_manifest
-from tests import processes
+from tests import forked, processes
+from tests.forked import Forked
 from tests.processes import PATIENCE_SECONDS
 
 #: A ready-made configuration that does not hold requests back.
@@ -36,7 +37,7 @@ main()
 class Program:
     """One `pyscheduler` process and all the lines it has written so far."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process | Forked) -> None:
         self.process = process
         self.out: list[str] = []
         self.err: list[str] = []
@@ -97,11 +98,16 @@ async def program(
 ) -> AsyncIterator[Program]:
     """Run `pyscheduler` with these arguments while the block runs; a launcher is a command that is given all of it.
 
-    `is_patient` is for tests of an end that takes as long as it may: its watchdog waits for a slow machine, too.
+    With no launcher, the program is forked from a process that has imported it. `is_patient` is for tests of an end
+    that takes as long as it may: its watchdog waits for a slow machine, too.
     """
-    start = ("-c", _PATIENT) if is_patient else ("-m", "pyscheduler")
-    command = (*launcher, sys.executable, *start, *arguments)
-    running = Program(await processes.start(*command, env={**os.environ, **(env or {})}))
+    environment = {**os.environ, **(env or {})}
+    code = _PATIENT if is_patient else ""
+    if forked.IS_POSSIBLE and not launcher:
+        running = Program(await forked.start(*arguments, env=environment, code=code))
+    else:
+        begin = ("-c", code) if code else ("-m", "pyscheduler")
+        running = Program(await processes.start(*launcher, sys.executable, *begin, *arguments, env=environment))
     try:
         yield running
     finally:

@@ -36,6 +36,13 @@ from pyscheduler.serving import watchdog
 watchdog._END_SECONDS = {END_SECONDS}
 watchdog._LAST_RESORT_SECONDS = {LAST_RESORT_SECONDS} if "in-regex" in os.environ.get("TRAP", "") else 3600
 watchdog._AFTER_LOSS_SECONDS = {AFTER_LOSS_SECONDS}
+arm_for = watchdog._arm_for
+
+def arm_and_say(seconds):
+    arm_for(seconds)
+    print("faulthandler is armed", file=sys.stderr, flush=True)
+
+watchdog._arm_for = arm_and_say
 
 def block(way):
     print("The trap is shut", file=sys.stderr, flush=True)
@@ -118,6 +125,7 @@ async def test_a_standby_takes_over_from_a_blocked_leader(
         program(*run, "--master", api.url, f"--health-port={port}", env={**trap, "TRAP": f"filter/{way}"}) as leader,
     ):
         await leader.said("Successfully acquired lease")
+        await leader.said("faulthandler is armed")  # within a second; only then it ends what holds the lock
         async with program(*run, "--master", api.url, env=trap) as standby:
             await standby.said("New leader elected")
             await api.create_pod("before")

@@ -199,7 +199,8 @@ async def test_a_server_that_becomes_slow() -> None:
         assert site.router.most == FULL
         assert cuts['{reason="slow"}'] >= 1
         assert set(cuts) == {'{reason="slow"}'}
-        assert 8 <= site.shown("pyscheduler_request_window")[""] <= 32
+        # One cut halves it, and on a busy machine it may have grown a little since.
+        assert 8 <= site.shown("pyscheduler_request_window")[""] < FULL
         # Places, not seconds, which are longer on a busy machine. One by one it would be 1.
         assert busy > 2.5
         site.router.seconds = 0.0

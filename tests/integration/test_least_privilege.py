@@ -14,7 +14,7 @@ import ssl
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from pyscheduler.api import ResourceKind
+from pyscheduler.api.kinds import PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
@@ -417,7 +418,9 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
 
 
 #: The permissions that a batch profile adds, or shares with others that its jobs may not use.
-OF_BATCH = re.compile(r"podgroups|queues|delete pods|pods/status|priorityclasses")
+OF_BATCH = re.compile(r"podgroups|queues|delete pods|pods/status|priorityclasses|pyscheduler-usage|create configmaps")
+#: Further args of the preset kai: it counts past use in a ConfigMap.
+COUNTS = "\n          usageDBConfig: {clientType: scheduler, usageParams: {fetchInterval: 2s}}"
 
 
 class BatchWork:
@@ -472,10 +475,15 @@ class BatchWork:
             )
 
 
-@pytest.mark.parametrize("preset", ["kai", "volcano", "kube-batch"])
-async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) -> None:
+@pytest.mark.parametrize(
+    ("preset", "more"),
+    [("kai", ""), ("kai", COUNTS), ("volcano", ""), ("kube-batch", "")],
+    ids=lambda text: text.strip(),
+)
+async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, more: str) -> None:
     """Jobs are bound, wait and are evicted, and all statuses are written: no refusal, and no idle rule."""
     text = (ROOT / f"configs/batch-{preset}.yaml").read_text(encoding="utf-8")
+    text = text.replace(f"preset: {preset}", f"preset: {preset}{more}")
     config, registry = loads(f"{text}\nleaderElection: {{leaderElect: false}}\n", source="test"), discover()
     grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
     objects = as_list(grants, name="pyscheduler", account=("kube-system", "pyscheduler"))["items"]
@@ -507,3 +515,86 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str) ->
     assert list(nodes.values()).count("n1") >= 3
     assert cluster.rbac.usage.refusals() == {}
     assert [line for line in unused(cluster, roles_among(objects)) if OF_BATCH.search(line)] == []
+
+
+def owner_definition(kind: ResourceKind, versions: list[str]) -> dict[str, Any]:
+    """Return a definition of a kind of workload in these versions, without a schema."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = [
+        {"name": version, "served": True, "storage": not number, "schema": {"openAPIV3Schema": anything}}
+        for number, version in enumerate(versions)
+    ]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced",
+            "names": {"plural": kind.plural, "kind": kind.kind},
+            "versions": served,
+        },
+    }
+
+
+def add_missing_kinds(cluster: EmbeddedCluster, kinds: Sequence[ResourceKind]) -> None:
+    """Define the kinds that the server does not know, each in all its versions."""
+    missing: dict[tuple[str, str], list[ResourceKind]] = {}
+    for kind in kinds:
+        if cluster.table.find_kind(kind.api_version, kind.kind) is None:
+            missing.setdefault((kind.group, kind.plural), []).append(kind)
+    for alike in missing.values():
+        cluster.add(owner_definition(alike[0], list(dict.fromkeys(kind.version for kind in alike))))
+
+
+async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
+    """Its program reads owners of every kind, makes and changes groups, and warns: no refusal, and no idle rule."""
+    text = (ROOT / "configs/podgrouper.yaml").read_text(encoding="utf-8")
+    config, registry = loads(text.replace("leaderElect: true", "leaderElect: false"), source="test"), discover()
+    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
+    objects = as_list(grants, name="it", account=("kube-system", "pyscheduler"))["items"]
+    clock = VirtualClock()
+    cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
+    cluster.add(manifest("ServiceAccount"), *objects)
+    cluster.load((ROOT / "configs/crds/podgroups.scheduling.run.ai.yaml").read_bytes())
+    watched = list(registry.load("PodGrouper").watches)
+    add_missing_kinds(cluster, watched)
+    transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
+    scheduler = build(config, transport, clock, random.Random(1), registry=registry)
+    starting = asyncio.create_task(scheduler.start())
+    await clock.advance(5)
+    await starting
+    running = asyncio.create_task(scheduler.run())
+    # A pod whose owner does not exist: the owner is read once past the watch, and the pod gets a warning.
+    for number, kind in enumerate((*watched, PODS)):
+        ghost = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "ghost", "uid": "u"}
+        orphan = pod_manifest(f"orphan-{number}", scheduler_name="kai-scheduler")
+        orphan["metadata"]["ownerReferences"] = [ghost]
+        cluster.add(orphan)
+    # Another program creates the group first, so the group is read.
+    cluster.faults.add(Fault(method="POST", path="/podgroups$", delay_seconds=1.0, times=1))
+    (alone,) = cluster.add(pod_manifest("alone", scheduler_name="kai-scheduler"))
+    await clock.advance(0.5)
+    metadata = {"name": f"pg-alone-{alone['metadata']['uid']}", "namespace": "default"}
+    cluster.add(
+        {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 1}}
+    )
+    # The profile could bind pods, if any pod named it.
+    cluster.add(pod_manifest("own", scheduler_name="pyscheduler-podgrouper"))
+    await clock.advance(70)
+    cluster.add(node_manifest("n1"))
+    path = "/api/v1/namespaces/default/pods/alone"
+    body = json.dumps({"metadata": {"labels": {"kai.scheduler/preemptibility": "preemptible"}}}).encode()
+    patch = "application/merge-patch+json"
+    assert (await cluster.transport().request("PATCH", path, body=body, content_type=patch)).status == 200
+    await clock.advance(700)
+    stopping = asyncio.create_task(scheduler.stop())
+    await clock.advance(20)
+    await stopping
+    await running
+    (group,) = cluster.objects("scheduling.run.ai/v2alpha2", "PodGroup")
+    assert group["spec"]["preemptibility"] == "preemptible"
+    alone = cluster.get("v1", "Pod", "alone", namespace="default")
+    assert alone["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]
+    assert cluster.rbac.usage.refusals() == {}
+    assert unused(cluster, roles_among(objects)) == []

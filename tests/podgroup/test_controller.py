@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import attrs
 import pytest
 
 from pyscheduler.api import KubeObject, Pod, format_time
@@ -520,3 +521,13 @@ def test_status_permissions_are_in_the_rbac() -> None:
     assert status_rules([ROWS["kai"], ROWS["lightweight-x"]]) == ()
     assert isinstance(ROWS["intree"].status, ConditionStatus)
     assert status_rules([ROWS["intree"]]) == ()
+
+
+def test_status_permissions_do_not_mix_groups_and_resources() -> None:
+    """A kind with another plural name has a rule of its own, in its own API group."""
+    own = ROWS["sigs"].kinds[0]._replace(plural="teams", group="acme.example")
+    rules = status_rules([ROWS["sigs"], attrs.evolve(ROWS["sigs"], name="acme", kinds=(own,))])
+    assert [(list(rule.api_groups), list(rule.resources)) for rule in rules] == [
+        (["scheduling.x-k8s.io"], ["podgroups/status"]),
+        (["acme.example"], ["teams/status"]),
+    ]

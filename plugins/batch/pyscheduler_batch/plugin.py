@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Mapping
@@ -9,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
+import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
 from pyscheduler.batch.build import build_queues
-from pyscheduler.batch.configuration import batch_args
+from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
@@ -25,6 +27,8 @@ from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
+from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
+from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -64,6 +68,11 @@ def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
+
+
+def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
+    """Return the kinds that policies of the configuration read."""
+    return (RESOURCE_QUOTAS,) if args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None else ()
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -107,6 +116,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
+    arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
@@ -118,10 +128,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
         """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
         try:
-            preset = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False).preset
+            read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_ALWAYS_WATCHED)
+        preset = read.preset
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_kinds_of_policies(read), *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -129,8 +140,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
         extensions = self._extensions = BatchExtensions.of(handle)
         self._args = self._read(args)
-        self.watches = self.watched_kinds(args)  # type: ignore[misc]  # of a class, as a rule; args count here
-        self.rbac = _rules(self._args.preset)  # type: ignore[misc]  # the same
+        own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
+        self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
+        self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
@@ -143,6 +155,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        has_quotas = RESOURCE_QUOTAS in self.watches
+        self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
         self._is_running = False
         #: The key of a job that was read last, and the identity of its group.
@@ -158,6 +172,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        self._usage: QueueUsage | None = None
+        if self._args.usage is not None and self._args.preset == "kai":
+            self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
+            self._statuses.listeners.append(self._usage.note_totals)
         #: Called with None if jobs and queues must be read anew.
         self._on_change: Callable[[str | None], object] = lambda _: None
 
@@ -186,6 +204,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.usage != self._args.usage:
+            text = "usageDBConfig cannot change while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
+        if not set(_kinds_of_policies(new)) <= set(self.watches):
+            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
+            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -198,9 +222,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return apply
 
     async def run(self) -> None:
-        """Write the status of queues and groups; from now on, log what is wrong with queues."""
+        """Write the status of queues and groups, and count their use; from now on, log what is wrong with queues."""
         self._is_running = True
-        await self._statuses.run()
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self._statuses.run(), name="statuses of queues and groups")
+            if self._usage is not None:
+                work.create_task(self._usage.run(), name="past use of queues")
+
+    def _tell_news(self) -> None:
+        self.on_news()  # which the scheduler sets later
+
+    @property
+    def is_reading(self) -> bool:
+        """Return whether the use of queues up to now is still being read."""
+        return self._usage is not None and self._usage.is_awaited
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Let every pod pass: the session says why a job waits."""
@@ -221,7 +256,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         session = self._session_type(**parts)
         if isinstance(session, VolcanoSession):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
+            if self._quotas is not None:
+                session.quotas = self._quotas_of
+        if self._usage is not None:
+            index, width = session.axis.index, len(session.axis.names)
+            self._usage.note_capacity(session.nodes, index)
+            session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
+
+    def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
+        return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
@@ -259,6 +303,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
         self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        if self._quotas is not None:
+            self._quotas.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:

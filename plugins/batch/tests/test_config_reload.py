@@ -164,3 +164,14 @@ profiles:
     assert "ImageLocality" in reloading.measured.scheduler.profiles["batch"].plugins
     assert any("need a restart" in record.getMessage() for record in caplog.records)
     await reloading.measured.stop()
+
+
+async def test_a_policy_that_needs_a_new_watch_is_refused(
+    reloading: Reloading, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`resourcequota` reads a kind that nothing watches yet, so the old file stays in force."""
+    await reloading.measured.start()
+    await reloading.replace(FIRST.replace("{name: gang}]", "{name: gang}, {name: resourcequota}]"))
+    assert reloading.refusals == 1
+    assert 'the policy "resourcequota" cannot be added while the scheduler runs; restart it' in caplog.text
+    await reloading.measured.stop()

@@ -54,6 +54,30 @@ async def test_volcano_groups_go_through_the_phases(volcano: Any) -> None:
     await scheduler.stop()
 
 
+async def test_a_group_waits_until_its_namespace_has_quota(volcano: Any) -> None:
+    """With `resourcequota`, a group stays Pending while a ResourceQuota lacks room, and is Inqueue once it has."""
+    volcano.nodes(1, cpu="8")
+    volcano.queue("default")
+    server = volcano.cluster.server
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    server.add({**quota, "spec": {}, "status": {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "3"}}})
+    tiers = "[{plugins: [{name: gang}, {name: resourcequota}]}, {plugins: [{name: predicates}, {name: proportion}]}]"
+    scheduler = await volcano.start(f"actions: 'enqueue, allocate', tiers: {tiers}")
+    volcano.group("one", "default", 2, minResources={"cpu": "2", "requests.cpu": "2"})
+    volcano.group("other", "default", 2, minResources={"cpu": "2"})
+    await volcano.pass_time()
+    assert volcano.group_status("one").get("phase", "Pending") == "Pending"
+    assert volcano.group_status("other")["phase"] == "Inqueue"
+    changed = server.get("v1", "ResourceQuota", "q", namespace="default")
+    changed["status"]["used"] = {"requests.cpu": "1500m"}
+    resource = server.resource("v1", "ResourceQuota")
+    record = server.registry.get(resource, "default", "q")
+    server.registry.change(resource, record, changed, subresource="status")
+    await volcano.pass_time()
+    assert volcano.group_status("one")["phase"] == "Inqueue"
+    await scheduler.stop()
+
+
 async def test_a_broken_gang_is_unknown(volcano: Any) -> None:
     """A running gang that lost a member, and has no room for the new one, has the phase Unknown."""
     volcano.nodes(2, cpu="1")

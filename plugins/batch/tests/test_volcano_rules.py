@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
+from pyscheduler.api import ResourceQuota, ResourceQuotaStatus
 from pyscheduler.batch.contract import Claim, Preemptable, Tasks
 from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.session import EnabledPolicy
@@ -301,6 +302,27 @@ def test_overcommit_reserves_what_it_lets_in() -> None:
         run.act()
         assert sum(job.phase == "Inqueue" for job in run.tables.jobs.values()) == admitted
         assert run.session.reasons["ns/g3"] == {"ClusterOverused": "resource in cluster is overused: overused cpu"}
+
+
+def test_resourcequota_counts_what_the_namespace_uses_and_what_it_lets_in() -> None:
+    """Each quota must have room for the resources that it names, beside jobs that were let in before."""
+    groups = [group(f"g{i}", phase="Pending", minResources={"cpu": 2000}, created=i) for i in range(3)]
+    run = start(groups, [], actions=("enqueue",), tiers=[["gang", "resourcequota"]])
+    for number in range(3):
+        job_of(run, f"g{number}").min_amounts = {"cpu": 2000.0, "requests.cpu": 2.0}
+    roomy = ResourceQuotaStatus(hard={"cpu": "100", "services": "0"}, used={"cpu": "1"})
+    tight = ResourceQuotaStatus(hard={"requests.cpu": "5"}, used={"requests.cpu": "1"})
+    quotas = [ResourceQuota(status=status) for status in (roomy, tight, ResourceQuotaStatus())]
+    asked: list[str] = []
+    run.session.quotas = lambda namespace: asked.append(namespace) or quotas
+    run.act()
+    assert [job_of(run, f"g{number}").phase for number in range(3)] == ["Inqueue", "Inqueue", "Pending"]
+    assert set(asked) == {"ns"}
+    message = (
+        "resource quota insufficient, requested: map[requests.cpu:2], used: map[requests.cpu:1], "
+        "limited: map[requests.cpu:5]"
+    )
+    assert run.session.reasons["ns/g2"] == {"ResourceQuota": message}
 
 
 def test_sla_lets_a_job_in_once_its_time_is_over() -> None:

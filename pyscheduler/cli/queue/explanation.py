@@ -47,6 +47,7 @@ _STEP_OF: Final = {
     "QueueLimit": "gates",
     "QueueQuota": "gates",
     "ClusterOverused": "gates",
+    "ResourceQuota": "gates",
     "PodSchedulingErrors": "nodes",
     "PreemptionDelayNotElapsed": "evictions",
 }

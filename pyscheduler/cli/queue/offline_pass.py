@@ -15,7 +15,7 @@ from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.scheduler.sessions.submission import waiting_text
+from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence

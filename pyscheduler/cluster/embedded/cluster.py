@@ -15,6 +15,7 @@ from pyscheduler.cluster.embedded.access.gate import AccessGate
 from pyscheduler.cluster.embedded.access.tokens import TokenIssuer
 from pyscheduler.cluster.embedded.controllers import definitions, namespaces
 from pyscheduler.cluster.embedded.controllers.event_expiry import EventExpiry
+from pyscheduler.cluster.embedded.controllers.garbage_collection import GarbageCollector
 from pyscheduler.cluster.embedded.controllers.lifecycle import Lifecycle
 from pyscheduler.cluster.embedded.controllers.roles_and_accounts import aggregate_roles, ensure_account, restore_account
 from pyscheduler.cluster.embedded.manifests import load_manifests
@@ -128,6 +129,10 @@ class EmbeddedCluster:
             stop_seconds=stop_seconds,
             run_pods=run_pods,
         )
+
+    def garbage_collector(self) -> GarbageCollector:
+        """Return what deletes objects without owners, not yet started. Deletions honour `propagationPolicy` with it."""
+        return GarbageCollector(self.registry, clock=self.clock)
 
     # --- access ----------------------------------------------------------------------------------
 

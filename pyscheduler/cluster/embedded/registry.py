@@ -61,6 +61,8 @@ class Registry:
         self.reactions: dict[str, Callable[..., None]] = {}
         #: Called before every write with the resource, the object before (or None) and the new one; raises to refuse.
         self.guard: Callable[[Resource, Object | None, Object], None] | None = None
+        #: Whether a garbage collector runs, so that a deletion may wait for dependents.
+        self.collects_garbage = False
         self._rng = rng
         for resource in table:  # all from the beginning, so that every log reaches back to it
             self.collection(resource)
@@ -283,6 +285,8 @@ class Registry:
         old = self.get(resource, namespace, name)
         deletion.check_preconditions(resource, old, options)
         obj = old.decode()
+        if self.collects_garbage:
+            deletion.propagate(obj, options)
         marked, gone = deletion.mark_deleted(resource, obj, options, self.wall())
         collection = self.collection(resource)
         if options.dry_run:

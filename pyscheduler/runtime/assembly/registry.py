@@ -70,6 +70,8 @@ class PluginDescription:
     target: str
     extension_points: Sequence[ExtensionPoint] = ()
     args_type: type | None = None
+    #: The keys of the args of a plugin without `args_type`, if the plugin names them.
+    arg_names: Sequence[str] = ()
     #: First line of the class's docstring.
     summary: str = ""
     error: str = ""
@@ -290,6 +292,7 @@ class Registry:
             blank,
             extension_points=extension_points_of(plugin),
             args_type=plugin.args_type,
+            arg_names=plugin.arg_names,
             summary=(plugin.__doc__ or "").strip().partition("\n")[0],
             error=_ambiguous(name, offers) if len(offers) > 1 else "",
         )

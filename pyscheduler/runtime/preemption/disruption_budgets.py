@@ -1,6 +1,6 @@
 """Which victims their disruption budgets protect.
 
-Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`.
+Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`; for units of pods `filterVictimsWithPDBViolation`.
 """
 
 from __future__ import annotations
@@ -87,3 +87,19 @@ class Budgets:
                 violates = violates or remaining < 0
             (violating if violates else others).append(info)
         return violating, others
+
+    def violates(self, pods: Iterable[Pod], left: dict[Hashable, int]) -> bool:
+        """Return True if evicting these pods together violates a budget, and use up the budgets that match them.
+
+        `left`: the disruptions that remain, by budget; shared by the units of one search. As in kube-scheduler, nothing
+        more is counted after the first violation, and only the budgets of Kubernetes count.
+        """
+        for pod in pods:
+            labels = pod.metadata.labels
+            for budget in self._by_namespace.get(pod.namespace, ()) if labels else ():
+                if not budget.selector.matches(labels) or pod.name in budget.disrupted:
+                    continue
+                remaining = left[id(budget)] = left.get(id(budget), budget.allowed) - 1
+                if remaining < 0:
+                    return True
+        return False

@@ -1,4 +1,4 @@
-"""Evict the victims of a preemption.
+"""Evict the victims of a preemption, for a pod or for a pod group.
 
 A victim that is not bound yet is rejected in memory: its wait at Permit ends, or its binding is cancelled in PreBind.
 Any other victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in
@@ -25,14 +25,16 @@ from pyscheduler.framework.status import Status
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Self
 
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.framework.watches import Lister
+    from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 
-__all__ = ["Evictions"]
+__all__ = ["EvictionCause", "Evictions"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +43,48 @@ _PARALLEL: Final = 16
 _ALLOWED: Final = "allowed"
 #: Where a pod queues that holds no node in memory.
 _QUEUES: Final = frozenset({"active", "backoff", "unschedulable", "held"})
+
+
+@attrs.frozen(kw_only=True)
+class EvictionCause:
+    """The preemptor: the pod or the pod group that victims are evicted for.
+
+    `kind`: "pod" or "podgroup", as events and conditions name it. `waiting`: returns the pods that wait for the
+    evictions. `related`: the object that the events name beside the victim; for a pod, kube-scheduler names none.
+    """
+
+    kind: str
+    key: str
+    uid: str
+    scheduler_name: str
+    priority: int
+    waiting: Callable[[], Iterable[Pod]]
+    related: InTreePodGroup | None = None
+
+    @classmethod
+    def of_pod(cls, pod: Pod) -> Self:
+        """Return the cause for a single pod."""
+        return cls(
+            kind="pod",
+            key=pod.key,
+            uid=pod.uid,
+            scheduler_name=pod.scheduler_name,
+            priority=pod.priority,
+            waiting=lambda: (pod,),
+        )
+
+    @classmethod
+    def of_group(cls, group: InTreePodGroup, scheduler_name: str, waiting: Callable[[], Iterable[Pod]]) -> Self:
+        """Return the cause for a PodGroup; `waiting` returns its members without a node."""
+        return cls(
+            kind="podgroup",
+            key=group.key,
+            uid=group.uid,
+            scheduler_name=scheduler_name,
+            priority=group.spec.priority or 0,
+            waiting=waiting,
+            related=group,
+        )
 
 
 @attrs.define(eq=False)
@@ -92,7 +136,7 @@ class Evictions:
         newest = self._pods.get(victim.name, victim.namespace)
         return newest if newest is not None and newest.uid == victim.uid else None
 
-    async def evict(self, candidate: Candidate, preemptor: Pod) -> Status | None:
+    async def evict(self, candidate: Candidate, preemptor: EvictionCause) -> Status | None:
         """Evict the victims, or begin to in the background; return an ERROR if that failed at once."""
         handle = self._handle
         self._deleted = {uid: victim for uid, victim in self._deleted.items() if not self._is_leaving(victim)}
@@ -117,15 +161,15 @@ class Evictions:
         task.add_done_callback(lambda _: self._over(preemptor, under_way, failed=True))
         return None
 
-    def _over(self, preemptor: Pod, under_way: _UnderWay, *, failed: bool = False) -> None:
+    def _over(self, preemptor: EvictionCause, under_way: _UnderWay, *, failed: bool = False) -> None:
         """End an eviction, and activate the preemptor if no event may come to wake it."""
         if self._under_way.get(preemptor.uid) is under_way:
             del self._under_way[preemptor.uid]
             if failed or under_way.held_back:
-                self._handle.activate([preemptor])
+                self._handle.activate(preemptor.waiting())
 
     async def _evict_in_background(
-        self, under_way: _UnderWay, victims: Sequence[Pod], node_name: str, preemptor: Pod
+        self, under_way: _UnderWay, victims: Sequence[Pod], node_name: str, preemptor: EvictionCause
     ) -> None:
         handle = self._handle
         began = handle.clock.now()
@@ -144,14 +188,14 @@ class Evictions:
         self._over(preemptor, under_way, failed=failed)
         handle.recorder.preemption_run(result="error" if failed else "success", seconds=handle.clock.now() - began)
         _log.info(
-            "Preemption finished pod=%s node=%s victims=%d result=%s",
+            "Preemption finished preemptor=%s node=%s victims=%d result=%s",
             preemptor.key,
             node_name,
             len(victims),
             "error" if failed else "success",
         )
 
-    async def _evict_all(self, victims: Sequence[Pod], node_name: str, preemptor: Pod) -> Exception | None:
+    async def _evict_all(self, victims: Sequence[Pod], node_name: str, preemptor: EvictionCause) -> Exception | None:
         """Evict victims, several concurrently; return the first failure, after which no more are evicted."""
         failure: Exception | None = None
         left = iter(victims)
@@ -167,32 +211,38 @@ class Evictions:
         await asyncio.gather(*(evict_some() for _ in range(min(_PARALLEL, len(victims)))))
         return failure
 
-    async def _try_to_evict(self, victim: Pod, node_name: str, preemptor: Pod) -> Exception | bool:
+    async def _try_to_evict(self, victim: Pod, node_name: str, preemptor: EvictionCause) -> Exception | bool:
         """Evict one victim; return the error if that failed."""
         try:
             return await self._evict_one(victim, node_name, preemptor)
         except Exception as error:  # noqa: BLE001 - whatever it is, this victim may still be there
             self._handle.recorder.warning("eviction_failed")
-            _log.warning("Victim could not be preempted pod=%s victim=%s err=%s", preemptor.key, victim.key, error)
+            _log.warning(
+                "Victim could not be preempted preemptor=%s victim=%s err=%s", preemptor.key, victim.key, error
+            )
             return error
 
-    async def _evict_one(self, victim: Pod, node_name: str, preemptor: Pod) -> bool:
+    async def _evict_one(self, victim: Pod, node_name: str, preemptor: EvictionCause) -> bool:
         """Reject the victim in memory, or delete it, and write an event. A victim that is gone already is no failure.
 
         Return True if it was rejected in memory.
         """
-        note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+        note = f"Preempted by {preemptor.kind} {preemptor.uid} on node {node_name}"
         rejected = self._reject_in_memory(victim)
         if rejected:
             note += " (in kube-scheduler memory)."
         elif self._holds_nothing(victim):
-            _log.info("Victim holds no node any more pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
+            _log.info(
+                "Victim holds no node any more preemptor=%s victim=%s node=%s", preemptor.key, victim.key, node_name
+            )
             return False
         elif not await self._delete(victim, preemptor):
-            _log.info("Victim is gone already pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
+            _log.info("Victim is gone already preemptor=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
             return False
-        _log.info("Preemptor preempted victim pod=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
-        self._handle.event_recorder.event(victim, type="Normal", reason="Preempted", action="Preempting", note=note)
+        _log.info("Preemptor preempted victim preemptor=%s victim=%s node=%s", preemptor.key, victim.key, node_name)
+        self._handle.event_recorder.event(
+            victim, type="Normal", reason="Preempted", action="Preempting", note=note, related=preemptor.related
+        )
         return rejected
 
     def _reject_in_memory(self, victim: Pod) -> bool:
@@ -212,19 +262,19 @@ class Evictions:
             return True
         return self._handle.queue_place(victim.uid) in _QUEUES
 
-    async def _delete(self, victim: Pod, preemptor: Pod) -> bool:
+    async def _delete(self, victim: Pod, preemptor: EvictionCause) -> bool:
         """Write the condition, then delete the pod; return False if it is gone already."""
         seen = self._pods.get(victim.name, victim.namespace)
         # The snapshot may be older than the status of the pod.
         victim = seen if seen is not None and seen.uid == victim.uid else victim
-        message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
+        message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority {preemptor.kind}"
         now = self._handle.clock.wall()
         is_deleted = await delete_with_condition(self._handle.client, victim, message=message, now=now)
         if is_deleted:
             self._deleted[victim.uid] = victim
         return is_deleted
 
-    async def _release_nominated(self, node_name: str, preemptor: Pod) -> bool:
+    async def _release_nominated(self, node_name: str, preemptor: EvictionCause) -> bool:
         """Clear nominations of pods of lower priority to the node; return False if that failed."""
         done = True
         for info in self._handle.nominator.pods_on(node_name):

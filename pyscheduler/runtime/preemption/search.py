@@ -33,14 +33,18 @@ from pyscheduler.framework.preemption import (
 )
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import PREEMPTION_INQUIRY
+from pyscheduler.podgroup.wire import InTreePodGroup
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
 from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
+from pyscheduler.runtime.preemption.eviction import EvictionCause
+from pyscheduler.runtime.preemption.group_search import GroupSearch
+from pyscheduler.runtime.preemption.victim_units import VictimUnits
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.reserving import Release
     from pyscheduler.runtime.plugin_handle import PluginHandle
     from pyscheduler.runtime.preemption.eviction import Evictions
+    from pyscheduler.runtime.preemption.place_counts import PlaceCounts
+    from pyscheduler.runtime.statement import Statement
 
 __all__ = ["Preemption", "best_of"]
 
@@ -133,6 +139,7 @@ class Preemption:
         except PluginError:
             self._budgets = ()  # a plugin that does not watch budgets does not go by them
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
+        self._groups: GroupSearch | None = None
         self._columns: VictimColumns | None = None
         if VictimColumns.know(rules):
             equivalence_key = lambda pod: handle.profile.equivalence_key(pod)  # noqa: E731, PLW0108 - set later
@@ -216,7 +223,32 @@ class Preemption:
     async def evict(self, chosen: Candidate, pod: Pod) -> Status | None:
         """Evict the victims that a trial has found; return an ERROR if that failed at once."""
         _log.info("The target node for the preemption is determined pod=%s node=%s", pod.key, chosen.node_name)
-        return await self._evictions.evict(chosen, pod)
+        return await self._evictions.evict(chosen, EvictionCause.of_pod(pod))
+
+    async def preempt_for_group(
+        self,
+        group: InTreePodGroup,
+        pods: Sequence[Pod],
+        *,
+        waiting: Callable[[], Iterable[Pod]],
+        fits: Callable[[Statement], Awaitable[Status | None]],
+        count: Callable[[Statement], PlaceCounts | None],
+        turns: CooperativeYield,
+    ) -> Status | None:
+        """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""
+        if self._groups is None:
+            units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup))
+            self._groups = GroupSearch(self._handle, self._evictions, units)
+        return await self._groups.preempt(
+            group,
+            pods,
+            waiting=waiting,
+            budgets=self._budgets_now(),
+            release=self._handle.profile.release(without=self._rules.keeps_bookings_of),
+            fits=fits,
+            count=count,
+            turns=turns,
+        )
 
     # The search
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.eviction import Evictions
+from pyscheduler.scheduler.sessions.filter_keys import filter_key
 from pyscheduler.scheduler.sessions.source import Sessions
 from pyscheduler.scheduler.sessions.submission import Submission
 from pyscheduler.scheduler.sessions.tables import ClusterTables
+from pyscheduler.scheduler.sessions.wait_texts import WaitTexts
 
 if TYPE_CHECKING:
     import random
@@ -62,6 +64,8 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
     plugin = profile.plugins[name]
     assert isinstance(plugin, BatchPlugin), "only batch plugins have sessions"
     evictions = Evictions(handle=profile.handle, pods=scheduler.pods)
+    texts = WaitTexts(profile=profile, plugin=plugin, scheduling=scheduler.scheduling, statuses=scheduler.statuses)
+    scheduler.writers = (texts, *scheduler.writers)
     submission = Submission(
         profile=profile,
         plugin=plugin,
@@ -69,14 +73,10 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         waiting_pods=scheduler.waiting_pods,
         statuses=scheduler.statuses,
         evictions=evictions,
+        texts=texts,
     )
     evictions.is_promised = submission.is_promised
-    tables = ClusterTables(
-        plugin,
-        profile.name,
-        # A profile without the cache has plugins whose answers for look-alikes may differ.
-        equivalence_key=lambda pod: None if profile.equivalence_cache is None else profile.equivalence_key(pod),
-    )
+    tables = ClusterTables(plugin, profile.name, equivalence_key=partial(filter_key, profile))
     sessions = Sessions(
         profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
     )

@@ -12,6 +12,7 @@ import attrs
 
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.framework.preemption import DISRUPTION_TARGET
+from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
@@ -52,15 +53,21 @@ def record_of(pod: Pod) -> tuple[str, str, bool] | None:
 class _Group:
     """The victims of one job in one pass. None is deleted before all have their condition, so a crash loses none."""
 
+    #: Lets victims go on, so many at each turn of the event loop.
+    releases: PermitReleases
     unmarked: set[str] = attrs.Factory(set)
     _all: asyncio.Event = attrs.Factory(asyncio.Event)
     _check: asyncio.Future[bool] | None = None
+    _may_begin: bool = False
 
     async def may_begin(self, after: Callable[[Job | None], Awaitable[bool]], by: Job | None) -> bool:
         """Return what `after` says of the job that gets the room; victims that ask at once share one answer."""
-        if self._check is None or self._check.done():
-            self._check = asyncio.ensure_future(after(by))
-        return await asyncio.shield(self._check)
+        if not self._may_begin:
+            if self._check is None or self._check.done():
+                self._check = asyncio.ensure_future(after(by))
+            self._may_begin = await asyncio.shield(self._check) or self._may_begin
+        await self._take_turn()
+        return self._may_begin
 
     def go_on(self, uid: str) -> None:
         """Do not wait for this pod any more: it has its condition, or a request failed."""
@@ -72,6 +79,13 @@ class _Group:
         """Wait until all have their condition; this pod has."""
         self.go_on(uid)
         await self._all.wait()
+        await self._take_turn()
+
+    async def _take_turn(self) -> None:
+        """Wait until a turn of the event loop in which few others go on."""
+        future = asyncio.get_running_loop().create_future()
+        self.releases.add(future, is_refused=False)
+        await future
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -88,6 +102,7 @@ class Evictions:
     under_way: dict[str, Pod] = attrs.Factory(dict)
     #: The uids of the pods that were evicted and still exist.
     _leaving: set[str] = attrs.Factory(set)
+    _releases: PermitReleases = attrs.Factory(PermitReleases)
 
     def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
         """Begin to evict in the background, once `after` has returned True for the job that gets the room."""
@@ -98,7 +113,7 @@ class Evictions:
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
                 self._leaving.add(pod.uid)
-                group = groups.setdefault("" if each.by is None else each.by.uid, _Group())
+                group = groups.setdefault("" if each.by is None else each.by.uid, _Group(self._releases))
                 group.unmarked.add(pod.uid)
                 begun.append((pod, each, group))
         for pod, each, group in begun:
@@ -164,7 +179,7 @@ class Evictions:
 
     def _exists(self, job: Job) -> bool:
         """Return whether a pod of the job is left that can get the room."""
-        pods = [task.pod for task in job.tasks.values() if task.pod is not None]
+        pods = (task.pod for task in job.tasks.values() if task.pod is not None)
         return any((seen := self.pods.get(pod.name, pod.namespace)) and not seen.is_terminating for pod in pods)
 
     async def _delete(self, pod: Pod, message: str, between: Callable[[], Awaitable[object]]) -> bool:

@@ -26,12 +26,15 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler.scheduler.sessions.eviction import record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["Guards"]
+__all__ = ["TURN_EVERY", "Guards"]
+
+#: Other tasks of the scheduler may run after so many jobs that are only looked at.
+TURN_EVERY: Final = 256
 
 #: Backoff after an eviction or an expired promise, in seconds: the first, and the longest.
 BACKOFF_SECONDS: Final = (10.0, 600.0)
@@ -84,16 +87,20 @@ class Guards:
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
-    def read_back(self, jobs: Mapping[str, Job], now: float, wall: float) -> set[str]:
+    async def read_back(
+        self, jobs: Mapping[str, Job], now: float, wall: float, turn: Callable[[], Awaitable[None]]
+    ) -> set[str]:
         """Read what a crash left of earlier evictions; return the uids of the jobs that get room by them.
 
-        `wall`: seconds since 1970.
+        `wall`: seconds since 1970. `turn` lets other tasks of the scheduler run.
 
         Pods that are ending name the job that evicted them. A group of KAI has the time of its last eviction.
         """
         by_key = {job.key: job.uid for job in jobs.values()}
         found: set[str] = set()
-        for uid, job in jobs.items():
+        for at, (uid, job) in enumerate(jobs.items()):
+            if at % TURN_EVERY == 0:
+                await turn()
             leaving = job.pods((TaskState.RELEASING,)) if job.counts[TaskState.RELEASING] else ()
             records = [record for pod in leaving if (record := record_of(pod)) is not None]
             takers = {by_key[by] for _, by, _ in records if by in by_key}

@@ -6,7 +6,7 @@ the snapshot shows the future; the session then places and removes tasks in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -20,6 +20,8 @@ from pyscheduler.framework.trial import TrialKind
 from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
+from pyscheduler.scheduler.sessions.filter_keys import FilterKeys, unplaced
+from pyscheduler.scheduler.sessions.lasting_filters import ANTI_AFFINITY, LastingFilters
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.affinity_terms import AffinityTerm
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.sessions.lasting_filters import LastingAnswer
 
 __all__ = ["SnapshotPlacer"]
 
@@ -40,17 +43,24 @@ __all__ = ["SnapshotPlacer"]
 #: Plugins whose books are about pods with claims only.
 _BOOKS_OF_CLAIMS: Final = frozenset({"VolumeBinding", "DynamicResources"})
 
-_ANTI_AFFINITY: Final = "InterPodAffinity"
-
 
 @attrs.define(eq=False)
 class _Answer:
-    """What the filters say about a task and its look-alikes, as of a number of changes: bool[N]."""
+    """What the filters say about a task and its look-alikes, as of a version of the nodes: bool[N]."""
 
-    changes: int
+    version: int
     accepted: NDArray[np.bool_]
     curable: NDArray[np.bool_] | None = None
     error: FitError | PluginError | None = None
+
+
+class _Move(NamedTuple):
+    """A task that comes to a node or leaves it, and the version of the nodes before."""
+
+    task: Task
+    node: int
+    is_placement: bool
+    before: int
 
 
 class SnapshotPlacer:
@@ -62,8 +72,11 @@ class SnapshotPlacer:
         snapshot: Snapshot,
         names: Sequence[str],
         infos: dict[str, PodInfo],
+        *,
         ready: NDArray[np.bool_] | None = None,
+        keys: FilterKeys | None = None,
     ) -> None:
+        """Begin a pass. `keys`: those of earlier passes."""
         self._profile = profile
         self._snapshot = snapshot
         self._names = names
@@ -82,9 +95,17 @@ class SnapshotPlacer:
         #: By name of a node, the pods that were releasing when the pass began.
         self._leaving: dict[str, list[PodInfo]] = {}
         self._placed: dict[str, PodInfo] = {}
-        #: How often a task was placed or removed.
-        self._changes = 0
-        self._keys: dict[str, Hashable] = {}
+        #: The version of the nodes: another one after each move, the former one once a move is undone.
+        self._version = 0
+        self._last_version = 0
+        #: The moves that the snapshot does not show yet. Many are undone before any filter asks about them.
+        self._moves: list[_Move] = []
+        self._lasting_filters = LastingFilters(profile, snapshot)
+        #: By key of look-alikes; None if their answers may change.
+        self._lasting: dict[Hashable, LastingAnswer | None] = {}
+        #: Whether no pod that repels others was placed.
+        self._may_last = True
+        self._keys = keys or FilterKeys(profile)
         #: By key of look-alikes.
         self._answers: dict[Hashable, _Answer] = {}
         #: By uid, the state of the last cycle of a task.
@@ -113,6 +134,28 @@ class SnapshotPlacer:
         for info in infos:
             self._statement.nominate(info, "")
 
+    def suitable(self, task: Task) -> NDArray[np.bool_]:
+        """Return bool[N], read-only: the nodes that the filters accept, or would accept if they had enough room."""
+        lasting = self._lasting_answer(task)
+        # A task that no node can take has an error.
+        return self.feasible(task) if lasting is None or not lasting.accepted.any() else lasting.accepted
+
+    def _lasting_answer(self, task: Task) -> LastingAnswer | None:
+        info = self._infos[task.uid]
+        key = self._keys.plain(info) if self._may_last and not self._has_books else None
+        if key is None:
+            return None
+        if key not in self._lasting:
+            self._show_moves()
+            answer = self._lasting_filters.answer(CycleState(self._statement.trial), unplaced(info.pod))
+            if answer is not None:
+                for mask in (answer.accepted, answer.curable):
+                    if self._ready is not None:
+                        mask &= self._ready
+                    mask.flags.writeable = False
+            self._lasting[key] = answer
+        return self._lasting[key]
+
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept.
 
@@ -122,6 +165,9 @@ class SnapshotPlacer:
 
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that accept the task, or whose rejection an eviction may cure."""
+        lasting = self._lasting_answer(task)
+        if lasting is not None and lasting.accepted.any():
+            return lasting.curable
         answer = self._answer_for(task)
         if answer.curable is None:
             answer.curable = self._cure(task, answer)
@@ -135,7 +181,7 @@ class SnapshotPlacer:
 
         Source of the rule: kube-scheduler, plugin InterPodAffinity. A node without the topology key takes any number.
         """
-        if _ANTI_AFFINITY not in self._profile.points[ExtensionPoint.FILTER]:
+        if ANTI_AFFINITY not in self._profile.points[ExtensionPoint.FILTER]:
             return True
         apart: dict[AffinityTerm, list[Task]] = {}
         for task in tasks:
@@ -152,18 +198,20 @@ class SnapshotPlacer:
         return True
 
     def _answer_for(self, task: Task) -> _Answer:
-        key = self._key_of(task)
+        key = self._keys.exact(self._infos[task.uid])
         known = self._answers.get(key)
-        if known is not None and known.changes == self._changes:
+        if known is not None and known.version == self._version:
             if known.error is not None:
                 self.rejections[task.uid] = known.error
             return known
-        answer = self._answers[key] = _Answer(self._changes, np.zeros(len(self._names), dtype=bool))
+        self._show_moves()
+        answer = self._answers[key] = _Answer(self._version, np.zeros(len(self._names), dtype=bool))
         state = self._states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._pod(task), self._snapshot.nodes)
         except (FitError, PluginError) as error:
-            answer.error = self.rejections[task.uid] = error
+            # In a cycle with this frame, its traceback would keep the answers until all objects are collected.
+            answer.error = self.rejections[task.uid] = error.with_traceback(None)
         else:
             answer.accepted[found.rows] = True
             if self._ready is not None:
@@ -179,6 +227,7 @@ class SnapshotPlacer:
         if error is not None:
             statuses = error.diagnosis.node_statuses
         else:
+            self._show_moves()
             nodes, state = self._snapshot.nodes, CycleState(self._statement.trial)
             pod = self._pod(task)
             feasible_nodes(self._profile, state, pod, nodes)
@@ -201,18 +250,9 @@ class SnapshotPlacer:
             self._free[task.uid] = pod = pod.with_node_name("") if pod.node_name else pod
         return pod
 
-    def _key_of(self, task: Task) -> Hashable:
-        """Return what look-alikes share; the uid of a task that has none."""
-        key = self._keys.get(task.uid)
-        if key is None:
-            # A profile without the cache has plugins whose answers for look-alikes may differ.
-            has_keys = self._profile.equivalence_cache is not None
-            key = (has_keys and self._profile.equivalence_key(self._pod(task))) or task.uid
-            self._keys[task.uid] = key
-        return key
-
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node can take the task, as far as the releasing pods of that node matter."""
+        self._show_moves()
         state = CycleState(self._statement.trial)
         pod = self._pod(task)
         return fits_on(self._profile, state, pod, self._snapshot.nodes, self._names[node])
@@ -223,6 +263,7 @@ class SnapshotPlacer:
         Pods that were releasing when the pass began count on their nodes, because they still use them. Source: Volcano
         `plugins/nodeorder`. Call `feasible` for the task before.
         """
+        self._show_moves()
         names = [self._names[row] for row in rows.tolist()] if self._leaving else []
         leaving = [(info, name) for name in names for info in self._leaving.get(name, ())]
         if not leaving:
@@ -236,27 +277,59 @@ class SnapshotPlacer:
         pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
         state = self._states.get(task.uid)
         if state is None:
-            # A look-alike was filtered in its place.
+            # A look-alike was filtered in its place, or an answer held that is older than its last move.
             state = CycleState(self._statement.trial)
             try:
                 feasible_nodes(self._profile, state, pod, nodes)
-            except (FitError, PluginError):
+            except PluginError:
                 return None
+            except FitError:
+                pass  # the task needs evictions there; PreFilter has run, and Score can
         totals = score_totals(self._profile, state, pod, nodes)
         return None if totals is None else totals.astype(np.float64)
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""
-        self._changes += 1
-        name = self._names[node]
+        self._move(task, node, is_placement=True)
         info = self._infos[task.uid]
-        is_pending = not info.pod.node_name
-        if info.pod.node_name != name:
-            info = info.with_pod(info.pod.with_node_name(name))
-        self._placed[task.uid] = info
-        self._statement.place(info, name)
-        if is_pending and (self._has_books or info.has_storage or info.pod.spec.resource_claims):
-            self._reserve(task.uid, info.pod, name)
+        if info.required_anti_affinity_terms:
+            self._may_last = False
+        if not info.pod.node_name and (self._has_books or info.has_storage or info.pod.spec.resource_claims):
+            self._show_moves()
+            self._reserve(task.uid, self._placed[task.uid].pod, self._names[node])
+
+    def remove(self, task: Task, node: int) -> None:
+        """Take the task off the node."""
+        reserved = self._reserved.pop(task.uid, None)
+        if reserved is not None:
+            self._show_moves()
+            self._profile.run_unreserve(*reserved)
+        self._move(task, node, is_placement=False)
+
+    def _move(self, task: Task, node: int, *, is_placement: bool) -> None:
+        """Note a move, or take back the last one if this undoes it."""
+        if self._moves:
+            last = self._moves[-1]
+            if last.task is task and last.node == node and last.is_placement != is_placement:
+                self._version = self._moves.pop().before
+                return
+        self._moves.append(_Move(task, node, is_placement, self._version))
+        self._version = self._last_version = self._last_version + 1
+
+    def _show_moves(self) -> None:
+        """Bring the snapshot up to date."""
+        moves, self._moves = self._moves, []
+        for task, node, is_placement, _ in moves:
+            uid, name = task.uid, self._names[node]
+            if not is_placement:
+                there = self._placed.pop(uid, None)
+                self._statement.evict(there or self._infos[uid], name)
+                continue
+            info = self._infos[uid]
+            if info.pod.node_name != name:
+                info = info.with_pod(info.pod.with_node_name(name))
+            self._placed[uid] = info
+            self._statement.place(info, name)
 
     def _reserve(self, uid: str, pod: Pod, node_name: str) -> None:
         """Let plugins book what a placed task needs, so that the next task of the pass sees it.
@@ -267,12 +340,3 @@ class SnapshotPlacer:
         status, _ = reserve(self._profile, state, pod, node_name)
         if status is None or status.is_wait:
             self._reserved[uid] = (state, pod, node_name)
-
-    def remove(self, task: Task, node: int) -> None:
-        """Take the task off the node."""
-        self._changes += 1
-        reserved = self._reserved.pop(task.uid, None)
-        if reserved is not None:
-            self._profile.run_unreserve(*reserved)
-        info = self._placed.pop(task.uid, None) or self._infos[task.uid]
-        self._statement.evict(info, self._names[node])

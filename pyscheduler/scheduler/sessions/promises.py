@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 import numpy as np
 
+from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Predicate, PromiseGate
 from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.scheduler.sessions.eviction import record_of
-from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
+from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, TURN_EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.node_table import NodeTable
@@ -98,16 +101,21 @@ class Promises:
             free[row] -= request
         return True
 
-    def read_back(self, jobs: Iterable[Job], now: float, takers: Collection[str] = ()) -> None:
+    async def read_back(
+        self, jobs: Iterable[Job], now: float, takers: Collection[str], turn: Callable[[], Awaitable[None]]
+    ) -> None:
         """Take up what a crash left, with a new lease for each job.
 
         The nominations of waiting pods are promises. A gang of which a part is bound gets the rest of its minimum, on
         any nodes with room: its other bindings may have been lost. The same holds for jobs whose victims are still
-        ending; `takers`: their uids.
+        ending; `takers`: their uids. `turn` lets other tasks of the scheduler run.
         """
-        for job in jobs:
-            pending = job.pods((TaskState.PENDING,)) if job.counts[TaskState.PENDING] else ()
-            names = {pod.uid: pod.status.nominated_node_name for pod in pending}
+        for at, job in enumerate(jobs):
+            if at % TURN_EVERY == 0:
+                await turn()
+            if not job.counts[TaskState.PENDING]:
+                continue
+            names = {pod.uid: pod.status.nominated_node_name for pod in job.pods((TaskState.PENDING,))}
             found = {uid: name for uid, name in names.items() if name}
             missing = job.min_member - job.count(ALLOCATED) - len(found)
             has_begun = job.count(ALLOCATED) > 0 or job.uid in takers
@@ -130,23 +138,29 @@ class HoldPromises(Action):
 
     async def run(self, session: Session) -> None:
         """Run the action."""
-        for uid in self._promises.leases:
+        for uid in [*self._promises.leases]:
             job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
             tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
             tasks = [task for task in tasks if task.state is TaskState.PENDING]
             if job is not None and tasks:
                 places = [(task, nodes[task.uid]) for task in tasks]
-                self.count += len(places) * _hold(session, job, places)
+                if await _hold(session, job, places):
+                    self.count += len(places)
                 await session.turn()
 
 
-def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> bool:
+async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> bool:
     """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more."""
     if job.queue_row < 0 or _is_refused(session, job, [task for task, _ in places]):
         return False
     ran = job.count(ALLOCATED) > 0
     statement = session.statement()
-    if not all(_put(session, statement, task, name) for task, name in places) or job.count(ACTIVE) < job.min_member:
+    for task, name in places:
+        await session.turn_amid(statement)
+        if not _put(session, statement, task, name):
+            statement.discard()
+            return False
+    if job.count(ACTIVE) < job.min_member:
         statement.discard()
         return False
     waits = any(task.state is TaskState.PIPELINED for task, _ in places)
@@ -156,7 +170,7 @@ def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> boo
                 statement.to_pipelined(task)
     elif not ran:
         job.last_start = session.now
-    session.commit(statement)
+    await session.commit_in_turns(statement)
     return True
 
 
@@ -176,21 +190,35 @@ def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
     Without a name it is the first node with idle resources, or else the first one that will have room.
     """
     table, placer, asked = session.nodes, session.placer, task.request > 0
-    able = placer.feasible(task).copy()
-    for tier in session.policies(Predicate):
-        for policy in tier:
-            accepted = policy.filter_nodes(task)
-            if accepted is not None:
-                able &= accepted
-    is_free = table.fits_now(task.request)
-    able &= np.all(table.future[:, asked] >= task.request[asked], axis=1)
-    row = table.index.get(name, -1)
-    if not name and len(able):
-        row = int(np.argmax(able + (able & is_free).astype(np.int8)))
-    if row < 0 or not able[row]:
+    row = table.index.get(name, -1) if name else _first_row(session, task)
+    # One row, and not all: a large job has as many rows to look at as tasks.
+    idle, wanted = table.idle[row, asked], task.request[asked]
+    if row < 0 or np.any(idle + table.releasing[row, asked] - table.pipelined[row, asked] < wanted):
         return False
-    if is_free[row] and (not table.releasing[row].any() or placer.feasible_now(task, row)):
+    if not all(mask[row] for mask in _accepting(session, task)):
+        return False
+    if np.all(idle >= wanted) and (not table.releasing[row].any() or placer.feasible_now(task, row)):
         statement.allocate(task, row)
     else:
         statement.pipeline(task, row)
     return True
+
+
+def _first_row(session: Session, task: Task) -> int:
+    """Return the first node with idle resources for a task, or else the first one that will have room; -1: none."""
+    able = session.nodes.fits_later(task.request)
+    for mask in _accepting(session, task):
+        able &= mask
+    best = able & session.nodes.fits_now(task.request)
+    rows = np.flatnonzero(best if best.any() else able)
+    return int(rows[0]) if len(rows) else -1
+
+
+def _accepting(session: Session, task: Task) -> Iterator[NDArray[np.bool_]]:
+    """Return bool[N] of the filters, and of each policy: the nodes that they accept."""
+    yield session.placer.feasible(task)
+    for tier in session.policies(Predicate):
+        for policy in tier:
+            accepted = policy.filter_nodes(task)
+            if accepted is not None:
+                yield mask_of(accepted, len(session.nodes), policy.filter_nodes)

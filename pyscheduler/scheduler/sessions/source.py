@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -20,16 +20,17 @@ from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
-from pyscheduler.scheduler.sessions.guards import Guards
+from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
+from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
-from pyscheduler.scheduler.sessions.submission import TURN_EVERY, waiting_text
+from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Node, Pod
     from pyscheduler.batch.contract import Action
@@ -69,7 +70,12 @@ NOT_READY: Final = "NotReady"
 FAILED: Final = "SessionFailed"
 
 
+#: Other tasks of the scheduler may run after so many pods that the snapshot is to show elsewhere.
+_PART: Final = 64
 _WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
+
+
+_T = TypeVar("_T")
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -99,6 +105,9 @@ class Sessions:
     rng: random.Random
     wake: Callable[[], object]
     _pending: PendingPods = attrs.field(init=False)
+    _keys: FilterKeys = attrs.field(
+        init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
+    )
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -127,12 +136,19 @@ class Sessions:
         pods.add_event_handler(on_add=self._pod_added, on_update=self._updated, on_delete=self._pod_deleted)
         nodes.add_event_handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         self.plugin.subscribe(self._described)
+        self.plugin.on_news = self._shares_changed
 
     def _described(self, job_key: str | None) -> None:
         self.tables.changed(job_key)
         if job_key is None:
             self.guards.news()
         self.request()
+
+    def _shares_changed(self) -> None:
+        if self.waiting or self._is_due:
+            self.guards.news()
+            self.request()
+            self.wake()
 
     def _node_changed(self, _: Node) -> None:
         self.guards.news()
@@ -191,7 +207,7 @@ class Sessions:
         if self._entered != self._held_entries():
             self._entered = self._held_entries()
             self.request()
-        if not self._is_due:
+        if not self._is_due or self.plugin.is_reading:
             return None
         self._is_due = False
         return Work(f"session={self.profile.name}", self._run)
@@ -229,7 +245,7 @@ class Sessions:
     async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
         try:
-            await self.submission.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            await self.submission.texts.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
             await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
@@ -251,7 +267,7 @@ class Sessions:
         self.waiting = {job.key: text for job in jobs}
         try:
             turns = CooperativeYield(self.submission.scheduling.clock)
-            await self.submission.report(jobs, self.waiting, turns.yield_if_due)
+            await self.submission.texts.report(jobs, self.waiting, turns.yield_if_due)
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 
@@ -291,12 +307,18 @@ class Sessions:
                 raise _PassIsOver
 
         nodes = tables.node_table(scheduling.snapshot)
+        self._keys.forget_gone(tables.infos)
         with SnapshotPlacer(
-            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready
+            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
         ) as placer:
-            placer.remove_releasing(tables.releasing())
-            placer.forget_nominations(tables.infos[uid] for uid in self.submission.promises if uid in tables.infos)
-            session = self._open(nodes, decisions, placer, turn)
+            for pods in _parts(tables.releasing()):
+                placer.remove_releasing(pods)
+                await turns.yield_if_due()
+            promised = [tables.infos[uid] for uid in self.submission.promises if uid in tables.infos]
+            for infos in _parts(promised):
+                placer.forget_nominations(infos)
+                await turns.yield_if_due()
+            session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions
@@ -316,10 +338,8 @@ class Sessions:
         if self._is_first and self.passes:
             self._is_first = False
             clock = self.submission.scheduling.clock
-            takers = self.guards.read_back(jobs, clock.now(), clock.wall())
-            await turns.yield_if_due()
-            self.promises.read_back(jobs.values(), clock.now(), takers)
-            await turns.yield_if_due()
+            takers = await self.guards.read_back(jobs, clock.now(), clock.wall(), turns.yield_if_due)
+            await self.promises.read_back(jobs.values(), clock.now(), takers, turns.yield_if_due)
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
             table = self.tables.node_table(self.submission.scheduling.snapshot)
@@ -347,11 +367,15 @@ class Sessions:
         timer = clock.call_at(until + LONGEST_STUCK_SECONDS, cancel) if until < math.inf else None
         try:
             await running
-        except _PassIsOver:
+        except _PassIsOver as over:
+            # In a cycle with this frame, its traceback would keep the search that was cut until all objects are
+            # collected.
+            over.__traceback__ = None
             return True
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             if not is_stuck:
                 raise
+            cancelled.__traceback__ = None
             return True
         finally:
             if timer is not None:
@@ -389,7 +413,12 @@ class Sessions:
         self._retry_seconds = min(self._retry_seconds * 2, RETRY_SECONDS[1])
 
     def _open(
-        self, nodes: NodeTable, decisions: Decisions, placer: SnapshotPlacer, turn: Callable[[], Awaitable[None]]
+        self,
+        nodes: NodeTable,
+        decisions: Decisions,
+        placer: SnapshotPlacer,
+        turn: Callable[[], Awaitable[None]],
+        uncut_turn: Callable[[], Awaitable[None]],
     ) -> Session:
         clock = self.submission.scheduling.clock
         return self.plugin.make_session(
@@ -405,10 +434,16 @@ class Sessions:
             foreign=self.tables.foreign,
             memory=self.tables.memory,
             turn=turn,
+            uncut_turn=uncut_turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
             has_past=partial(self.guards.knows, decisions.takers),
         )
+
+
+def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Return the items in parts that take a few milliseconds each."""
+    return (items[at : at + _PART] for at in range(0, len(items), _PART))
 
 
 def _node_facts(node: Node) -> tuple[object, ...]:

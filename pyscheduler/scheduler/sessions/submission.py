@@ -8,32 +8,31 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
-import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
 from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
-from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version, truncated
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 from pyscheduler.scheduler.gang_barrier import GangBarrier
-from pyscheduler.scheduler.sessions.tables import NO_GROUP
+from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
-    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
@@ -41,17 +40,11 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler.scheduler.sessions.eviction import Evictions
     from pyscheduler.scheduler.sessions.tables import ClusterTables
+    from pyscheduler.scheduler.sessions.wait_texts import WaitTexts
 
-__all__ = ["TURN_EVERY", "Submission"]
+__all__ = ["Submission"]
 
 _log = logging.getLogger(__name__)
-
-#: Other tasks of the scheduler may run after so many jobs that are only looked at.
-TURN_EVERY: Final = 256
-_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
-#: A message with the same first reason is written again after so long. The amounts in it change with every pass.
-REPEAT_SECONDS: Final = 10.0
-_FEW: Final = 1000
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -64,12 +57,9 @@ class Submission:
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
     evictions: Evictions
+    texts: WaitTexts
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a pod that waits, what its condition says.
-    told: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a pod, when its condition was written last, in clock seconds.
-    _told_at: dict[str, float] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
@@ -85,9 +75,13 @@ class Submission:
             if each.kind is DecisionKind.BIND and not self._is_crowded(each.task.job, crowd, session.queues):
                 by_job.setdefault(each.task.job.uid, []).append(each)
         attempts: list[Attempt] = []
-        for members in by_job.values():
-            attempts += self._bind_job(members, names)
-            await session.turn()
+        try:
+            for members in by_job.values():
+                attempts += await self._bind_job(members, names, session.turn)
+                await session.turn()
+        except BaseException:
+            self._take_back(attempts)
+            raise
         return attempts
 
     def evict_again(self, decisions: Iterable[Decision]) -> None:
@@ -133,8 +127,8 @@ class Submission:
 
     def is_promised(self, job: Job) -> bool:
         """Return whether a pod of the job waits for a node that it was promised."""
-        pods = [task.pod for task in job.tasks.values() if task.uid in self.promises and task.pod is not None]
-        newest = [self.evictions.pods.get(pod.name, pod.namespace) for pod in pods]
+        pods = (task.pod for task in job.tasks.values() if task.uid in self.promises and task.pod is not None)
+        newest = (self.evictions.pods.get(pod.name, pod.namespace) for pod in pods)
         return any(pod is not None and not pod.node_name and not pod.is_terminating for pod in newest)
 
     async def _nominate(self, by: Job | None) -> bool:
@@ -144,8 +138,12 @@ class Submission:
         """
         pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
         pods = [pod for pod in pods if pod.uid in self.promises]
+        turns = CooperativeYield(self.scheduling.clock)
         for pod in pods:
-            self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+            # Withdrawn meanwhile: then the job waits for no room.
+            if pod.uid in self.promises:
+                self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+            await turns.yield_if_due()
         return await self.statuses.sent([pod.uid for pod in pods])
 
     async def _promise(
@@ -181,86 +179,49 @@ class Submission:
                 self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
-    async def report(
-        self,
-        jobs: Iterable[Job],
-        waiting: Mapping[str, str],
-        turn: Callable[[], Awaitable[None]],
-        unknown: Mapping[str, Iterable[Pod]] | None = None,
-    ) -> None:
-        """Write why pods wait into their conditions, with an event, where that changed.
+    async def _bind_job(
+        self, members: Sequence[Decision], names: Sequence[str], turn: Callable[[], Awaitable[None]]
+    ) -> Sequence[Attempt]:
+        """Reserve the tasks of a job that the pass placed; all of them or none.
 
-        `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object.
+        Other tasks of the scheduler may run between two of them. Each is filtered on the cluster as it is then.
         """
-        told, self.told = self.told, {}
-        for at, job in enumerate(jobs):
-            if at % TURN_EVERY == 0:
-                await turn()
-            text = waiting.get(job.key, "")
-            if not text:
-                continue
-            if job.look_alike is not None and told.get(job.uid) == text:
-                self.told[job.uid] = text
-                continue
-            is_marked = self.plugin.marks_unschedulable(job)
-            for pod in job.pods(_WAITING):
-                if not pod.node_name:
-                    self._tell(pod, text, told, is_marked=is_marked)
-            await turn()
-        if len(self._told_at) > 2 * len(self.told) + _FEW:
-            self._told_at = {uid: at for uid, at in self._told_at.items() if uid in self.told}
-        for key, pods in (unknown or {}).items():
-            await turn()
-            text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
-            for pod in pods:
-                if not pod.node_name:
-                    self._tell(pod, text, told, is_marked=True)
-
-    def _tell(self, pod: Pod, text: str, told: Mapping[str, str], *, is_marked: bool) -> None:
-        before, now = told.get(pod.uid), self.scheduling.clock.now()
-        if before is not None and (
-            before == text
-            or (
-                before.partition(":")[0] == text.partition(":")[0]
-                and now - self._told_at.get(pod.uid, -math.inf) < REPEAT_SECONDS
-            )
-        ):
-            self.told[pod.uid] = before
-            return
-        self.told[pod.uid], self._told_at[pod.uid] = text, now
-        self.profile.event_recorder.event(
-            pod, type="Warning", reason=self.plugin.pod_event, action="Scheduling", note=truncated(text)
-        )
-        if is_marked:
-            self.statuses.write(pod, reason="Unschedulable", message=text)
-
-    def _bind_job(self, members: Sequence[Decision], names: Sequence[str]) -> Sequence[Attempt]:
-        """Reserve the tasks of a job that the pass placed; all of them or none."""
-        queue, reserved = self.scheduling.queue, []
+        queue = self.scheduling.queue
+        reserved: list[Attempt] = []
         pods = [each.task.pod for each in members if each.task.pod is not None]
-        taken = {info.pod.uid: info for info in queue.take(pods)}
+        taken: dict[str, QueuedPodInfo] = {}
+        for at in range(0, len(pods), TURN_EVERY):
+            taken.update((info.pod.uid, info) for info in queue.take(pods[at : at + TURN_EVERY]))
+            await turn()
         reason = "" if len(taken) == len(members) else "a pod is not pending any more"
         waiting = dict(taken)
-        if not reason:
-            for each in members:
+        try:
+            for each in () if reason else members:
                 attempt = self.scheduling.begin(self.profile, waiting.pop(each.task.uid))
                 reason = self._reserve(attempt, names[each.node])
                 if reason:
                     queue.put_back(attempt.queued)
                     break
                 reserved.append(attempt)
+                await turn()
+        except BaseException:
+            self._take_back(reserved)
+            raise
         if not reason:
             self._let_wait(reserved, members[0].task.job)
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
-        for attempt in reserved:
-            self.waiting_pods.stop(attempt.pod.uid)
-            self.scheduling.undo(attempt)
-            queue.put_back(attempt.queued)
-        for info in waiting.values():
+        self._take_back(reserved)
+        for info in (*(attempt.queued for attempt in reserved), *waiting.values()):
             queue.put_back(info)
         return ()
+
+    def _take_back(self, attempts: Iterable[Attempt]) -> None:
+        """Give back what attempts hold that are not bound; their pods are still in flight."""
+        for attempt in attempts:
+            self.waiting_pods.stop(attempt.pod.uid)
+            self.scheduling.undo(attempt)
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
@@ -272,7 +233,7 @@ class Submission:
             others = job.count(ALLOCATED) - len(attempts)
             needed = min(job.min_member - others, len(attempts))
         if needed > 1:
-            barrier = GangBarrier((attempt.pod.uid for attempt in attempts), needed)
+            barrier = GangBarrier((attempt.pod.uid for attempt in attempts), needed, self.waiting_pods.releases)
             for attempt in attempts:
                 attempt.barrier = barrier
 
@@ -288,10 +249,6 @@ class Submission:
         failure = self.scheduling.reserve(attempt, placement)
         if failure is not None:
             return failure.status.message
+        self.texts.forget(pod.uid)
         self.scheduling.activate(attempt)
         return ""
-
-
-def waiting_text(job: Job, reasons: Mapping[str, str]) -> str:
-    """Return why a job waits, in one text: each reason with its message."""
-    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items()) or job.phase

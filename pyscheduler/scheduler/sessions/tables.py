@@ -174,7 +174,7 @@ class ClusterTables:
         job = None if entry is None else entry.job
         return None if job is None else job.tasks.get(uid)
 
-    def releasing(self) -> Iterable[tuple[PodInfo, str]]:
+    def releasing(self) -> Sequence[tuple[PodInfo, str]]:
         """Return the pods that are releasing, of whatever profile, with their nodes."""
         return [
             (info, self.names[row])

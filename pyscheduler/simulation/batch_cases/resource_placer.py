@@ -51,6 +51,10 @@ class ResourcePlacer:
         accepted: NDArray[np.bool_] = self._used[:, column] < self._offered[:, column]
         return accepted
 
+    def suitable(self, task: Task) -> NDArray[np.bool_]:  # noqa: ARG002 - amounts only
+        """Return bool[N]: all nodes."""
+        return np.ones(len(self._nodes), dtype=np.bool_)
+
     def curable(self, task: Task) -> NDArray[np.bool_]:  # noqa: ARG002 - amounts only
         """Return bool[N]: all nodes."""
         return np.ones(len(self._nodes), dtype=np.bool_)

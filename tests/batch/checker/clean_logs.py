@@ -41,6 +41,18 @@ def evicted_broken_gang() -> Log:
     return log
 
 
+def gang_whose_queue_was_deleted() -> Log:
+    """Bind a part of a gang; its queue is deleted before the rest is bound."""
+    log = situation()
+    log.job("k", "a", 3)
+    log.bind("k-0", "k-1")
+    log.wait(0.1)
+    log.delete("Queue", "a")
+    log.reason("k-2", message='QueueDoesNotExist: queue "a" does not exist')
+    log.wait(30.0)
+    return log
+
+
 def gang_with_a_success() -> Log:
     """Keep a gang whose members succeed one after the other."""
     log = situation()
@@ -212,6 +224,7 @@ CLEAN = (
     repaired_gang,
     evicted_broken_gang,
     gang_with_a_success,
+    gang_whose_queue_was_deleted,
     fair_reclaim,
     reclaim_from_what_was_never_bound,
     reclaim_from_what_the_pass_placed,

@@ -200,8 +200,6 @@ NOT_SERVED = {
     "endpoints": "no controller here fills them",
     "limitranges": "admission goes without limits",
     "podtemplates": "nobody makes pods of them",
-    "resourcequotas": "admission goes without quotas",
-    "resourcequotas/status": "as above",
     "nodes/proxy": "there is no kubelet to talk to",
     "pods/attach": "as above",
     "pods/ephemeralcontainers": "as above",

@@ -550,6 +550,42 @@ async def test_preemption_finds_the_device_of_a_victim_if_its_rules_say_so(
     assert ledger_of(framework).allocated.devices == before
 
 
+@pytest.mark.parametrize(
+    ("holders", "victims"),
+    [pytest.param(0, {"low0", "low1"}, id="free devices"), pytest.param(1, set(), id="a device that a victim holds")],
+)
+async def test_a_gang_that_preempts_finds_free_devices_only(
+    pyscheduler_cluster: FakeCluster, holders: int, victims: set[str]
+) -> None:
+    """The search for victims takes CPUs of victims into account, and not their devices; it leaves no claim behind."""
+    cluster = pyscheduler_cluster
+    if not cluster.serves(IN_TREE_PODGROUPS):
+        cluster.serve(IN_TREE_PODGROUPS)
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    names = ["c0", "c1", *(f"held{number}" for number in range(holders))]
+    add(cluster, device_class(), resource_slice("n1", "gpu-0", "gpu-1"), *map(claim, names))
+    gates = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
+    framework = cluster.framework(feature_gates=gates)
+    for number in range(2):
+        spec = using(f"held{number}") if number < holders else {}
+        assert (await framework.schedule(f"low{number}", requests={"cpu": "1"}, spec=spec)).bound
+    before = dict(ledger_of(framework).allocated.devices)
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+    fields = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 10}
+    cluster.add({**group, "metadata": {"name": "g", "namespace": "default"}, "spec": fields}, InTreePodGroup)
+    for number in range(2):
+        spec = {**using(f"c{number}"), "schedulingGroup": {"podGroupName": "g"}}
+        cluster.add_pod(f"p{number}", requests={"cpu": "1"}, priority=10, spec=spec)
+    await framework.settle()
+    assert {pod.name for pod in cluster.pods() if pod.is_terminating} == victims
+    assert ledger_of(framework).allocated.devices == before
+    for name in victims:
+        cluster.delete_pod(name)
+    await cluster.clock.advance(15)
+    assert [framework.result(f"p{number}").bound for number in range(2)] == [bool(victims)] * 2
+    assert not taken_twice(cluster.objects(ResourceClaim))
+
+
 async def test_a_trial_frees_a_device_once_all_its_users_are_evicted(pyscheduler_cluster: FakeCluster) -> None:
     """Two pods share a claim; what becomes known of it during the trial counts afterwards."""
     cluster = pyscheduler_cluster

@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from pyscheduler.framework import PreBindPlugin, Status
+from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.scheduler.gang_barrier import GangBarrier
 from tests.scheduler.measured import Measured
 from tests.scheduler.sessions.test_passes import CONFIG, Jobs, add, nodes_of
@@ -123,14 +124,14 @@ async def test_without_the_barrier_pods_are_bound_one_by_one(pyscheduler_cluster
 
 async def test_a_member_that_is_cut_short_calls_the_others_off() -> None:
     """A member that ends before it is prepared counts as failed; one that was prepared before changes nothing."""
-    barrier = GangBarrier(["a", "b"], 2)
+    barrier = GangBarrier(["a", "b"], 2, PermitReleases())
     waiting = asyncio.create_task(barrier.wait("a"))
     await asyncio.sleep(0)
     barrier.leave("b")
     status = await waiting
     assert status is not None
     assert status.is_rejected
-    opened = GangBarrier(["a", "b"], 1)
+    opened = GangBarrier(["a", "b"], 1, PermitReleases())
     assert await opened.wait("a") is None
     opened.leave("a")
     opened.leave("b")

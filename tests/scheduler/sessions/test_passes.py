@@ -182,6 +182,28 @@ async def test_a_job_is_bound_as_a_whole_or_not_at_all(pyscheduler_cluster: Fake
     await measured.stop()
 
 
+async def test_pods_that_differ_in_affinity_only_are_filtered_apart(pyscheduler_cluster: FakeCluster) -> None:
+    """A pod that must keep away from the only node does not keep a pod with the same containers from it."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "4"}, labels={"kubernetes.io/hostname": "n1"})
+    cluster.add_pod("there", requests={"cpu": "1"}, labels={"app": "noisy"}, node_name="n1")
+    measured = await begin(cluster)
+    term = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for name, priority, affinity in (("shy", 2, apart), ("plain", 1, None)):
+        cluster.add_pod(
+            name,
+            requests={"cpu": "1"},
+            labels={"job": name},
+            scheduler_name="batch",
+            priority=priority,
+            affinity=affinity,
+        )
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["shy", "plain"]) == ["", "n1"]
+    await measured.stop()
+
+
 async def test_no_pass_begins_while_nothing_changes(pyscheduler_cluster: FakeCluster) -> None:
     """A job that waits costs nothing until a node comes; then it is bound."""
     cluster = pyscheduler_cluster

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster
 
 
+async def no_turn() -> None:
+    """Go on at once."""
+
+
 async def evicted_for(cluster: FakeCluster) -> None:
     """Let the job `high` evict the job `low` from the only node, and then let a job of higher priority come."""
     add(cluster, "high", members=1, priority=10)
@@ -109,19 +113,19 @@ def test_a_lease_ends_when_the_minimum_is_bound() -> None:
     assert not promises.nodes
 
 
-def test_a_crash_leaves_nominations_and_gangs_that_are_bound_in_part() -> None:
+async def test_a_crash_leaves_nominations_and_gangs_that_are_bound_in_part() -> None:
     """A nominated pod keeps its node; a gang that is bound in part gets the rest of its minimum; others get nothing."""
     nominated = job("a", TaskState.PENDING, nominated="n7")
     partial = job("b", TaskState.RUNNING, TaskState.PENDING, TaskState.PENDING, minimum=2)
     waiting, whole = job("c", TaskState.PENDING), job("d", TaskState.RUNNING, TaskState.PENDING)
     promises = Promises({})
-    promises.read_back([nominated, partial, waiting, whole], 5.0)
+    await promises.read_back([nominated, partial, waiting, whole], 5.0, (), no_turn)
     assert promises.leases == dict.fromkeys("ab", 5.0 + LEASE_SECONDS)
     assert [*promises.nodes["a"].values()] == ["n7"]
     assert promises.nodes["b"] == {[*partial.tasks][1]: ""}
 
 
-def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
+async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     """After a crash an evicted job rests, and does not evict the job for which it was evicted."""
     jobs = {each.uid: each for each in (job("a", TaskState.RELEASING), job("b", TaskState.PENDING), job("c"))}
     (task,) = jobs["a"].tasks.values()
@@ -129,7 +133,7 @@ def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     task.pod = make_pod("a-0", status={"conditions": [condition]})
     jobs["c"].last_eviction = 1000.0
     guards = Guards()
-    guards.read_back(jobs, 0.0, 1001.0)
+    await guards.read_back(jobs, 0.0, 1001.0, no_turn)
     assert guards.protected(jobs["b"], 1.0, jobs) == {"a", "c"}
     later = BACKOFF_SECONDS[0] + 1
     assert guards.protected(jobs["b"], later, jobs) == {"a"}

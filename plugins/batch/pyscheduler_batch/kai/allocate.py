@@ -32,7 +32,7 @@ class Allocate(Action):
         cycle = await prepared_cycle(session)
         cycle.placement.forget_failures()
         depth = self.arguments.get("queueDepth")
-        may_end = cycle.is_large and depth is None and not session.ledger.moved
+        may_end = depth is None and not session.ledger.moved
         line = cycle.waiting(depth=depth)
         #: The jobs that left the line, and those of them that came back.
         popped: dict[str, None] = {}
@@ -72,7 +72,7 @@ async def _allocate(cycle: Cycle, gang: Gang) -> bool:
         for task in gang.tasks:
             if task.state == TaskState.ALLOCATED:
                 statement.to_pipelined(task)
-    cycle.commit(statement)
+    await cycle.commit(statement)
     if not waits and not had_tasks:
         job.last_start = cycle.session.now
     return True

@@ -73,7 +73,7 @@ class Cycle:
         self.proportion.touched.clear()
         self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
         self._touched_running = {*self._touched_pending}
-        #: A search among few jobs simulates all that the original does, since each attempt leaves its reason.
+        #: An action among few jobs begins the searches that the original begins, since each leaves a reason.
         self.is_large = len(session.jobs) > _SMALL
 
     def queue_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
@@ -126,6 +126,10 @@ class Cycle:
     def _touched(self) -> set[str]:
         """Return the uids of the jobs that changed since the begin of the pass."""
         return {task.job.uid for task, _ in self.session.ledger.moved.values()}
+
+    def has_moved_tasks(self) -> bool:
+        """Return whether the pass has moved a running task to another node."""
+        return any(task.leaving for task, _ in self.session.ledger.moved.values())
 
     def asks(self) -> Asks:
         """Return what the waiting jobs ask for, and maybe what they asked for at the begin of the pass."""
@@ -266,16 +270,18 @@ class Cycle:
             self.proportion.book(task, placed=True)
         self._repeated.clear()
 
-    def commit(self, statement: Statement) -> None:
-        """Carry out a statement."""
+    async def commit(self, statement: Statement) -> None:
+        """Carry out a statement; other tasks of the scheduler may run meanwhile."""
         gone = (TaskState.RELEASING, TaskState.PIPELINED)
         evicted = {
             change.task.job.uid: change.task.job
             for change in statement.changes
             if change.task.uid in self._evicted and change.task.state in gone
         }
-        self.session.commit(statement)
-        self.virtual -= self._evicted
+        try:
+            await self.session.commit_in_turns(statement)
+        finally:
+            self.virtual -= self._evicted
         for task, action, by in self._repeated:
             self.session.effects.evict(task, action=action, by=by)
             evicted[task.job.uid] = task.job

@@ -71,11 +71,9 @@ class _Evicting(Action, ABC):
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
                 continue
-            # No search can succeed if the filters refuse all nodes whatever is evicted. A search among few jobs begins
-            # with the first task alone.
-            if not all(cycle.placement.curable(task).any() for task in (tasks if cycle.is_large else tasks[:1])) or (
-                cycle.is_large and not session.placer.may_run_together(tasks)
-            ):
+            # No search can succeed if the filters refuse all nodes whatever is evicted.
+            is_curable = all(cycle.placement.curable(task).any() for task in tasks)
+            if not is_curable or not session.placer.may_run_together(tasks):
                 look_alikes.note(gang)
                 continue
             budget.begin_job()
@@ -92,11 +90,18 @@ class _Evicting(Action, ABC):
             return False
         await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
-        solver = Solver(cycle, self.name, budget, victims, lambda part, plan: self._judge(cycle, part, plan))
+        solver = Solver(
+            cycle,
+            self.name,
+            budget,
+            victims,
+            lambda part, plan: self._judge(cycle, part, plan),
+            keeps_all=self.name == Consolidation.name,
+        )
         statement = await solver.solve(gang)
         if statement is None:
             return False
-        cycle.commit(statement)
+        await cycle.commit(statement)
         return True
 
     @abstractmethod
@@ -265,7 +270,7 @@ class Reclaim(_Evicting):
 
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether the queue of some job stays within its fair share, and there may be GPUs to take."""
-        return cycle.proportion.any_can_reclaim(cycle.asks(), self._free(cycle))
+        return cycle.has_moved_tasks() or cycle.proportion.any_can_reclaim(cycle.asks(), self._free(cycle))
 
     def _free(self, cycle: Cycle) -> float:
         return float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
@@ -297,7 +302,8 @@ class Reclaim(_Evicting):
 
     def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether the shares allow to take as many GPUs as the job lacks."""
-        if not cycle.is_large:
+        # Tasks that consolidation has moved may go back to nodes that have no room for them, as in the original.
+        if not cycle.is_large or cycle.has_moved_tasks():
             return True
         lacks = gang.requested()[2] - self._free(cycle)
         units = cycle.largest_units(lambda queue: self.is_victim_queue(cycle, gang, queue))

@@ -152,7 +152,7 @@ class Placement:
 
     def matches(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept once evicted tasks are gone, whatever they have left."""
-        return self._with_predicates(task, self._session.placer.feasible(task))
+        return self._with_predicates(task, self._session.placer.suitable(task))
 
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""

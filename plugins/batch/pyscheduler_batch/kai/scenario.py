@@ -82,8 +82,6 @@ class Probe:
     whole: dict[str, Gang]
     #: The candidates, from the first one.
     victims: VictimReader
-    #: Whether to drop scenarios that cannot make enough room without simulating them.
-    drops_hopeless: bool
 
 
 class VictimTape:
@@ -276,14 +274,12 @@ class _Accumulator:
 
     def is_hopeless_node(self, node: int) -> bool:
         """Return whether the jobs of a node, all of one task, certainly make too little room."""
-        if not self._probe.drops_hopeless or node in self._shared:
+        if node in self._shared:
             return False
         return not self._base.may_hold({node: self._freed.get(node, 0.0)})
 
     def is_hopeless(self, units: Sequence[Unit]) -> bool:
         """Return whether these units and the recorded ones certainly make too little room."""
-        if not self._probe.drops_hopeless:
-            return False
         more: dict[int, float] = {}
         for unit in units:
             for task in unit.tasks:

@@ -18,10 +18,11 @@ import numpy as np
 
 from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
+from pyscheduler_batch.kai.room import has_room_for_all
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -83,6 +84,7 @@ class Solver:
     """Searches victims for one pending job.
 
     `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    `keeps_all`: it accepts no scenario that leaves a victim without a node.
     """
 
     def __init__(
@@ -92,11 +94,15 @@ class Solver:
         budget: Budget,
         victims: Callable[[], JobQueue],
         is_valid: Callable[[Gang, Scenario], bool],
+        *,
+        keeps_all: bool = False,
     ) -> None:
         self.cycle = cycle
         self.action = action
         self.budget = budget
         self.is_valid = is_valid
+        #: A plan log wants to know what is wrong with each scenario.
+        self.needs_room_for_all = keeps_all and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
         #: Scenarios that failed, so that another generator does not try them again.
         self.failed: set[object] = set()
@@ -195,7 +201,6 @@ class _Search:
             recorded=self._recorded,
             whole=self._cycle.gangs,
             victims=VictimReader(self._solver.tape),
-            drops_hopeless=self._cycle.is_large,
         )
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
@@ -208,7 +213,8 @@ class _Search:
             key = (uids, scenario.fingerprint())
             if key in failed:
                 continue
-            solution = await self._simulate(gang, scenario, rows)
+            is_hopeless = self._solver.needs_room_for_all and not has_room_for_all(placement, pending, scenario.tasks)
+            solution = None if is_hopeless else await self._simulate(gang, scenario, rows)
             if solution is not None:
                 return solution
             failed.add(key)
@@ -226,7 +232,7 @@ class _Search:
             await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
             left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
             rows = cycle.placement.by_name(np.concatenate([rows, left]))
-            is_placed = await self._place_all(statement, gang, {task.job.uid for task in tasks}, rows)
+            is_placed = await self._place_all(statement, gang, dict.fromkeys(task.job.uid for task in tasks), rows)
             if not is_placed and (log := cycle.session.plan_log) is not None:
                 log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
             if not is_placed or not self._solver.is_valid(gang, scenario):
@@ -245,7 +251,9 @@ class _Search:
         is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
         return _Solution(statement, list(units.values()), lost, is_exact)
 
-    async def _place_all(self, statement: Statement, gang: Gang, victims: set[str], rows: NDArray[np.int64]) -> bool:
+    async def _place_all(
+        self, statement: Statement, gang: Gang, victims: Collection[str], rows: NDArray[np.int64]
+    ) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle = self._cycle
         own = gang.job.uid

@@ -46,6 +46,7 @@ class Allocate(Action):
                 pending[job.uid] = _wanted(session, job)
             tasks = pending[job.uid]
             while tasks:
+                await session.turn()
                 if not _place(session, tasks.popleft()):
                     break
                 if tasks and session.job_ready(job):

@@ -46,23 +46,24 @@ class Preempt(Action):
         for jobs in waiting.values():
             while len(jobs):
                 job = jobs.pop()
-                if _preempt_others(session, job, tasks[job.uid]):
+                if await _preempt_others(session, job, tasks[job.uid]):
                     jobs.push(job)
                 await session.turn()
             for job in wanting:
-                _preempt_within(session, tasks[job.uid])
+                await _preempt_within(session, tasks[job.uid])
                 await session.turn()
 
 
-def _preempt_others(session: KubeBatchSession, job: Job, tasks: deque[Task]) -> bool:
+async def _preempt_others(session: KubeBatchSession, job: Job, tasks: deque[Task]) -> bool:
     """Pipeline tasks until the job is pipelined; undo all if it is not; return True if it should be tried again."""
     statement = session.statement()
     is_assigned = False
     while tasks:
         is_assigned |= _preempt(session, statement, tasks.popleft(), within_job=False)
         if session.job_pipelined(job):
-            session.commit(statement)
+            await session.commit_in_turns(statement)
             break
+        await session.turn_amid(statement)
     if session.job_pipelined(job):
         return is_assigned
     session.note_discarded(job, "preempt", statement)
@@ -70,13 +71,14 @@ def _preempt_others(session: KubeBatchSession, job: Job, tasks: deque[Task]) -> 
     return False
 
 
-def _preempt_within(session: KubeBatchSession, tasks: deque[Task]) -> None:
+async def _preempt_within(session: KubeBatchSession, tasks: deque[Task]) -> None:
     while tasks:
         statement = session.statement()
         is_assigned = _preempt(session, statement, tasks.popleft(), within_job=True)
         session.commit(statement)
         if not is_assigned:
             return
+        await session.turn()
 
 
 def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, within_job: bool) -> bool:

@@ -12,7 +12,7 @@ from pyscheduler.podgroup import GroupId
 from pyscheduler_batch.status.kai_groups import KaiReport
 from pyscheduler_batch.status.metrics import QueueMetrics
 from pyscheduler_batch.status.queue_states import CLOSED_BY_PARENT, QueueMove, move_of
-from pyscheduler_batch.status.queues import QueueBook, queue_statuses
+from pyscheduler_batch.status.queues import QueueBook, QueueSums, queue_statuses
 from pyscheduler_batch.status.volcano_groups import VolcanoReport, ended_report
 from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
 
@@ -66,6 +66,8 @@ class Statuses:
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         self.metrics = QueueMetrics(self.preset, phases=self._phase_counts)
         self.metrics.register(handle.recorder)
+        #: Called with the sums of all queues whenever they are computed.
+        self.listeners: list[Callable[[Mapping[str, QueueSums]], object]] = []
         self._is_running = False
         self._timer: Timer | None = None
         self._last_roll = float("-inf")
@@ -240,6 +242,8 @@ class Statuses:
         specs = {item.name: self._spec(item) for item in items}
         totals = self.book.totals(specs.values())
         self.metrics.specs, self.metrics.totals = specs, totals
+        for listener in self.listeners:
+            listener(totals)
         statuses = queue_statuses(self.preset, specs, totals, self._phase_counts)
         for item in items:
             status, move = statuses[item.name], self._move(item, specs) if self.preset == "volcano" else None

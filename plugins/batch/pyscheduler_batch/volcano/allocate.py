@@ -45,12 +45,12 @@ class Allocate(Action):
             wanted = tasks.get(job.uid)
             if wanted is None:
                 wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
-            statement = _allocate_job(session, job, wanted)
+            statement = await _allocate_job(session, job, wanted)
             if statement is None:
                 # Room only shrinks here, so nothing that failed is tried again.
                 jobs[queue].fail()
             elif session.job_ready(job):
-                session.commit(statement)
+                await session.commit_in_turns(statement)
                 if wanted:
                     jobs[queue].push(job)
             queues.push(queue)
@@ -90,10 +90,11 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
     return refusal is None
 
 
-def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
+async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
     """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined."""
     statement = session.statement()
     while tasks:
+        await session.turn_amid(statement)
         task = tasks.popleft()
         if not session.allocatable(task):
             continue

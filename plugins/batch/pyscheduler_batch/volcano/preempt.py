@@ -40,8 +40,9 @@ class Preempt(Action):
                 tasks = pending_tasks(session, job)
                 while tasks and session.job_starving(job):
                     _preempt(session, statement, tasks.popleft(), within_job=False)
+                    await session.turn_amid(statement)
                 if session.job_pipelined(job):
-                    session.commit(statement)
+                    await session.commit_in_turns(statement)
                     line.revive()
                 else:
                     session.note_discarded(job, self.name, statement)
@@ -50,14 +51,14 @@ class Preempt(Action):
                 await session.turn()
             line = starving[queue].as_listed(session)
             while (job := line.pop()) is not None:
-                if _preempt_within(session, job):
+                if await _preempt_within(session, job):
                     line.revive()
                 else:
                     line.fail()
                 await session.turn()
 
 
-def _preempt_within(session: VolcanoSession, job: Job) -> bool:
+async def _preempt_within(session: VolcanoSession, job: Job) -> bool:
     """Place tasks of a job at the cost of its other tasks, until one cannot be placed; return whether any was."""
     is_any_placed = False
     for task in pending_tasks(session, job):
@@ -67,6 +68,7 @@ def _preempt_within(session: VolcanoSession, job: Job) -> bool:
             break
         session.commit(statement)
         is_any_placed = True
+        await session.turn()
     return is_any_placed
 
 

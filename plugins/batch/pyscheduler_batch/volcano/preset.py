@@ -34,6 +34,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "predicates": f"{_ROOM}.predicates:Predicates",
     "priority": f"{_ROOM}.priority:Priority",
     "proportion": f"{_ROOM}.proportion:Proportion",
+    "resourcequota": f"{_ROOM}.resource_quota:ResourceQuotas",
     "sla": f"{_ROOM}.sla:Sla",
 }
 SESSION: Final = f"{_ROOM}.session:VolcanoSession"

@@ -46,6 +46,7 @@ class Reclaim(Action):
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
                 while tasks and session.job_starving(job):
+                    await session.turn_amid(statement)
                     task = tasks.popleft()
                     if not task.may_preempt:
                         continue
@@ -54,7 +55,7 @@ class Reclaim(Action):
                     else:
                         session.note_gate(job, self.name, MAY_NOT)
                 if session.job_pipelined(job):
-                    session.commit(statement)
+                    await session.commit_in_turns(statement)
                     line.revive()
                 else:
                     session.note_discarded(job, self.name, statement)

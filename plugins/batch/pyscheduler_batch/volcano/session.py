@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api import ResourceQuota
     from pyscheduler.batch.contract import Claim, Policy
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -39,6 +40,10 @@ _NAME_PARTS = 3
 _OURS = "pyscheduler_batch."
 
 
+def _no_quotas(_: str) -> Iterable[ResourceQuota]:
+    return ()
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
@@ -47,6 +52,8 @@ class VolcanoSession(Session):
     fit_failures: dict[str, set[str]] = attrs.Factory(dict)
     #: Whether the actions of the session include enqueue; without it pending jobs may start at once.
     has_enqueue: bool = False
+    #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
+    quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
 
     @cached_property
     def scale(self) -> Scale:

@@ -184,6 +184,13 @@ BUILTIN_RESOURCES: Final = (
     ),
     PODS,
     _workload("", "replicationcontrollers", "ReplicationController", "rc"),
+    _core(
+        "resourcequotas",
+        "ResourceQuota",
+        short_names=("quota",),
+        subresources=(_status("ResourceQuota"),),
+        returns_deleted=True,
+    ),
     _core("secrets", "Secret"),
     SERVICE_ACCOUNTS,
     _core(

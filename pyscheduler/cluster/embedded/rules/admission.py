@@ -1,7 +1,7 @@
 """Admission: what new objects need of others.
 
-A namespace has to exist, a pod gets the priority of its class, and a claim with administrator access to devices must be
-in a namespace that is labelled for it.
+A namespace has to exist, a pod and a PodGroup get the priority of their class, and a claim with administrator access to
+devices must be in a namespace that is labelled for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.resources import builtin
 from pyscheduler.cluster.embedded.resources.devices import CLAIM_TEMPLATES, CLAIMS
 from pyscheduler.cluster.embedded.rules.devices.validation import admin_request, admin_result
+from pyscheduler.cluster.embedded.rules.pod_groups import POD_GROUPS
 
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources.table import Resource
@@ -26,8 +27,8 @@ _DEFAULT_PREEMPTION: Final = "PreemptLowerPriority"
 class Admission:
     """Checks and completes new objects against what is stored.
 
-    Differs from the real server: a pod that names no PriorityClass keeps the `spec.priority` it came with, where the
-    real one refuses it, so that a trace or test can set priorities without making classes.
+    Differs from the real server: a pod or PodGroup that names no PriorityClass keeps the `spec.priority` it came with,
+    where the real one refuses it, so that a trace or test can set priorities without making classes.
     """
 
     __slots__ = ("_default_class", "_default_known", "_namespaces", "_priority_classes")
@@ -55,6 +56,8 @@ class Admission:
                 )
         if resource.collection == builtin.PODS.collection:
             self._give_priority(obj)
+        elif resource is POD_GROUPS:
+            self._give_group_priority(obj)
         elif resource is CLAIMS:
             path = admin_request(obj.get("spec") or {})
             self._admit_admin(resource, obj, f"spec.{path}" if path else "")
@@ -103,6 +106,27 @@ class Admission:
         spec["priority"] = chosen.get("value", 0)
         if spec.get("preemptionPolicy") is None:
             spec["preemptionPolicy"] = chosen.get("preemptionPolicy") or _DEFAULT_PREEMPTION
+
+    def _give_group_priority(self, group: Object) -> None:
+        """Complete the priority of a PodGroup, as with the gate WorkloadAwarePreemption."""
+        spec, name = group["spec"], group["metadata"].get("name", "")
+        class_name, given = spec.get("priorityClassName"), spec.get("priority")
+        if class_name:
+            record = self._priority_classes.get(class_name)
+            if record is None:
+                why = f"no PriorityClass with name {class_name} was found"
+                raise errors.forbidden(POD_GROUPS.group, POD_GROUPS.plural, name, why)
+            value = record.decode().get("value", 0)
+            if given not in (None, value):
+                why = (
+                    f"priority set in the pod group ({given}) must match the priority computed ({value}) based on the "
+                    "priority class set in the spec"
+                )
+                raise errors.forbidden(POD_GROUPS.group, POD_GROUPS.plural, name, why)
+            spec["priority"] = value
+        elif given is None and (default := self._find_default()) is not None:
+            spec["priorityClassName"] = default["metadata"]["name"]
+            spec["priority"] = default.get("value", 0)
 
     def _find_default(self) -> Object | None:
         """Return the class marked as the default; of several, the one of lowest value, as the real server does."""

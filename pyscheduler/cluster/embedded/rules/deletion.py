@@ -22,7 +22,21 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
 
-__all__ = ["DeleteOptions", "check_preconditions", "mark_deleted", "options_of", "read_options"]
+__all__ = [
+    "FOREGROUND",
+    "ORPHAN",
+    "DeleteOptions",
+    "check_preconditions",
+    "mark_deleted",
+    "options_of",
+    "propagate",
+    "read_options",
+]
+
+#: The finalizers of a deletion that waits for the garbage collector.
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+_PROPAGATION: Final = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 #: Namespaces that admission protects from deletion.
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
@@ -36,6 +50,8 @@ class DeleteOptions(msgspec.Struct, frozen=True):
     uid: str = ""
     version: str = ""
     dry_run: bool = False
+    #: ``Background``, ``Foreground`` or ``Orphan``; empty means background.
+    propagation: str = ""
 
 
 def read_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
@@ -48,6 +64,7 @@ def read_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
             options["gracePeriodSeconds"] = int(asked)
         except ValueError as error:
             raise errors.bad_request(f'strconv.ParseInt: parsing "{asked}": invalid syntax') from error
+    options.setdefault("propagationPolicy", query.get("propagationPolicy") or None)
     return options_of(options, dry_run=bool(query.get("dryRun")))
 
 
@@ -59,6 +76,7 @@ def options_of(options: Object, *, dry_run: bool = False) -> DeleteOptions:
         uid=preconditions.get("uid") or "",
         version=preconditions.get("resourceVersion") or "",
         dry_run=dry_run or bool(options.get("dryRun")),
+        propagation=options.get("propagationPolicy") or ("Orphan" if options.get("orphanDependents") else ""),
     )
 
 
@@ -77,6 +95,15 @@ def check_preconditions(resource: Resource, record: Record, options: DeleteOptio
     else:
         return
     raise errors.conflict(resource.storage_group, resource.plural, record.name, why)
+
+
+def propagate(obj: Object, options: DeleteOptions) -> None:
+    """Add the finalizer with which the garbage collector keeps or deletes the dependents of `obj` first."""
+    wanted = _PROPAGATION.get(options.propagation)
+    metadata = obj["metadata"]
+    present = metadata.get("finalizers") or []
+    if wanted is not None and wanted not in present and "deletionTimestamp" not in metadata:
+        metadata["finalizers"] = [*(one for one in present if one not in _PROPAGATION.values()), wanted]
 
 
 def mark_deleted(resource: Resource, obj: Object, options: DeleteOptions, now: float) -> tuple[bool, bool]:

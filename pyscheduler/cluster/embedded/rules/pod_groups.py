@@ -17,23 +17,26 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["POD_GROUP_COLLECTIONS", "POD_GROUP_RESOURCES", "pod_group_problems"]
+__all__ = ["POD_GROUPS", "POD_GROUP_COLLECTIONS", "POD_GROUP_RESOURCES", "pod_group_problems"]
 
 _GROUP: Final = "scheduling.k8s.io"
 _VERSION: Final = "v1alpha2"
 _POLICIES: Final = ("basic", "gang")
 _MOST_TEMPLATES: Final = 8
 _MOST_CLAIMS: Final = 4
+_DISRUPTION_MODES: Final = ("Pod", "PodGroup")
+_HIGHEST_PRIORITY: Final = 1_000_000_000
 
+POD_GROUPS: Final = Resource(
+    _GROUP,
+    _VERSION,
+    "podgroups",
+    "PodGroup",
+    subresources=(Subresource("status", "PodGroup", CHANGE_VERBS),),
+    has_generation=False,
+)
 POD_GROUP_RESOURCES: Final = (
-    Resource(
-        _GROUP,
-        _VERSION,
-        "podgroups",
-        "PodGroup",
-        subresources=(Subresource("status", "PodGroup", CHANGE_VERBS),),
-        has_generation=False,
-    ),
+    POD_GROUPS,
     Resource(_GROUP, _VERSION, "workloads", "Workload", has_generation=False),
 )
 """What is served of them."""
@@ -86,3 +89,9 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
     yield from too_many_problems(f"{path}.resourceClaims", owner.get("resourceClaims") or [], _MOST_CLAIMS)
     constraints = owner.get("schedulingConstraints") or {}
     yield from too_many_problems(f"{path}.schedulingConstraints.topology", constraints.get("topology") or [], 1)
+    mode, priority = owner.get("disruptionMode"), owner.get("priority")
+    if mode is not None and mode not in _DISRUPTION_MODES:
+        yield FieldProblem.unsupported(f"{path}.disruptionMode", mode, _DISRUPTION_MODES)
+    if priority is not None and priority > _HIGHEST_PRIORITY:
+        why = f"must be less than or equal to {_HIGHEST_PRIORITY}"
+        yield FieldProblem.invalid(f"{path}.priority", priority, why)

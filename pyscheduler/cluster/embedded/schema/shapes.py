@@ -49,6 +49,8 @@ class _DeleteOptions(Wire):
     grace_period_seconds: int | None = None
     preconditions: _Preconditions = _Preconditions()
     dry_run: tuple[str, ...] = ()
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
 
 
 class _Eviction(Wire):

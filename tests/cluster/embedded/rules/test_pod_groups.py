@@ -84,6 +84,27 @@ def test_valid_objects_are_stored(manifest: dict[str, Any]) -> None:
             "spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item",
             id="two topologies",
         ),
+        pytest.param(
+            pod_group(schedulingPolicy=GANG, disruptionMode="Workload"),
+            'spec.disruptionMode: Unsupported value: "Workload": supported values: "Pod", "PodGroup"',
+            id="an unknown disruption mode",
+        ),
+        pytest.param(
+            pod_group(schedulingPolicy=GANG, priority=1_000_000_001),
+            "spec.priority: Invalid value: 1000000001: must be less than or equal to 1000000000",
+            id="a priority of the system",
+        ),
+        pytest.param(
+            pod_group(schedulingPolicy=GANG, priorityClassName="none"),
+            'podgroups.scheduling.k8s.io "g" is forbidden: no PriorityClass with name none was found',
+            id="an unknown class",
+        ),
+        pytest.param(
+            pod_group(schedulingPolicy=GANG, priorityClassName="system-node-critical", priority=5),
+            "priority set in the pod group (5) must match the priority computed (2000001000) based on the priority "
+            "class set in the spec",
+            id="a priority that is not the class's",
+        ),
         pytest.param(workload(), "spec.podGroupTemplates: Required value", id="no templates"),
         pytest.param(
             workload(*[{"name": f"t{number}", "schedulingPolicy": GANG} for number in range(9)]),
@@ -107,6 +128,17 @@ def test_invalid_objects_are_refused(manifest: dict[str, Any], why: str) -> None
     with pytest.raises(APIError) as caught:
         cluster().add(manifest)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("is_default", [False, True])
+def test_the_priority_comes_from_the_class(is_default: bool) -> None:
+    """A PodGroup gets the priority of the class that it names, or of the default class."""
+    server = cluster()
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    server.add({**kind, "metadata": {"name": "high"}, "value": 1000, "globalDefault": is_default})
+    server.add(pod_group(schedulingPolicy=GANG, **({} if is_default else {"priorityClassName": "high"})))
+    (item,) = server.objects("scheduling.k8s.io/v1alpha2", "PodGroup")
+    assert (item["spec"]["priority"], item["spec"]["priorityClassName"]) == (1000, "high")
 
 
 def test_a_spec_does_not_change(pyscheduler_cluster: FakeCluster) -> None:

@@ -1,0 +1,1 @@
+"""Past use of queues, for time-based fair shares (KAI)."""

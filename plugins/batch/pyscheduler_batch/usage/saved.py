@@ -1,0 +1,81 @@
+"""Keep the counts of past use in a ConfigMap, so that a restart, or another replica, goes on with them.
+
+`data` names the queues and the parts of the window, `binaryData` has the sums as packed 32-bit floats: 1,000 queues
+take at most half of what a ConfigMap may hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pyscheduler_batch.usage.ledger import PARTS, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler_batch.usage.ledger import UsageLedger
+
+__all__ = ["MOST_BYTES", "load", "stored"]
+
+MOST_BYTES: Final = 700_000
+"""A ConfigMap may hold 1 MiB, and binary data is a third longer there."""
+_HEADER: Final = "usage.json"
+_SUMS: Final = "sums"
+#: No more is unpacked.
+_MOST_UNPACKED: Final = 64 * 2**20
+
+
+def stored(ledger: UsageLedger, resources: Sequence[str], half_life: float) -> dict[str, object]:
+    """Return `data` and `binaryData` of the ConfigMap. The oldest parts are left out if all are too large."""
+    parts = [*ledger.parts]
+    packed = b""
+    while parts:
+        sums = np.stack([np.concatenate([part.capacity[None], part.queues]) for part in parts])
+        packed = zlib.compress(sums.astype("<f4").tobytes(), level=1)
+        if len(packed) <= MOST_BYTES:
+            break
+        parts = parts[1:]
+    header = {
+        "halfLifeSeconds": half_life,
+        "resources": [*resources],
+        "queues": [*ledger.rows],
+        "parts": [[part.begin, part.end] for part in parts],
+    }
+    text = json.dumps(header, separators=(",", ":"))
+    return {"data": {_HEADER: text}, "binaryData": {_SUMS: base64.b64encode(packed).decode("ascii")}}
+
+
+def load(
+    ledger: UsageLedger,
+    data: Mapping[str, str],
+    binary: Mapping[str, str],
+    resources: Sequence[str],
+    half_life: float,
+) -> None:
+    """Put what a ConfigMap holds into an empty ledger; raise `ValueError` if it cannot be used."""
+    try:
+        header: dict[str, Any] = json.loads(data[_HEADER])
+        names, times = [str(name) for name in header["queues"]], [(float(a), float(b)) for a, b in header["parts"]]
+        settings = (header["resources"], float(header["halfLifeSeconds"]))
+        unpacker = zlib.decompressobj()
+        content = base64.b64decode(binary[_SUMS], validate=True)
+        raw = unpacker.decompress(content, _MOST_UNPACKED) if content else b""
+        sums = np.frombuffer(raw, dtype="<f4").astype(np.float64)
+        sums = sums.reshape(len(times), 1 + len(names), len(resources))
+    except (KeyError, TypeError, ValueError, binascii.Error, zlib.error) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if settings != ([*resources], half_life):
+        raise ValueError("it was counted with another half-life, or for other resources")
+    is_ordered = all(begin < end for begin, end in times) and times == sorted(times)
+    if len(times) > 2 * PARTS or len(set(names)) < len(names) or not is_ordered or not (np.isfinite(sums).all()):
+        raise ValueError("its queues, times or sums are not what this program writes")
+    ledger.rows = {name: row for row, name in enumerate(names)}
+    ledger.parts.extend(
+        Part(begin, end, part[0].copy(), part[1:].copy()) for (begin, end), part in zip(times, sums, strict=True)
+    )

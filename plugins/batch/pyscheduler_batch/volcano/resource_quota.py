@@ -1,0 +1,68 @@
+"""resourcequota: enqueue a job if each ResourceQuota of its namespace has room.
+
+Source: Volcano `plugins/resourcequota`. Scopes of quotas do not count. Differs from Volcano: the message has
+plain amounts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.api import ResourceQuota
+from pyscheduler.api.kinds import kind_of
+from pyscheduler.batch.values import amounts_of
+from pyscheduler_batch.volcano.policy import VolcanoPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyscheduler.batch.tasks import Job
+
+__all__ = ["RESOURCE_QUOTAS", "ResourceQuotas"]
+
+RESOURCE_QUOTAS: Final = kind_of(ResourceQuota, "resourcequotas")
+"""The kind that a profile with this policy watches."""
+
+
+class ResourceQuotas(VolcanoPolicy):
+    """Admit jobs whose minimum fits into all quotas of their namespace, beside the jobs admitted before."""
+
+    name: ClassVar[str] = "resourcequota"
+
+    def prepare(self) -> None:
+        """Begin without jobs that this pass admitted."""
+        self._pending: dict[str, dict[str, float]] = {}
+
+    def job_enqueueable(self, job: Job) -> int:
+        """Accept a job without minResources, or one that fits; a quota limits only the resources that it names."""
+        namespace = job.key.partition("/")[0]
+        pending = self._pending.get(namespace, {})
+        for quota in self.session.quotas(namespace):
+            hard, used = (amounts_of(each, "status", []) for each in (quota.status.hard, quota.status.used))
+            over = [
+                name
+                for name, amount in job.min_amounts.items()
+                if name in hard and used.get(name, 0.0) + pending.get(name, 0.0) + amount > hard[name]
+            ]
+            if over:
+                listed = (
+                    f"{title}: {_listed(quantities, over)}"
+                    for title, quantities in (("requested", job.min_amounts), ("used", used), ("limited", hard))
+                )
+                self.session.record(job, "ResourceQuota", f"resource quota insufficient, {', '.join(listed)}")
+                return -1
+        return 1
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count the minimum of an admitted job."""
+        if not job.min_amounts:
+            return
+        pending = self._pending.setdefault(job.key.partition("/")[0], {})
+        for name, amount in job.min_amounts.items():
+            pending[name] = pending.get(name, 0.0) + amount
+
+
+def _listed(amounts: Mapping[str, float], names: Iterable[str]) -> str:
+    """Return amounts as a list; CPU is in millicores."""
+    parts = (f"{name}:{amounts.get(name, 0.0):.10g}{'m' if name == 'cpu' else ''}" for name in sorted(names))
+    return f"map[{' '.join(parts)}]"

@@ -1,0 +1,100 @@
+"""Answers of filters that hold for a whole pass, wherever the pass puts its tasks.
+
+Most pods demand nothing of other pods: then filters look at node objects alone, and NodeResourcesFit at amounts, which
+the node table of the session has as well.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.reuse import Reuse
+from pyscheduler.framework.status import Code
+from pyscheduler.runtime.extension_points.run_context import context_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+    from pyscheduler.runtime.profile import Profile
+
+__all__ = ["ANTI_AFFINITY", "LastingAnswer", "LastingFilters"]
+
+ANTI_AFFINITY: Final = "InterPodAffinity"
+_AMOUNTS: Final = "NodeResourcesFit"
+#: Filters that look at other pods, unless PreFilter skips a pod. What they skip follows from the pod; InterPodAffinity
+#: also needs a cluster without pods that repel others.
+_SKIPPING: Final = frozenset(
+    {
+        ANTI_AFFINITY,
+        "NodePorts",
+        "NodeVolumeLimits",
+        "PodTopologySpread",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+    }
+)
+
+
+@attrs.frozen(eq=False)
+class LastingAnswer:
+    """What filters say about a pod."""
+
+    #: bool[N]: the nodes that pass all filters but NodeResourcesFit.
+    accepted: NDArray[np.bool_]
+    #: bool[N]: the nodes that pass, and those that evictions could make pass.
+    curable: NDArray[np.bool_]
+
+
+class LastingFilters:
+    """The filters of a profile in one pass. Ask after the nominations of the pass's own tasks are gone."""
+
+    def __init__(self, profile: Profile, snapshot: Snapshot) -> None:
+        self._profile = profile
+        self._snapshot = snapshot
+
+    @cached_property
+    def _may_last(self) -> bool:
+        """Return whether no plugin and no pod of the cluster forbids it for all pods."""
+        profile, snapshot = self._profile, self._snapshot
+        if profile.equivalence_cache is None or snapshot.nodes_with_anti_affinity_pods:
+            return False
+        if any(snapshot.nominated_pods(name) for name in snapshot.nominated_nodes):
+            return False
+        names = (name for name in profile.points[ExtensionPoint.FILTER] if name not in _SKIPPING)
+        # What a base class says does not count.
+        return all(vars(type(profile.plugins[name])).get("reuse", Reuse.NEVER) is not Reuse.NEVER for name in names)
+
+    def answer(self, state: CycleState, pod: Pod) -> LastingAnswer | None:
+        """Return what the filters say about a plain pod during the whole pass; None if their answers may change in it.
+
+        A plain pod has a key of `FilterKeys.plain`. The answers hold until a pod with required anti-affinity is placed.
+        """
+        if not self._may_last:
+            return None
+        nodes = self._snapshot.nodes
+        outcome = self._profile.run_pre_filter(state, pod, nodes)
+        narrowed = outcome.result is not None and outcome.result.node_names is not None
+        if outcome.status is not None or narrowed or not all(map(_lasts, self._profile.active_filters(state))):
+            return None
+        hopeful = self._profile.run_filters(state, pod, nodes)
+        context_of(state).skip_filter.add(_AMOUNTS)
+        accepting = self._profile.run_filters(state, pod, nodes)
+        failed = int(Code.ERROR)
+        if (hopeful.codes == failed).any() or (accepting.codes == failed).any():
+            return None
+        return LastingAnswer(accepting.passed(), hopeful.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+
+
+def _lasts(method: PluginMethod) -> bool:
+    """Return whether an answer holds while the node object is the same, or is about amounts."""
+    return method.reuse is Reuse.WHILE_NODE_STAYS or method.plugin == _AMOUNTS

@@ -1,0 +1,74 @@
+"""What a kind of workload is to the loop: a row with a pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+__all__ = ["Child", "Object", "Plan", "Rule", "View", "WorkloadKind"]
+
+Object = dict[str, Any]
+"""A Kubernetes object as decoded JSON."""
+
+
+class View(Protocol):
+    """What a rule may read beside its workload."""
+
+    def children(self, owner: Object) -> Sequence[Object]:
+        """Return the objects whose controller is `owner`, oldest first."""
+
+    def nodes(self) -> Sequence[Object]:
+        """Return all nodes."""
+
+    def late_classes(self) -> Collection[str]:
+        """Return the names of the StorageClasses whose claims wait for a pod."""
+
+    def now(self) -> str:
+        """Return the present time, as timestamps of objects have it."""
+
+
+@attrs.frozen(kw_only=True)
+class Child:
+    """An object that a controller makes.
+
+    With `metadata.generateName`, `count` of them are kept alive; pods that ended do not count. With `metadata.name`
+    there is one, whatever its phase.
+    """
+
+    obj: Object
+    count: int = 1
+    #: The controller of the object, if that is not the workload itself.
+    owner: Object | None = None
+    #: False: the object outlives the workload.
+    owned: bool = True
+    #: Delete pods that failed, so that new ones take their names.
+    replace_failed: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What there should be of a workload. Objects of the row's `makes` that are not listed are deleted."""
+
+    children: tuple[Child, ...] = ()
+    #: Fields of the status to set.
+    status: Object = attrs.field(factory=dict)
+    #: Fields of the workload itself to set.
+    change: Object = attrs.field(factory=dict)
+
+
+Rule = Callable[[Object, View], Plan]
+
+
+@attrs.frozen(kw_only=True)
+class WorkloadKind:
+    """One row of the table."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    rule: Rule
+    #: Kinds of the objects that the controller makes, and deletes if they are too many.
+    makes: tuple[str, ...] = ("Pod",)
