@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
+    from pyscheduler.batch.hyper_nodes import HyperNode
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
     from pyscheduler.batch.plan_log import PlanLog
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
+    from pyscheduler.framework import LabelColumn
 
 __all__ = ["EnabledPolicy", "Session"]
 
@@ -59,6 +61,11 @@ def _has_none(_: Job) -> bool:
     return False
 
 
+def _no_labels(key: str) -> LabelColumn:
+    """Raise `LookupError`: the session was made without labels of nodes."""
+    raise LookupError(f"labels of nodes are not known, among them {key}")
+
+
 def _no_time() -> float:
     """Return that no time has passed."""
     return 0.0
@@ -90,6 +97,12 @@ class Session:
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
     elapsed: Callable[[], float] = _no_time
+    #: By name, the label keys of the levels of a topology, the widest first.
+    topologies: Mapping[str, tuple[str, ...]] = attrs.Factory(dict)
+    #: Volcano's HyperNodes.
+    hyper_nodes: Sequence[HyperNode] = ()
+    #: Returns the values of a label on the nodes, in the order of the node table.
+    labels: Callable[[str], LabelColumn] = _no_labels
     #: float64[R]: what pods that are no tasks of the session hold of all nodes; None if there are none.
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.

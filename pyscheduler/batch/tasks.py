@@ -114,6 +114,8 @@ class SubGroup:
     min_member: int = 1
     #: How many children must be satisfied; None means all.
     min_sub_group: int | None = None
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = NOTHING
 
 
 def is_critical(pod: Pod) -> bool:
@@ -185,6 +187,8 @@ class Job:
     #: When a pass last evicted tasks of the job to make room; None if never.
     last_eviction: float | None = None
     phase: str = ""
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = NOTHING
     #: float64[R], read-only: what each task requests, if all tasks request the same, and no pod names a sub-group, a
     #: role or a protection of its own. None: tasks differ, or were added one by one.
     alike: Amounts | None = None

@@ -231,6 +231,7 @@ IMPLEMENTED = {
     "SchedulerPopFromBackoffQ",
     "StorageCapacityScoring",
     "TaintTolerationComparisonOperators",
+    "TopologyAwareWorkloadScheduling",
     "VolumeLimitScaling",
     "WorkloadAwarePreemption",
 }

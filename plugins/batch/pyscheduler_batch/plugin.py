@@ -17,10 +17,12 @@ from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.node_pools import NodePool
@@ -60,6 +62,13 @@ GROUP_REQUIRED: Final = "PodGroupRequired"
 #: The phase of a group whose members have ended.
 COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
+
+
+#: By preset, the kinds that describe the topology of nodes.
+_TOPOLOGIES: Final[Mapping[str, Sequence[ResourceKind]]] = {
+    "kai": (KAI_TOPOLOGIES,),
+    "volcano": (HYPER_NODES,),
+}
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
@@ -121,6 +130,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        *(kind for kinds in _TOPOLOGIES.values() for kind in kinds),
         *_ALWAYS_WATCHED,
     )
 
@@ -132,7 +142,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
         preset = read.preset
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_kinds_of_policies(read), *_ALWAYS_WATCHED)
+        more = (*_kinds_of_policies(read), *_TOPOLOGIES.get(preset, ()))
+        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *more, *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -157,6 +168,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._classes = handle.lister(PriorityClass)
         has_quotas = RESOURCE_QUOTAS in self.watches
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES.get(self._args.preset, ())
+        ]
         self._session_type = session_type(self._args)
         self._is_running = False
         #: The key of a job that was read last, and the identity of its group.
@@ -254,7 +268,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def make_session(self, **parts: Any) -> Session:
         """Return a session of the preset."""
         session = self._session_type(**parts)
+        if self._args.preset == "kai":
+            session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
+            session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
                 session.quotas = self._quotas_of
@@ -302,9 +319,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
-        if self._quotas is not None:
-            self._quotas.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        quotas = () if self._quotas is None else (self._quotas,)
+        for each in (self._classes, *quotas, *self._topologies):
+            each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:

@@ -438,6 +438,7 @@ class Sessions:
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
             has_past=partial(self.guards.knows, decisions.takers),
+            labels=placer.labels,
         )
 
 

@@ -15,6 +15,8 @@ from pyscheduler_batch.volcano.gang import READY, roles
 from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -91,7 +93,29 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
 
 
 async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined."""
+    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined.
+
+    A job with a topology is placed in the first HyperNode that takes it.
+    """
+    topology = session.network_topology
+    if topology is None or topology.highest_tier(job) is None:
+        return await _allocate_on(session, job, tasks, None)
+    for nodes in topology.domains(job):
+        session.fit_failures.pop(job.uid, None)
+        wanted = deque(tasks)
+        statement = await _allocate_on(session, job, wanted, nodes)
+        if statement is not None and statement.changes:
+            tasks.clear()
+            tasks.extend(wanted)
+            return statement
+    session.fit_failures.setdefault(job.uid, set()).update(task.uid for task in tasks)
+    return None
+
+
+async def _allocate_on(
+    session: VolcanoSession, job: Job, tasks: deque[Task], nodes: NDArray[np.bool_] | None
+) -> Statement | None:
+    """Place tasks on some nodes, bool[N], or on all of them (None)."""
     statement = session.statement()
     while tasks:
         await session.turn_amid(statement)
@@ -103,7 +127,7 @@ async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -
             # A task of this role fitted nowhere; the others are not tried.
             failures.add(task.uid)
             continue
-        if _place(session, statement, task):
+        if _place(session, statement, task, nodes):
             if session.job_ready(job):
                 break
             continue
@@ -116,9 +140,9 @@ async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -
     return None
 
 
-def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
+def _place(session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None) -> bool:
     """Place a task on the best node, idle room before room that is being released; return False if none fits."""
-    later = session.fits_later(task)
+    later = session.fits_later(task) if nodes is None else session.fits_later(task) & nodes
     if not later.any():
         return False
     accepted = later & session.feasible(task)

@@ -44,6 +44,8 @@ def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
 
 
 def _is_eligible(session: VolcanoSession, job: Job) -> bool:
+    if job.topology and session.network_topology is not None:
+        return False  # evictions on single nodes would not make room in one HyperNode
     return not is_pending(job) and session.job_valid(job) is None
 
 

@@ -21,6 +21,7 @@ from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ class VolcanoSession(Session):
     def refused(self) -> RefusedNodes:
         """Return the nodes where evictions did not help."""
         return RefusedNodes(self)
+
+    @cached_property
+    def network_topology(self) -> NetworkTopologyAware | None:
+        """Return the policy that places jobs into HyperNodes; None if it is off."""
+        policies = (entry.policy for tier in self.tiers for entry in tier)
+        return next((each for each in policies if isinstance(each, NetworkTopologyAware)), None)
 
     @cached_property
     def total(self) -> NDArray[np.float64]:
