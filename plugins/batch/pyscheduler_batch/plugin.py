@@ -20,7 +20,7 @@ from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
-from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
@@ -174,6 +174,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
         self._is_running = False
+        #: The key of a job that was read last, and the identity of its group.
+        self._last_id: tuple[str, GroupId | None] = ("", None)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         #: UIDs of the groups whose pods get no condition.
@@ -396,11 +398,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return f"pod/{pod.uid}" if group is None else f"group/{group.namespace}/{group.name}"
 
     def _state_of(self, key: str) -> GroupState | None:
-        kind, _, rest = key.partition("/")
-        if kind != "group":
-            return None
-        namespace, _, name = rest.partition("/")
-        return self._groups.directory.get(GroupId(namespace, name, self._row.groups.family))
+        if key != self._last_id[0]:
+            kind, _, rest = key.partition("/")
+            namespace, _, name = rest.partition("/")
+            self._last_id = key, GroupId(namespace, name, self._row.groups.family) if kind == "group" else None
+        found = self._last_id[1]
+        return None if found is None else self._groups.directory.get(found)
 
     def jobs_without_pods(self) -> Iterable[str]:
         """Return the keys of Volcano's groups without living members."""
@@ -495,10 +498,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        sub_group, role, preemptible = self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod)
-        if not sub_group and not role and preemptible is not False:
-            return PLAIN
-        return TaskFacts(sub_group, role, preemptible is not False)
+        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+
+    def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
+        """Return whether no pod has a label or annotation that says something about it within its job."""
+        has_none, expected = self._row.marks.isdisjoint, self._groups.directory.expected
+        for pod in pods:
+            metadata = expected(pod).metadata
+            if not (has_none(metadata.labels) and has_none(metadata.annotations)):
+                return False
+        return True
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""
