@@ -414,7 +414,9 @@ class ClusterTables:
             is_placed = not places.keys().isdisjoint(pod.metadata.uid for pod in pods)
             job.add_alike(requests[0], (*pods,), [self._place(pod.metadata.uid) for pod in pods] if is_placed else ())
         else:
-            for pod, request in zip(pods, requests, strict=True):
+            for at, (pod, request) in enumerate(zip(pods, requests, strict=True), start=1):
+                if at % _PART == 0:
+                    await turns.yield_if_due()
                 job.add(_task(job, pod, request, self._place(pod.metadata.uid), facts_of(spec, pod)))
         # A group has a uid of its own.
         if len(pods) == 1 and not ended and pods[0].uid == job.uid and job.counts[TaskState.PENDING]:

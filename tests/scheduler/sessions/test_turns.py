@@ -17,7 +17,7 @@ from tests.scheduler.measured import Measured
 from tests.scheduler.sessions.test_passes import CONFIG, Jobs, add, nodes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.job_spec import JobSpec
@@ -114,6 +114,9 @@ class ReadInTurns(Jobs):
     """Notes in which turn a pod is read into the tables."""
 
     read: ClassVar[Turns]
+
+    def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
+        return False
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         self.read.note()
