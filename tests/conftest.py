@@ -12,6 +12,7 @@ from types import FrameType
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tests import forked, leftovers
 
@@ -38,6 +39,10 @@ hypothesis.settings.register_profile("nightly", _TIMELESS, max_examples=60, dera
 hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+if hypothesis.settings.default.derandomize:
+    # Hypothesis also draws constants that it finds in the source of all modules that are imported. Without them, a test
+    # has the same examples alone and in the suite, and after a change elsewhere; and no time is spent on finding them.
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture(autouse=True)

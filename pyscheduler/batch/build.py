@@ -141,7 +141,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         preemption_delay=spec.preemption_delay or 0.0,
         waiting_time=spec.sla_waiting_time,
         phase=spec.phase,
-        topology=spec.topology,
+        topology=spec.topology or NOTHING,
     )
 
 

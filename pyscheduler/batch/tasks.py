@@ -115,7 +115,7 @@ class SubGroup:
     #: How many children must be satisfied; None means all.
     min_sub_group: int | None = None
     #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
-    topology: Mapping[str, object] = attrs.Factory(dict)
+    topology: Mapping[str, object] = NOTHING
 
 
 def is_critical(pod: Pod) -> bool:
@@ -188,7 +188,7 @@ class Job:
     last_eviction: float | None = None
     phase: str = ""
     #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
-    topology: Mapping[str, object] = attrs.Factory(dict)
+    topology: Mapping[str, object] = NOTHING
     #: float64[R], read-only: what each task requests, if all tasks request the same, and no pod names a sub-group, a
     #: role or a protection of its own. None: tasks differ, or were added one by one.
     alike: Amounts | None = None
@@ -231,8 +231,10 @@ class Job:
     def add_alike(self, request: Amounts, pods: Sequence[Pod], places: Sequence[tuple[TaskState, int]]) -> None:
         """Add the pods of a job without tasks, all alike. `places`: the state and node of each; none if all wait."""
         self.alike, self._pods, self._places = request, pods, places
-        for pod in () if places else pods:
-            self.counts[state_of_waiting(pod)] += 1
+        if not places:
+            gated = sum(1 for pod in pods if pod.spec.scheduling_gates)
+            self.counts[TaskState.GATED] += gated
+            self.counts[TaskState.PENDING] += len(pods) - gated
         for state, _ in places:
             self.counts[state] += 1
 
@@ -240,9 +242,11 @@ class Job:
         """Return the uids of the tasks, in the order of arrival."""
         return [pod.metadata.uid for pod in self._pods] if self._tasks is None else self._tasks
 
-    def pods(self, states: Container[TaskState]) -> list[Pod]:
+    def pods(self, states: Container[TaskState]) -> Sequence[Pod]:
         """Return the pods of the tasks in these states, in the order of arrival."""
         if self._tasks is None:
+            if not self._places and not self.counts[TaskState.GATED]:
+                return self._pods if TaskState.PENDING in states else ()
             return [pod for pod, place in self._members() if place[0] in states]
         return [task.pod for task in self._tasks.values() if task.pod is not None and task.state in states]
 

@@ -258,6 +258,8 @@ class GroupCycles:
                 if not _go_on(again, member) or again.status is None or spare < 0:
                     break
                 await turns.yield_if_due()
+        if again.verdict.outcome is GroupOutcome.UNSCHEDULABLE and self.placements is not None:
+            return self.placements.refused(again)
         return again.status
 
     async def _try(

@@ -87,6 +87,10 @@ class PlacementSearch:
         """Return True if the groups of a source have placements."""
         return source is self.groups
 
+    def refused(self, decision: Decision) -> Status | None:
+        """Return why a group of these does not fit on all nodes, which are its only placement."""
+        return _infeasible(decision, 1).status if self.serves(decision.source) else decision.status
+
     async def run(
         self, decision: Decision, nodes: Nodes, simulate: Callable[[Nodes | None], Awaitable[Decision]]
     ) -> Decision:

@@ -31,7 +31,7 @@ def test_all_that_matches_is_found_after_any_history() -> None:
     """Things come and go; among the candidates of a selector, or of labels, is whatever matches, and few others."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=200)
+    @settings(max_examples=10 * settings.default.max_examples // 3)
     @given(
         history=st.lists(st.tuples(SELECTORS, LABELS, st.booleans()), max_size=12), max_keys=st.sampled_from([1, 64])
     )

@@ -181,7 +181,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(EXPRESSIONS | st.text(max_size=60))
 @example("'\ud800'")
 @example("[?dyn(1)]")

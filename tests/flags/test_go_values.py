@@ -74,7 +74,7 @@ def test_any_text_is_a_value_or_a_mistake() -> None:
     likely = st.text('0123456789abcdefghmsxT=:,.-+" ', max_size=12)
     examples = st.sampled_from(["true", "0x10", "1.5", "4", "::1", "5m0s", "a,b", "k=v", "c,k:n", "p=2", ""])
 
-    @settings(max_examples=400)
+    @settings(max_examples=7 * settings.default.max_examples)
     @given(st.one_of(likely, examples, st.text(max_size=12)))
     def check(text: str) -> None:
         for number, parse in enumerate(PARSERS):

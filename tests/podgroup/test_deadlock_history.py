@@ -78,7 +78,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=5 * settings.default.max_examples, deadline=None, derandomize=True, database=None)
 @given(steps=_STEPS)
 def compare(steps: list[tuple[str, int, str | None]]) -> None:
     """Hold the line against a list of everything."""

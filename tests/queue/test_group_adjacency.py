@@ -90,7 +90,7 @@ runs_steps = st.lists(
 seen: Counter[str] = Counter()
 
 
-@settings(max_examples=200)
+@settings(max_examples=10 * settings.default.max_examples // 3)
 @given(steps=runs_steps)
 def test_runs_against_a_plain_model(steps: list[tuple[str, int]]) -> None:
     """Whatever comes and goes, the next pod is the first of the run's that had no turn, or else the first of all."""
@@ -145,7 +145,7 @@ class Ask(LiveKey):
         return self.table[self.name] < self.table[other.name]
 
 
-@settings(max_examples=150)
+@settings(max_examples=5 * settings.default.max_examples // 2)
 @given(
     start=st.lists(st.integers(0, 50), min_size=1, max_size=40),
     changes=st.lists(st.lists(st.tuples(st.integers(0, 39), st.integers(0, 50)), min_size=1, max_size=6), max_size=5),

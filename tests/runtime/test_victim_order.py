@@ -63,7 +63,7 @@ def test_whatever_is_sorted_comes_out_sorted_and_whole() -> None:
     """Any number of pods, in any order to begin with; those that were not started are the last of their priority."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=60, derandomize=True, deadline=None)
+    @settings(max_examples=max(30, settings.default.max_examples), derandomize=True, deadline=None)
     @given(
         (st.integers(0, 12) | st.integers(13, 130)).flatmap(
             lambda size: st.text("abcdABCDzZ", min_size=size, max_size=size)

@@ -193,7 +193,7 @@ def test_no_answer_breaks_anything() -> None:
     """Whatever comes back, whole, cut off or changed somewhere, is read or refused with `ExtenderError`."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=7 * settings.default.max_examples, deadline=None)
     @given(VALUES, st.data())
     def check(value: object, data: st.DataObject) -> None:
         body = json.dumps(value).encode()

@@ -357,6 +357,23 @@ async def test_why_a_group_does_not_preempt(cluster: FakeCluster, case: str, mes
     assert states(framework, named("g", 2)) == {"pending": 2}
 
 
+async def test_reasons_with_topology_aware_scheduling(cluster: FakeCluster) -> None:
+    """The placement of a group without constraints is the whole cluster, and reasons speak of placements."""
+    cluster.add_node("n", allocatable={"cpu": "3"})
+    framework = cluster.framework(feature_gates=f"{GATES},TopologyAwareWorkloadScheduling=true")
+    low(cluster, "n", *named("low", 3))
+    pod_group(cluster, "large", priority=100, minimum=2)
+    members(cluster, "large", 2, priority=100, cpu="2")
+    await framework.settle()
+    reason = f"0/1 placements are available, first placement status: {UNSCHEDULABLE}"
+    assert condition(cluster, "large") == ("False", "Unschedulable", f"{reason}, {reason}")
+    pod_group(cluster, "small", priority=100, minimum=2)
+    members(cluster, "small", 2, priority=100)
+    await framework.settle()
+    assert set(notes(cluster)) == {"low1", "low2"}
+    assert condition(cluster, "small") == ("False", "Unschedulable", reason)
+
+
 async def test_without_the_plugin_nobody_preempts(cluster: FakeCluster) -> None:
     """The condition names the missing plugin."""
     cluster.add_node("n", allocatable={"cpu": "1"})

@@ -193,7 +193,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(clusters())
 def test_every_decision_is_sound(case: dict[str, Any]) -> None:
     """No node is overbooked, gangs are whole, limits hold, and each victim makes room for a job that gets it."""
@@ -235,7 +235,7 @@ def _protected(case: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_of_lists_does_not_matter(case: dict[str, Any], random: Any) -> None:
     """Decisions depend on ages and names, not on the order in which objects are listed."""

@@ -159,7 +159,7 @@ def test_columns_equal_the_scalar_model() -> None:
     """Dividing all queues of a level at once gives what dividing queue by queue gives."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=max(150, 5 * settings.default.max_examples), deadline=None)
     @given(trees(), st.integers(0, 24), st.sampled_from([0.0, 1.0, 2.0]))
     def check(queues: list[Queue], pool: int, k_value: float) -> None:
         shares = shares_of(queues, float(pool), k_value)
@@ -179,7 +179,7 @@ def test_shares_use_up_the_pool_or_all_requests() -> None:
     """Without quotas and zero weights, the top queues share the whole pool or get all they may ask for."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=max(100, 10 * settings.default.max_examples // 3), deadline=None)
     @given(trees(), st.integers(0, 24))
     def check(queues: list[Queue], pool: int) -> None:
         queues = [attrs.evolve(queue, quota=0.0, weight=queue.weight + 1, usage=0.0) for queue in queues]
@@ -198,7 +198,7 @@ def test_more_weight_or_request_gets_no_less_within_one_unit() -> None:
     """A queue that has more weight, or asks for more, than a sibling gets at most one unit less; equals get equal."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=max(100, 10 * settings.default.max_examples // 3), deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), min_size=2, max_size=7), st.integers(0, 20))
     def check(flat: list[tuple[int, int]], pool: int) -> None:
         queues = [Queue(-1, 0.0, UNLIMITED, float(weight), 100, float(own)) for weight, own in flat]
@@ -218,7 +218,7 @@ def test_a_queue_that_gets_more_weight_or_asks_for_more_loses_nothing() -> None:
     """The share of one queue falls by one unit at most when its own weight or request rises."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=max(100, 10 * settings.default.max_examples // 3), deadline=None)
     @given(trees(), st.integers(0, 24), st.integers(0, 2), st.integers(0, 4), st.data())
     def check(queues: list[Queue], pool: int, weight: int, request: int, data: st.DataObject) -> None:
         queues = [attrs.evolve(queue, parent=-1, usage=0.0, priority=100) for queue in queues]

@@ -94,7 +94,7 @@ def drain(line: JobQueue) -> list[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles())
 def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
     """Waiting jobs come in the order of the tree, the best queue and its best job first."""
@@ -103,7 +103,7 @@ def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles())
 def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> None:
     """Taking only some jobs gives the order in which they come among all."""
@@ -120,7 +120,7 @@ def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles(), st.data())
 def test_an_index_that_is_settled_equals_a_new_one(cycle: Cycle, data: st.DataObject) -> None:
     """Changed jobs move to their place, and jobs that no longer belong leave."""
@@ -144,7 +144,7 @@ def test_an_index_that_is_settled_equals_a_new_one(cycle: Cycle, data: st.DataOb
     assert settled.by_queue(rows) == index().by_queue(rows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles(), st.data())
 def test_an_index_follows_jobs_that_change_queues_come_and_go(cycle: Cycle, data: st.DataObject) -> None:
     """A job that is put again is in its new queue only, and a job that is gone is in none."""
@@ -166,7 +166,7 @@ def test_an_index_follows_jobs_that_change_queues_come_and_go(cycle: Cycle, data
         assert index.by_queue(rows) == sorted_by_queue(there, cycle.job_key)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles(), st.data())
 def test_kept_heaps_give_the_line_of_new_heaps(cycle: Cycle, data: st.DataObject) -> None:
     """After changes of sums and jobs the line is the one that is built of all jobs."""

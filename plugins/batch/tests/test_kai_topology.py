@@ -169,3 +169,24 @@ def test_a_required_rack_is_freed_as_a_whole() -> None:
     assert {each["node"][:1] for uid, each in answer["tasks"].items() if uid.startswith("j-")} == {"b"}
     assert answer["evictedTotal"] == 2
     assert all(answer["tasks"][uid]["node"].startswith("b") for uid in answer["evictions"])
+
+
+@pytest.mark.parametrize(("share", "evicted"), [(4, 4), (3, 0)])
+def test_reclaim_frees_one_rack_if_the_shares_allow_it(share: int, evicted: int) -> None:
+    """A starved queue gets a whole rack, or nothing if that exceeds its share; no other rack loses a pod."""
+    nodes = full(3, 2)
+    jobs = [running(f"r{each['name']}{at}", each["name"], 1, queue="rich") for each in nodes for at in range(2)]
+    jobs += [job("j", 4, required="rack", queue="poor")]
+    queues = [
+        {"name": name, "createdSecondsAgo": 1000, "gpu": gpu, "cpuMillis": FREE, "memoryBytes": FREE}
+        for name, gpu in (
+            ("rich", {"quota": 12 - share, "limit": -1, "overQuotaWeight": 0}),
+            ("poor", {"quota": share, "limit": -1, "overQuotaWeight": 0}),
+        )
+    ]
+    answer = run_case(case(nodes, jobs, actions=["allocate", "reclaim"], queues=queues))["actual"]
+    assert answer["evictedTotal"] == evicted
+    racks = {answer["tasks"][uid]["node"][:1] for uid in answer["evictions"]}
+    assert len(racks) == bool(evicted)
+    promised = {each.get("node", "")[:1] for uid, each in answer["tasks"].items() if uid.startswith("j-")}
+    assert promised == (racks or {""})

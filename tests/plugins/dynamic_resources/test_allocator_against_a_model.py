@@ -360,7 +360,7 @@ def outcome(run: object) -> object:
         return next((f"error: {short}" for part, short in known.items() if part in text), text)
 
 
-@settings(max_examples=250)
+@settings(max_examples=max(125, 4 * settings.default.max_examples))
 @given(st.integers(0, 2**32))
 def check_one(seed: int) -> None:
     """Compare allocator and model on both nodes."""

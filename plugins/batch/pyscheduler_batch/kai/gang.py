@@ -48,22 +48,22 @@ def subtract(left: Quantities, right: Quantities) -> Quantities:
 class TaskRules:
     """What gangs ask of the policies about tasks.
 
-    `key` orders the tasks of a job; `pod_key` does that without a task, and is None if the order does not follow from
-    the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open statement evicted:
-    they are to be placed again.
+    `key` orders the tasks of a job; `first_pod` returns the first of some pods without a task, and is None if the order
+    does not follow from the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open
+    statement evicted: they are to be placed again.
     """
 
-    __slots__ = ("_sums", "key", "pod_key", "quantities", "virtual")
+    __slots__ = ("_sums", "first_pod", "key", "quantities", "virtual")
 
     def __init__(
         self,
         key: Callable[[Task], tuple[float | str, ...]],
-        pod_key: Callable[[Pod], tuple[float | str, ...]] | None,
+        first_pod: Callable[[Sequence[Pod]], Pod] | None,
         quantities: Callable[[Amounts], Quantities],
         virtual: Collection[str],
     ) -> None:
         self.key = key
-        self.pod_key = pod_key
+        self.first_pod = first_pod
         self.quantities = quantities
         self.virtual = virtual
         self._sums: dict[tuple[Quantities, int], Quantities] = {}
@@ -212,7 +212,7 @@ class Gang:
             self.root, self.leaves = tree
             self._refresh()
         elif job.alike is not None and not job.sub_groups and job.min_sub_group is None and not job.topology:
-            self._is_plain = rules.pod_key is not None and not job.counts[TaskState.RELEASING]
+            self._is_plain = rules.first_pod is not None and not job.counts[TaskState.RELEASING]
 
     def __getattr__(self, name: str) -> Any:
         """Make the tree when it is first asked for; then it is made of attributes."""
@@ -367,8 +367,8 @@ class Gang:
 
     def first_pending(self) -> str:
         """Return `namespace/name` of the first task that waits for a node; there must be one."""
-        if self._is_plain and self._rules.pod_key is not None:
-            return min(self.job.pods((TaskState.PENDING,)), key=self._rules.pod_key).key
+        if self._is_plain and self._rules.first_pod is not None:
+            return self._rules.first_pod(self.job.pods((TaskState.PENDING,))).key
         return next(task for task in self.tasks if task.state == TaskState.PENDING).key
 
     def _from_branch(self, branch: Branch, *, for_real: bool) -> list[Task]:

@@ -148,8 +148,9 @@ class Placement:
 
     def by_name(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows in the order of the nodes' names, each once."""
-        unique = np.unique(rows)
-        ordered: NDArray[np.int64] = unique[np.argsort(self.name_rank[unique])]
+        has = np.zeros(len(self.name_rank), dtype=np.bool_)
+        has[self.name_rank[rows]] = True
+        ordered: NDArray[np.int64] = self.all_rows[has]
         return ordered
 
     def gpus(self, task: Task) -> float:

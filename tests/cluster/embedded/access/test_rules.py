@@ -70,7 +70,7 @@ def test_rules_allow_what_the_model_allows() -> None:
     """Every request of a small world is allowed or not as the model says; each way to be allowed comes up."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=150)
+    @settings(max_examples=max(75, 5 * settings.default.max_examples // 2))
     @given(rules())
     def check(rule: dict[str, Any]) -> None:
         compiled = compile_rule(rule)
@@ -109,7 +109,7 @@ def test_what_is_covered_is_allowed() -> None:
     """Nothing that a covered rule allows is refused by those that cover it; both answers come up."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=150)
+    @settings(max_examples=max(75, 5 * settings.default.max_examples // 2))
     @given(st.lists(rules(), min_size=1, max_size=3), rules())
     def check(held: list[dict[str, Any]], wanted: dict[str, Any]) -> None:
         own, other = [compile_rule(rule) for rule in held], compile_rule(wanted)

@@ -223,7 +223,7 @@ LABELS = st.sampled_from(["red", "green", None])
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["write", "delete"]), LABELS), max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings.default.max_examples)
 @given(steps=STEPS, started=st.integers(0, 12))
 async def test_a_filtered_watch_follows_the_filtered_list(steps: Any, started: int) -> None:
     """From any moment on, list plus watch under a selector is the list under that selector."""
