@@ -57,8 +57,9 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
-#: A pass is due so long after a member of a group was bound, or runs, in seconds.
+#: A pass is due so long after a member of a group of at least so many was bound, or runs, in seconds.
 _MOVED_SECONDS: Final = 0.5
+_LARGE_GROUP: Final = 50
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
 #: The phase of a group whose members have ended.
@@ -311,7 +312,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         def group_changed(change: GroupChange) -> None:
             key = f"group/{change.state.id.key}"
-            if change.kind is ChangeKind.MOVED and change.pod is not None and not change.pod.is_terminal:
+            is_still_there = change.pod is not None and not change.pod.is_terminal
+            if change.kind is ChangeKind.MOVED and is_still_there and change.state.child_count >= _LARGE_GROUP:
                 self._change_later(key)
             else:
                 on_change(key)
@@ -343,7 +345,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
 
     def _change_later(self, key: str) -> None:
-        """Report soon that a member of a group was bound or runs: its job holds the same, only its status changes.
+        """Report soon that a member of a large group was bound or runs: only the status of its job changes.
 
         The members of a large gang would make passes due all the time until all of them are bound.
         """
