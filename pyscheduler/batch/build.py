@@ -120,7 +120,7 @@ def _parents_first(
 
 def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible: bool) -> Job:
     """Return the job of a description, without tasks."""
-    minimum = amounts_of(spec.min_resources, "minResources", [])
+    minimum = amounts_of(spec.min_resources, "minResources", []) if spec.min_resources else NOTHING
     return Job(
         uid=spec.uid,
         key=f"{spec.namespace}/{spec.name}",

@@ -172,7 +172,7 @@ class Job:
     #: float64[R], or None if the group declares none.
     min_resources: Amounts | None = None
     #: The same by name, with resources that the axis lacks, such as `requests.cpu`; units as in `amounts_of`.
-    min_amounts: Mapping[str, float] = attrs.Factory(dict)
+    min_amounts: Mapping[str, float] = NOTHING
     preemptible: bool = True
     #: When the job last went from nothing to bound; None if never. Seconds since 1970, as all times here.
     last_start: float | None = None

@@ -406,11 +406,13 @@ class ClusterTables:
             job.add(_task(job, pod, self.axis.zeros(), (state, NO_NODE), facts_of(spec, pod)))
         pods = [info.pod for info in infos]
         requests: list[Amounts] = []
+        are_plain = True
         for part in _parts(infos):
             requests += [self._amounts(info.requests) for info in part]
+            are_plain = are_plain and self._plugin.are_plain(spec, [info.pod for info in part])
             if len(requests) < len(infos):
                 await turns.yield_if_due()
-        if not ended and len({*map(id, requests)}) == 1 and self._plugin.are_plain(spec, pods):
+        if not ended and are_plain and len({*map(id, requests)}) == 1:
             is_placed = not places.keys().isdisjoint(pod.metadata.uid for pod in pods)
             job.add_alike(requests[0], (*pods,), [self._place(pod.metadata.uid) for pod in pods] if is_placed else ())
         else:

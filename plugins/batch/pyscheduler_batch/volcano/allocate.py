@@ -10,8 +10,7 @@ import numpy as np
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.enqueue import is_pending
-from pyscheduler_batch.volcano.gang import READY, roles
+from pyscheduler_batch.volcano.job_facts import READY, is_pending, roles
 from pyscheduler_batch.volcano.look_alikes import Backlog
 
 if TYPE_CHECKING:

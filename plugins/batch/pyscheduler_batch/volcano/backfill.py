@@ -9,7 +9,7 @@ import numpy as np
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.enqueue import is_pending
+from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session

@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from pyscheduler.batch.contract import Action
 from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Enqueue", "is_pending"]
-
-
-def is_pending(job: Job) -> bool:
-    """Return whether the job is not enqueued yet."""
-    return job.phase in {"", "Pending"}
+__all__ = ["Enqueue"]
 
 
 class Enqueue(Action):

@@ -10,7 +10,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Tasks
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.volcano.enqueue import is_pending
+from pyscheduler_batch.volcano.job_facts import is_pending
 from pyscheduler_batch.volcano.look_alikes import Backlog
 
 if TYPE_CHECKING:

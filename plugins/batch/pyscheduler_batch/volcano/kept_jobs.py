@@ -14,8 +14,7 @@ import numpy as np
 
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler_batch.volcano.enqueue import is_pending
-from pyscheduler_batch.volcano.gang import READY
+from pyscheduler_batch.volcano.job_facts import READY, is_pending
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

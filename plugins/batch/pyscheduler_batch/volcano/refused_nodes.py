@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyscheduler.batch import contract
-from pyscheduler_batch.volcano.priority import priority_of
+from pyscheduler_batch.volcano.job_facts import priority_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property, cmp_to_key, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import numpy as np
@@ -23,7 +23,6 @@ from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.kept_jobs import KeptJobs
-from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.kept_jobs import Kind
+    from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
 
 __all__ = ["VolcanoSession"]
 
@@ -110,8 +110,8 @@ class VolcanoSession(Session):
     @cached_property
     def network_topology(self) -> NetworkTopologyAware | None:
         """Return the policy that places jobs into HyperNodes; None if it is off."""
-        policies = (entry.policy for tier in self.tiers for entry in tier)
-        return next((each for each in policies if isinstance(each, NetworkTopologyAware)), None)
+        named = (entry.policy for tier in self.tiers for entry in tier if entry.policy.name == "network-topology-aware")
+        return cast("NetworkTopologyAware | None", next(named, None))
 
     @cached_property
     def total(self) -> NDArray[np.float64]:
