@@ -28,7 +28,7 @@ from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
@@ -59,12 +59,16 @@ _UNLIMITED: Final = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 @attrs.define
 class _Shape:
-    """A cluster in memory; CPU and memory never bind. `gpus`: of each node; `racks`: how many racks have the nodes."""
+    """A cluster in memory; CPU and memory never bind.
+
+    `gpus`: of each node; `racks`: how many racks have the nodes; `labels`: more labels of a node, by its number.
+    """
 
     nodes: int
     gpus: int = _GPUS
     racks: int = 1
     cluster: FakeCluster = attrs.Factory(FakeCluster)
+    labels: Callable[[int], Mapping[str, str]] = lambda _: {}
     #: The queue of the job that fills each node, if one does.
     leaf_of: list[str] = attrs.Factory(list)
 
@@ -73,7 +77,7 @@ class _Shape:
             self.cluster.serve(kind)
         for number in range(self.nodes):
             allocatable = {"cpu": "1000", "memory": "1Ti", "pods": "1000", "nvidia.com/gpu": str(self.gpus)}
-            labels = {RACK: f"rack-{number % self.racks}"}
+            labels = {RACK: f"rack-{number % self.racks}", **self.labels(number)}
             self.cluster.add_node(f"node-{number}", allocatable=allocatable, labels=labels)
 
     def queue(self, name: str, quota: float, *, weight: float = 0, parent: str = "") -> None:
@@ -86,11 +90,19 @@ class _Shape:
         self.cluster.add({**manifest, "spec": spec}, KAI_QUEUES.type)
 
     def job(
-        self, name: str, queue: str, *, pods: int = 1, gpus: int = 1, node: int | None = None, **keywords: Any
+        self,
+        name: str,
+        queue: str,
+        *,
+        pods: int = 1,
+        gpus: int = 1,
+        node: int | None = None,
+        group: Mapping[str, Any] | None = None,
+        **keywords: Any,
     ) -> None:
-        """Add a gang, pending or all on one node; further keywords are those of `add_pod`."""
+        """Add a gang, pending or all on one node; `group`: more of its spec; other keywords are those of `add_pod`."""
         manifest = {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup"}
-        metadata, spec = {"name": name, "namespace": "default"}, {"minMember": pods, "queue": queue}
+        metadata, spec = {"name": name, "namespace": "default"}, {"minMember": pods, "queue": queue, **(group or {})}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, KAI_PODGROUPS.type)
         placed = {} if node is None else {"node_name": f"node-{node % self.nodes}"}
         for number in range(pods):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.queue_wire import KAI_QUEUES
+from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.simulation.group_objects import definitions
@@ -12,9 +13,9 @@ from pyscheduler.simulation.queue_plan import Team, kai_queues, queue_definition
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["BATCH", "busy_cluster", "gang"]
+__all__ = ["BATCH", "busy_cluster", "gang", "racks"]
 
 #: The batch profile.
 BATCH: Final = "batch"
@@ -41,9 +42,34 @@ def busy_cluster(nodes: int, *, is_full: bool = True) -> Iterator[dict[str, Any]
         yield from gang(f"running-{number:06d}", f"borrower-{number % _BORROWERS}", 1, node_name=node_name)
 
 
-def gang(name: str, queue: str, pods: int, **keywords: Any) -> Iterator[dict[str, Any]]:
-    """Return a group, and its pods of one GPU."""
-    spec = {"minMember": pods, "queue": queue}
+def racks(nodes: int, rack_nodes: int) -> Iterator[dict[str, Any]]:
+    """Return a queue with all GPUs, empty nodes of eight GPUs in racks, five to a block, and their Topology."""
+    yield from definitions([each for each in DIALECTS if KAI_PODGROUPS in each.kinds])
+    yield from (each for each in queue_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
+    names = {"plural": KAI_TOPOLOGIES.plural, "kind": KAI_TOPOLOGIES.type.kind}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
+    yield {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{KAI_TOPOLOGIES.plural}.{KAI_TOPOLOGIES.group}"},
+        "spec": {"group": KAI_TOPOLOGIES.group, "scope": "Cluster", "names": names, "versions": [version]},
+    }
+    levels = [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]
+    manifest = {"apiVersion": KAI_TOPOLOGIES.type.api_version, "kind": "Topology", "metadata": {"name": "t"}}
+    yield {**manifest, "spec": {"levels": levels}}
+    yield from kai_queues([Team(name="all", quota=nodes * 8)])
+    for number in range(nodes):
+        allocatable = {"cpu": "96", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+        labels = {"rack": f"r{number // rack_nodes}", "block": f"b{number // rack_nodes // 5}"}
+        yield node_manifest(f"node-{number:05d}", allocatable=allocatable, labels=labels)
+
+
+def gang(
+    name: str, queue: str, pods: int, group: Mapping[str, Any] | None = None, **keywords: Any
+) -> Iterator[dict[str, Any]]:
+    """Return a group, and its pods of one GPU; `group`: more of the group's spec."""
+    spec = {"minMember": pods, "queue": queue, **(group or {})}
     metadata = {"name": name, "namespace": "default"}
     yield {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
     requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}

@@ -36,6 +36,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "sync_seconds": ("first sync", "{:.2f} s"),
     "sync_cpu_seconds": ("CPU of the first sync", "{:.2f} s"),
     "cpu_seconds": ("CPU", "{:.2f} s"),
+    "gang_ms": ("placement of one gang", "{:.1f} ms"),
     "decision_p50_ms": ("begin of a pass to its decision, p50", "{:.0f} ms"),
     "decision_p99_ms": ("begin of a pass to its decision, p99", "{:.0f} ms"),
     "passes_begun": ("passes", "{:,.0f}"),

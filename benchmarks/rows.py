@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks import batch, batch_holds, batch_latency, cases, client, cohorts, measure, preemption, programs, waiting
+from benchmarks import (
+    batch,
+    batch_holds,
+    batch_latency,
+    batch_topology,
+    cases,
+    client,
+    cohorts,
+    measure,
+    preemption,
+    programs,
+    waiting,
+)
 from benchmarks.cohort_shapes import SHAPES
 from benchmarks.measured_clusters import Setting
 from benchmarks.targets import ORDER, targets_of
@@ -161,6 +173,7 @@ def program_rows(*, short: bool) -> Sequence[Row]:
         *_client_rows(short=short),
         *_batch_rows(short=short),
         *_batch_latency_rows(short=short),
+        *_topology_rows(short=short),
         *_cohort_rows(short=short),
         Row(
             name="waiting",
@@ -294,6 +307,44 @@ def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
             what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 in four queues, preset kai, 24 nodes of 8 GPUs",
             measure=partial(batch_latency.replay, 40 if short else None, 4),
             targets={"seconds": "<= 15 s"},
+        ),
+    ]
+
+
+def _topology_rows(*, short: bool) -> Sequence[Row]:
+    """Return what jobs and groups cost that require a topology domain."""
+    nodes, gangs = (80, 2) if short else (5000, 60)
+    full, repeats = (60, 2) if short else (2500, 60)
+    return [
+        Row(
+            name="batch-topology-gangs",
+            what=f"{gangs} gangs of 64 pods require a rack: {nodes:,} nodes in three levels, preset kai",
+            measure=partial(batch_topology.gangs, nodes, gangs),
+            targets={"pods_per_second": ">= 1,000 pods/s", "gang_ms": "<= 20 ms"},
+        ),
+        Row(
+            name="topology-groups",
+            what=f"{gangs} PodGroups of 64 pods with a topology constraint: {nodes:,} nodes, in memory",
+            measure=partial(batch_topology.groups, nodes, gangs),
+            targets={"pods_per_second": ">= 1,000 pods/s"},
+        ),
+        Row(
+            name="batch-topology-reclaim",
+            what=f"a whole rack is reclaimed: {full * 8:,} candidates on {full:,} nodes, preset kai",
+            measure=partial(batch_topology.one_rack, full, repeats),
+            targets={"decision_p99_ms": "<= 250 ms"},
+        ),
+        Row(
+            name="batch-topology-impossible",
+            what="reclaim-impossible(500) with required topology over twelve racks: one full pass",
+            measure=partial(batch_topology.impossible, 120 if short else 500),
+            targets={"cpu_seconds": "<= 0.5 s"},
+        ),
+        Row(
+            name="batch-topology-http",
+            what="a gang of 512 pods requires a block of racks: 500 nodes, over HTTP",
+            measure=partial(batch_topology.over_http, 500, 64 if short else 512),
+            targets={"seconds": "<= 5 s"},
         ),
     ]
 

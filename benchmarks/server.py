@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from benchmarks import clusters
-from benchmarks.batch_objects import busy_cluster, gang
+from benchmarks.batch_objects import busy_cluster, gang, racks
 from benchmarks.cohort_stage import CohortStage
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
@@ -73,6 +73,21 @@ class _Desk:
         self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
         self._kubelets.start()
         return nodes
+
+    def fill_with_racks(self, *, nodes: int, rack_nodes: int) -> object:
+        """Create empty nodes in racks; from now on pods run."""
+        for manifest in racks(nodes, rack_nodes):
+            self.cluster.add(manifest)
+        self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
+        self._kubelets.start()
+        return nodes
+
+    def create_gang_in_block(self, *, pods: int) -> object:
+        """Create one gang that requires a block of racks and prefers one rack."""
+        constraint = {"topology": "t", "requiredTopologyLevel": "block", "preferredTopologyLevel": "rack"}
+        for manifest in gang("racked", "all", pods, group={"topologyConstraint": constraint}):
+            self.cluster.add(manifest)
+        return pods
 
     def create_gangs(self, *, count: int, pods: int, pause_seconds: float, queue: str, prefix: str) -> object:
         """Create gangs one after the other, at random about so often, in the background."""

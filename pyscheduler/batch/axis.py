@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler.api import is_scalar_resource
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-__all__ = ["CPU", "GPU", "MEMORY", "PODS", "Amounts", "ResourceAxis"]
+__all__ = ["CPU", "GPU", "MEMORY", "PODS", "Amounts", "ResourceAxis", "is_counted"]
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -29,6 +31,15 @@ if TYPE_CHECKING:
     Amounts = NDArray[np.float64]
 else:
     Amounts = np.ndarray
+
+
+def is_counted(name: str) -> bool:
+    """Return whether a session counts a resource; names that only quotas know, such as `requests.cpu`, do not count.
+
+    Source: Volcano `NewResource`, `pkg/scheduler/api`.
+    """
+    is_quota = name.startswith(("count/", "requests."))
+    return name in {CPU, MEMORY, PODS, "ephemeral-storage"} or (is_scalar_resource(name) and not is_quota)
 
 
 @attrs.frozen

@@ -120,7 +120,7 @@ def _parents_first(
 
 def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible: bool) -> Job:
     """Return the job of a description, without tasks."""
-    minimum = amounts_of(spec.min_resources, "minResources", [])
+    minimum = amounts_of(spec.min_resources, "minResources", []) if spec.min_resources else NOTHING
     return Job(
         uid=spec.uid,
         key=f"{spec.namespace}/{spec.name}",
@@ -141,8 +141,15 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         preemption_delay=spec.preemption_delay or 0.0,
         waiting_time=spec.sla_waiting_time,
         phase=spec.phase,
+        topology=spec.topology or NOTHING,
     )
 
 
 def _sub_group(spec: SubGroupSpec) -> SubGroup:
-    return SubGroup(name=spec.name, parent=spec.parent, min_member=spec.min_member, min_sub_group=spec.min_sub_group)
+    return SubGroup(
+        name=spec.name,
+        parent=spec.parent,
+        min_member=spec.min_member,
+        min_sub_group=spec.min_sub_group,
+        topology=spec.topology,
+    )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.batch.kai_objects import (
+    PREEMPTIBILITY_LABEL,
+    SUB_GROUP_LABEL,
     kai_job,
     kai_pod_preemptible,
     kai_pod_queue,
@@ -21,6 +23,8 @@ from pyscheduler.batch.kai_objects import (
 from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
 from pyscheduler.batch.volcano_objects import (
     DEFAULT_QUEUE,
+    PREEMPTABLE,
+    TASK_SPEC,
     kube_batch_job,
     kube_batch_pod_min_member,
     kube_batch_queue,
@@ -89,6 +93,8 @@ class JobDialect:
     queue: Callable[[Pod], str] = _says_nothing
     preemptible: Callable[[Pod], bool | None] = _says_none
     min_member: Callable[[Pod], int | None] = _says_none
+    #: The labels and annotations that `sub_group`, `role` and `preemptible` read.
+    marks: frozenset[str] = frozenset()
 
     @property
     def groups(self) -> Dialect:
@@ -112,6 +118,7 @@ JOB_DIALECTS: Final = (
         sub_group=kai_pod_sub_group,
         queue=kai_pod_queue,
         preemptible=kai_pod_preemptible,
+        marks=frozenset({SUB_GROUP_LABEL, PREEMPTIBILITY_LABEL}),
     ),
     JobDialect(
         name="volcano",
@@ -121,6 +128,7 @@ JOB_DIALECTS: Final = (
         queue=volcano_pod_queue,
         preemptible=volcano_pod_preemptible,
         min_member=volcano_pod_min_member,
+        marks=frozenset({TASK_SPEC, PREEMPTABLE}),
     ),
     JobDialect(
         name="kube-batch",

@@ -52,6 +52,7 @@ STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION_ANNOTATION: Final = "kai.scheduler/last-eviction-timestamp"
 
+_TIMES: Final = (STALE_ANNOTATION, LAST_START_ANNOTATION, LAST_EVICTION_ANNOTATION)
 _PRIORITY: Final = 100
 _UNLIMITED: Final = -1.0
 #: Field of `spec.resources`, resource, and how many units of the resource are one of the field. Memory is in megabytes.
@@ -146,8 +147,12 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
     if backoff is not None and backoff not in (-1, 1):
         warn(warnings, "spec.schedulingBackoff", backoff, "is neither -1 nor 1; -1 counts")
         backoff = None
-    conditions = items_of(group.status.conditions, "status.conditions", warnings)
-    scheduling = items_of(group.status.scheduling_conditions, "status.schedulingConditions", warnings)
+    status = group.status
+    conditions = items_of(status.conditions, "status.conditions", warnings)
+    scheduling = items_of(status.scheduling_conditions, "status.schedulingConditions", warnings)
+    stale, start, eviction = (
+        (time_of(annotations.get(name), name, warnings) for name in _TIMES) if annotations else (None, None, None)
+    )
     return JobSpec(
         namespace=group.namespace,
         name=group.name,
@@ -162,16 +167,16 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         sub_groups=sub_groups,
         min_sub_group=_minimum(spec.min_sub_group, "spec.minSubGroup", warnings),
         min_resources=fields.min_resources or {},
-        phase=group.status.phase,
-        conditions=tuple(each for each in conditions if isinstance(each, Mapping)),
-        scheduling_conditions=tuple(each for each in scheduling if isinstance(each, Mapping)),
+        phase=status.phase,
+        conditions=tuple([each for each in conditions if isinstance(each, Mapping)]),
+        scheduling_conditions=tuple([each for each in scheduling if isinstance(each, Mapping)]),
         mark_unschedulable=boolean(spec.mark_unschedulable, "spec.markUnschedulable", warnings, default=True),
         scheduling_backoff=-1 if backoff is None else int(backoff),
         staleness_grace=duration(spec.staleness_grace_period, "spec.stalenessGracePeriod", warnings, negative=True),
         preemption_delay=duration(spec.preemption_delay, "spec.preemptionDelay", warnings),
-        stale_since=time_of(annotations.get(STALE_ANNOTATION), STALE_ANNOTATION, warnings),
-        last_start=time_of(annotations.get(LAST_START_ANNOTATION), LAST_START_ANNOTATION, warnings),
-        last_eviction=time_of(annotations.get(LAST_EVICTION_ANNOTATION), LAST_EVICTION_ANNOTATION, warnings),
+        stale_since=stale,
+        last_start=start,
+        last_eviction=eviction,
         topology=mapping_of(spec.topology_constraint, "spec.topologyConstraint", warnings),
         warnings=tuple(warnings),
         error=error if fields.min is not None else "InvalidMinMember",
@@ -186,7 +191,7 @@ def kai_last_start(stamp: float | None, pods: Iterable[Pod]) -> float | None:
     bound = [
         time_of(condition.last_transition_time, "lastTransitionTime", [])
         for pod in pods
-        if pod.node_name and not pod.is_terminating
+        if pod.spec.node_name and not pod.is_terminating
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "True"
     ]

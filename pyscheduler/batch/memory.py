@@ -31,9 +31,10 @@ class Kept:
     def changed(self) -> Iterator[str]:
         """Return the uids of the jobs that changed, each once, and forget them one by one; some may be gone."""
         while self._changed:
-            uid = next(iter(self._changed))
-            del self._changed[uid]
-            yield uid
+            for uid in [*self._changed]:
+                if uid in self._changed:
+                    del self._changed[uid]
+                    yield uid
 
 
 class Memory:

@@ -141,6 +141,10 @@ class BatchPlugin:
         """Return what a pod says about itself."""
         raise NotImplementedError
 
+    def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
+        """Return whether none of these pods says anything about itself: their facts are `PLAIN`."""
+        return all(self.task_facts(spec, pod) == PLAIN for pod in pods)
+
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the tasks of a job that have ended, with their states: Succeeded or Failed."""
         raise NotImplementedError

@@ -17,15 +17,17 @@ from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import Ledger, Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set as AbstractSet
 
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.contract import Action, Policy
+    from pyscheduler.batch.hyper_nodes import HyperNode
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
     from pyscheduler.batch.plan_log import PlanLog
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
+    from pyscheduler.framework import LabelColumn
 
 __all__ = ["EnabledPolicy", "Session"]
 
@@ -54,9 +56,9 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
-def _has_none(_: Job) -> bool:
-    """Return that the job has no past."""
-    return False
+def _no_labels(key: str) -> LabelColumn:
+    """Raise `LookupError`: the session was made without labels of nodes."""
+    raise LookupError(f"labels of nodes are not known, among them {key}")
 
 
 def _no_time() -> float:
@@ -84,12 +86,18 @@ class Session:
     uncut_turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
-    #: Returns whether `protected` may answer differently for a job than for others.
-    has_past: Callable[[Job], bool] = _has_none
+    #: Returns the uids of the jobs for which `protected` may answer differently than for others.
+    with_past: Callable[[], AbstractSet[str]] = frozenset
     #: Chooses among equal nodes.
     rng: Random = attrs.Factory(lambda: Random(0))
     #: Returns the seconds since the pass began, for time limits of searches; by default no time passes.
     elapsed: Callable[[], float] = _no_time
+    #: By name, the label keys of the levels of a topology, the widest first.
+    topologies: Mapping[str, tuple[str, ...]] = attrs.Factory(dict)
+    #: Volcano's HyperNodes.
+    hyper_nodes: Sequence[HyperNode] = ()
+    #: Returns the values of a label on the nodes, in the order of the node table.
+    labels: Callable[[str], LabelColumn] = _no_labels
     #: float64[R]: what pods that are no tasks of the session hold of all nodes; None if there are none.
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.

@@ -17,6 +17,7 @@ from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.contract import Listener
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.placer import Effects, Placer
@@ -56,9 +57,9 @@ class Ledger:
         """Bring a task into a position."""
         old = position_of(task)
         self.moved.setdefault(task.uid, (task, old))
-        self._book(task, old, -1.0)
+        self._book(-task.request, old)
         task.state, task.node, task.leaving = to
-        self._book(task, to, 1.0)
+        self._book(task.request, to)
         job = task.job
         job.counts[old.state] -= 1
         job.counts[to.state] += 1
@@ -87,10 +88,9 @@ class Ledger:
             self.memory.note(uid)
         self.moved.clear()
 
-    def _book(self, task: Task, position: Position, sign: float) -> None:
-        """Book (or, with -1, take out) what a task in that position holds of nodes."""
+    def _book(self, amounts: Amounts, position: Position) -> None:
+        """Book what a task in that position holds of nodes; negative amounts take it out."""
         state, node, leaving = position
-        amounts = task.request * sign
         for left in leaving:
             self.nodes.idle[left] -= amounts
             self.nodes.releasing[left] += amounts

@@ -114,6 +114,8 @@ class SubGroup:
     min_member: int = 1
     #: How many children must be satisfied; None means all.
     min_sub_group: int | None = None
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = NOTHING
 
 
 def is_critical(pod: Pod) -> bool:
@@ -170,7 +172,7 @@ class Job:
     #: float64[R], or None if the group declares none.
     min_resources: Amounts | None = None
     #: The same by name, with resources that the axis lacks, such as `requests.cpu`; units as in `amounts_of`.
-    min_amounts: Mapping[str, float] = attrs.Factory(dict)
+    min_amounts: Mapping[str, float] = NOTHING
     preemptible: bool = True
     #: When the job last went from nothing to bound; None if never. Seconds since 1970, as all times here.
     last_start: float | None = None
@@ -185,6 +187,8 @@ class Job:
     #: When a pass last evicted tasks of the job to make room; None if never.
     last_eviction: float | None = None
     phase: str = ""
+    #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
+    topology: Mapping[str, object] = NOTHING
     #: float64[R], read-only: what each task requests, if all tasks request the same, and no pod names a sub-group, a
     #: role or a protection of its own. None: tasks differ, or were added one by one.
     alike: Amounts | None = None
@@ -227,8 +231,10 @@ class Job:
     def add_alike(self, request: Amounts, pods: Sequence[Pod], places: Sequence[tuple[TaskState, int]]) -> None:
         """Add the pods of a job without tasks, all alike. `places`: the state and node of each; none if all wait."""
         self.alike, self._pods, self._places = request, pods, places
-        for pod in () if places else pods:
-            self.counts[state_of_waiting(pod)] += 1
+        if not places:
+            gated = sum(1 for pod in pods if pod.spec.scheduling_gates)
+            self.counts[TaskState.GATED] += gated
+            self.counts[TaskState.PENDING] += len(pods) - gated
         for state, _ in places:
             self.counts[state] += 1
 
@@ -236,9 +242,11 @@ class Job:
         """Return the uids of the tasks, in the order of arrival."""
         return [pod.metadata.uid for pod in self._pods] if self._tasks is None else self._tasks
 
-    def pods(self, states: Container[TaskState]) -> list[Pod]:
+    def pods(self, states: Container[TaskState]) -> Sequence[Pod]:
         """Return the pods of the tasks in these states, in the order of arrival."""
         if self._tasks is None:
+            if not self._places and not self.counts[TaskState.GATED]:
+                return self._pods if TaskState.PENDING in states else ()
             return [pod for pod, place in self._members() if place[0] in states]
         return [task.pod for task in self._tasks.values() if task.pod is not None and task.state in states]
 

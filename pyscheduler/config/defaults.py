@@ -80,6 +80,8 @@ def default_plugins(gates: Mapping[str, bool]) -> Plugins:
         enabled.append(PluginEntry("NodeDeclaredFeatures"))
     if gates["GangScheduling"]:
         enabled.append(PluginEntry("GangScheduling"))
+    if gates["TopologyAwareWorkloadScheduling"]:
+        enabled += [PluginEntry("TopologyPlacementGenerator"), PluginEntry("PodGroupPodsCount", 1)]
     return Plugins(multi_point=PluginSet(enabled=tuple(enabled)))
 
 

@@ -19,7 +19,6 @@ NOT_IMPLEMENTED: Final[dict[str, str]] = {
     "DRAListTypeAttributes": "attributes that are lists are not compared",
     "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
     "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; name one claim in its pods",
-    "TopologyAwareWorkloadScheduling": "topology does not place groups; use required pod affinity",
 }
 """Gates that cannot be true, each with what is missing and what to do instead."""
 

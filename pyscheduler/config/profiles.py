@@ -7,12 +7,11 @@ here, because their classes are known only now; mistakes have the path in the fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
 
 import attrs
 
 from pyscheduler.config.decode import Mistakes, decode_args
-from pyscheduler.config.fields import camel, fields_of
+from pyscheduler.config.fields import fields_of
 from pyscheduler.config.problems import Path, Problem
 from pyscheduler.config.types import Configuration, PluginSet, SchedulerProfile
 from pyscheduler.framework import profile as runtime
@@ -20,9 +19,6 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 
 __all__ = ["profiles"]
-
-#: Extension points of kube-scheduler that are not used here.
-_NOT_RUN: Final = ("placement_generate", "placement_score")
 
 
 def profiles(config: Configuration, args_types: Callable[[str], type | None]) -> list[runtime.ProfileSpec]:
@@ -42,10 +38,6 @@ def _spec(
     path: Path, profile: SchedulerProfile, args_types: Callable[[str], type | None], problems: list[Problem]
 ) -> runtime.ProfileSpec:
     plugins = profile.plugins
-    for point in _NOT_RUN:
-        for index, entry in enumerate(getattr(plugins, point).enabled):
-            here = (*path, "plugins", camel(point), "enabled", index)
-            problems.append(Problem(here, f"{entry.name} cannot be enabled, nothing runs at {camel(point)} yet"))
     return runtime.ProfileSpec(
         scheduler_name=profile.scheduler_name,
         multi_point=_plugin_set(plugins.multi_point),

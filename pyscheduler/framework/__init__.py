@@ -55,6 +55,12 @@ from pyscheduler.framework.events import (
     QueueingHintFn as QueueingHintFn,
 )
 from pyscheduler.framework.group_cycle import GroupOutcome as GroupOutcome, GroupVerdict as GroupVerdict
+from pyscheduler.framework.group_placements import (
+    GroupAssignments as GroupAssignments,
+    GroupInfo as GroupInfo,
+    GroupPlacement as GroupPlacement,
+    PlacementTable as PlacementTable,
+)
 from pyscheduler.framework.handle import (
     Client as Client,
     EventRecorder as EventRecorder,
@@ -76,6 +82,8 @@ from pyscheduler.framework.interfaces import (
     NodeScore as NodeScore,
     NominatingInfo as NominatingInfo,
     PermitPlugin as PermitPlugin,
+    PlacementGeneratePlugin as PlacementGeneratePlugin,
+    PlacementScorePlugin as PlacementScorePlugin,
     Plugin as Plugin,
     PostBindPlugin as PostBindPlugin,
     PostFilterPlugin as PostFilterPlugin,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.group_cycle import GroupVerdict
+    from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.node_statuses import NodeStatuses
@@ -45,6 +46,8 @@ __all__ = [
     "NodeScore",
     "NominatingInfo",
     "PermitPlugin",
+    "PlacementGeneratePlugin",
+    "PlacementScorePlugin",
     "Plugin",
     "PostBindPlugin",
     "PostFilterPlugin",
@@ -402,6 +405,37 @@ class GroupCyclePlugin(Plugin):
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle, after its members were dealt with."""
+
+
+class PlacementGeneratePlugin(Plugin):
+    """Say in which sets of nodes a group may be placed; at most one per profile.
+
+    Called in group cycles with the gate TopologyAwareWorkloadScheduling.
+    """
+
+    def generate_placements(
+        self, state: CycleState, group: GroupInfo, parent: GroupPlacement
+    ) -> Sequence[GroupPlacement] | Status:
+        """Return parts of `parent`, which has all nodes; or an error. Without any the group is unschedulable."""
+        raise NotImplementedError
+
+
+class PlacementScorePlugin(Plugin):
+    """Rank the feasible placements of a group; called only if there are at least two.
+
+    Scores must lie in 0..100 after `normalize_placement_scores`; the runtime multiplies by the profile's weight. A
+    plugin may define two more methods:
+
+    - `normalize_placement_scores(state, group, scores: NDArray[int64]) -> Status | None` changes the scores in place;
+    - `bound_placement_scores(state, group, table: PlacementTable, counts: NDArray[int64]) -> NDArray[int64]` returns
+      for each placement the highest normalised score that it can get if it takes at most `counts` members and some
+      placement takes all of `group.pods`. If all plugins define it, the scheduler does not try placements that cannot
+      win.
+    """
+
+    def score_placement(self, state: CycleState, group: GroupInfo, assignments: GroupAssignments) -> int | Status:
+        """Return the raw score of a placement, or an error."""
+        raise NotImplementedError
 
 
 class SignPlugin(Plugin):

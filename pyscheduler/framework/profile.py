@@ -32,6 +32,8 @@ class ExtensionPoint(StrEnum):
     PRE_BIND = "preBind"
     BIND = "bind"
     POST_BIND = "postBind"
+    PLACEMENT_GENERATE = "placementGenerate"
+    PLACEMENT_SCORE = "placementScore"
 
     @property
     def metric_label(self) -> str:
@@ -41,7 +43,10 @@ class ExtensionPoint(StrEnum):
 
 @attrs.frozen
 class EnabledPlugin:
-    """A plugin enabled at an extension point; `weight` counts at Score only, 0 means "not given", which is 1."""
+    """A plugin enabled at an extension point.
+
+    `weight` counts at Score and PlacementScore; 0 means "not given", which is 1.
+    """
 
     name: str
     weight: int = 0

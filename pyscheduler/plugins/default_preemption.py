@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DefaultPreemption"]
 
+_BY_PLACEMENT: Final = "preemption: not eligible due to placement-based pod group scheduling limitation"
 _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod to be finished")
 
 _GROUP_UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod group to be finished")
@@ -106,6 +107,7 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
         self._preemptor = handle.preemptor(
             self.name, _QuorumRules(args, groups) if groups is not None else _Rules(args)
         )
+        self._by_placement = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)
         gate = handle.feature_gates.get("WorkloadAwarePreemption", False)
         self._groups = handle.lister(InTreePodGroup) if gate else None
@@ -113,6 +115,10 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
     async def post_filter(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
+        refused = self._refused(pod) if self._by_placement else None
+        if refused is not None:
+            self.handle.recorder.preemption_attempt()
+            return None, refused
         try:
             if self._groups is not None and pod.spec.scheduling_group is not None:
                 return None, _LEFT_TO_GROUP
@@ -123,6 +129,16 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
             return result, status
         prefixed = Status(status.code, f"preemption: {status.message}")
         return result, prefixed
+
+    def _refused(self, pod: Pod) -> Status | None:
+        """Return why a pod may not preempt: its group would preempt once for each placement that is tried."""
+        named = pod.spec.scheduling_group
+        if named is None or not named.pod_group_name:
+            return None
+        item = self.handle.lister(InTreePodGroup).get(named.pod_group_name, pod.namespace)
+        if item is None:
+            return Status.unschedulable("preemption: pod group for pod not found")
+        return Status.unschedulable(_BY_PLACEMENT) if item.spec.scheduling_constraints is not None else None
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         named = pod.spec.scheduling_group

@@ -139,15 +139,19 @@ class PlacementPipeline:
         *,
         turn: BatchTurn | None = None,
         observer: Observer | None = None,
+        nodes: Nodes | None = None,
     ) -> Placement:
-        """Return the best node for `pod`; `turn` may reuse the scored nodes of the pod before.
+        """Return the best node for `pod`, of some `nodes` of the snapshot or of all.
+
+        `turn` may reuse the scored nodes of the pod before.
 
         Raises `NoNodesError` on an empty cluster, `FitError` when no node fits, `PluginError` when a plugin failed and
         `ExtenderError` when an extender failed.
         """
-        if not len(self.snapshot.nodes):
+        nodes = nodes if nodes is not None else self.snapshot.nodes
+        if not len(nodes):
             raise NoNodesError
-        search = _Search(profile, state, pod, self.snapshot.nodes, observer)
+        search = _Search(profile, state, pod, nodes, observer, self.snapshot.nodes)
         extenders = self.extenders if self.extenders is not None and self.extenders.have_a_say(pod) else None
         if extenders is not None:
             turn = None
@@ -306,6 +310,8 @@ class _Search:
     pod: Pod
     nodes: Nodes
     observer: Observer | None = None
+    #: The nodes that PreFilter sees; None: `nodes`.
+    counted: Nodes | None = None
     diagnosis: Diagnosis = attrs.Factory(Diagnosis)
     #: Which nodes PreFilter left, and which plugins left out the others.
     narrowing: PreFilterOutcome = attrs.field(init=False)
@@ -315,7 +321,9 @@ class _Search:
 
     def pre_filter(self) -> None:
         """Run PreFilter; raise `FitError` where it rejects the pod."""
-        outcome = self.narrowing = self.profile.run_pre_filter(self.state, self.pod, self.nodes)
+        # Plugins count pods on all nodes, whichever nodes the pod may use.
+        counted = self.counted if self.counted is not None else self.nodes
+        outcome = self.narrowing = self.profile.run_pre_filter(self.state, self.pod, counted)
         if self.observer is not None:
             self.observer.on_pre_filter(outcome)
         self.diagnosis.unschedulable_plugins = set(outcome.narrowed_by)

@@ -117,6 +117,8 @@ class Profile:
         self.run_permit = bound.permitting.run
         self.run_pre_bind_pre_flights = bound.pre_binding.pre_flight
         self.run_bind = bound.binding.bind
+        #: Generates and scores placements of groups.
+        self.group_placing = bound.group_placing
         self.evaluations = bound.evaluations
 
     @classmethod

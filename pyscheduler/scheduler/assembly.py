@@ -35,6 +35,7 @@ from pyscheduler.scheduler.failure import FailureHandler
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
+from pyscheduler.scheduler.group_placements import PlacementSearch
 from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
@@ -171,6 +172,8 @@ def _make_scheduler(
         if in_tree is not None and gates["WorkloadAwarePreemption"]
         else None,
     )
+    if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
+        group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
     queued_pods = QueuedPods(
         profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=group_cycles
     )

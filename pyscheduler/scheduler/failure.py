@@ -187,7 +187,7 @@ class FailureHandler:
             _log.info("Unable to schedule pod; no nodes are registered to the cluster; waiting pod=%s", pod.key)
         elif isinstance(status.error, FitError):
             _log.info('Unable to schedule pod; no fit; waiting pod=%s err="%s"', pod.key, message)
-        elif isinstance(status.error, PodGroupUnschedulableError):
+        elif isinstance(status.error, PodGroupUnschedulableError) or (status.is_rejected and status.error is None):
             _log.info('Unable to schedule pod belonging to a pod group; waiting pod=%s err="%s"', pod.key, message)
         else:
             self.recorder.warning("attempt_error")

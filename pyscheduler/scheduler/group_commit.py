@@ -29,6 +29,7 @@ from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
@@ -79,6 +80,8 @@ class Decision:
     verdict: GroupVerdict = attrs.Factory(
         lambda: GroupVerdict(GroupOutcome.UNSCHEDULABLE, str(PodGroupUnschedulableError()))
     )
+    #: The nodes that the members may use; None: all nodes.
+    nodes: Nodes | None = None
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
     #: The generation of each node that a member was placed on, as of the trial.
@@ -163,18 +166,23 @@ class GroupCommit:
         rejectors, turns = decision.rejectors(), CooperativeYield(self.scheduling.clock)
         _listen(decision)
         for member in decision.members:
-            self._reject(member, rejectors)
+            self._reject(member, rejectors, decision.status)
             await turns.yield_if_due()
 
-    def _reject(self, member: Member, rejectors: set[str]) -> None:
-        """Put one member back into the queue: it waits for the others if it had a node, else for room."""
+    def _reject(self, member: Member, rejectors: set[str], status: Status | None = None) -> None:
+        """Put one member back into the queue: it waits for the others if it had a node, else for room.
+
+        `status` is that of its group, for a member that was not tried.
+        """
         if member.is_placed:
             message = member.permit.message if member.permit is not None else ""
-            status = _unschedulable(message, rejectors)
-            self.scheduling.failure.handle(member.attempt, status, CLEAR_NOMINATION)
-        else:
-            assert member.status is not None, "a member without a node has a status"
+            waits = _unschedulable(message, rejectors)
+            self.scheduling.failure.handle(member.attempt, waits, CLEAR_NOMINATION)
+        elif member.status is not None:
             self.scheduling.failure.handle(member.attempt, member.status, member.nominating)
+        else:
+            assert status is not None, "members that were not tried share the status of their group"
+            self.scheduling.failure.handle(member.attempt, status, CLEAR_NOMINATION)
 
     # Scheduling for real
 
@@ -262,6 +270,8 @@ def _listen(decision: Decision) -> None:
 
     When an event wakes it, the group is retried at once if there is that much room, and not after its backoff.
     """
+    if decision.nodes is not None:
+        return  # room outside one placement does not help
     told: list[tuple[Hashable, object]] = []
     for member in decision.members:
         if member.is_placed or member.status is None or not isinstance(member.status.error, FitError):

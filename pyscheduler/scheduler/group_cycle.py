@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
+    from pyscheduler.scheduler.group_placements import PlacementSearch
     from pyscheduler.scheduler.group_preemption import GroupPreemption
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
@@ -105,6 +107,8 @@ class GroupCycles:
     sources: Mapping[str, Sequence[GroupSource]]
     #: With the gate WorkloadAwarePreemption.
     preemption: GroupPreemption | None = None
+    #: Only with the gate TopologyAwareWorkloadScheduling.
+    placements: PlacementSearch | None = None
 
     def find(self, pod: Pod) -> _Groups | None:
         """Return the groups that are scheduled together with a pod; None for a pod that is scheduled by itself."""
@@ -146,12 +150,7 @@ class GroupCycles:
             return ()
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
         try:
-            await self._decide(decision, turns)
-            if groups.source.tries_again and (order := _other_order(decision)):
-                again = self._anew(decision, order)
-                await self._decide(again, turns)
-                if again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}:
-                    decision = again
+            decision = await self._search(decision, turns)
             self.scheduling.recorder.group_algorithm(self.scheduling.clock.now() - began)
             preemption = self.preemption
             if preemption is not None and preemption.helps(decision):
@@ -210,12 +209,35 @@ class GroupCycles:
 
     # The trial
 
+    async def _search(self, decision: Decision, turns: CooperativeYield) -> Decision:
+        """Return the best decision; with placements, the members are tried in each placement that can win."""
+        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
+        if self.placements is None or not self.placements.serves(decision.source):
+            return await self._try_orders(decision, turns)
+
+        async def simulate(nodes: Nodes | None) -> Decision:
+            begun = self._anew(decision, decision.members)
+            begun.nodes = nodes
+            return await self._try_orders(begun, turns)
+
+        return await self.placements.run(decision, self.scheduling.snapshot.nodes, simulate)
+
+    async def _try_orders(self, decision: Decision, turns: CooperativeYield) -> Decision:
+        """Try all members; if they do not fit and are not alike, try them in another order."""
+        await self._decide(decision, turns)
+        if not decision.source.tries_again or not (order := _other_order(decision)):
+            return decision
+        again = self._anew(decision, order)
+        again.nodes = decision.nodes
+        await self._decide(again, turns)
+        feasible = again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}
+        return again if feasible else decision
+
     async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
         """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
-        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
         with Statement(self.scheduling.snapshot, TrialKind.ATTEMPT) as statement:
             for member in decision.members:
-                await self._try(member, statement)
+                await self._try(member, statement, decision.nodes)
                 if not _go_on(decision, member):
                     break
                 await turns.yield_if_due()
@@ -231,21 +253,25 @@ class GroupCycles:
         spare = len(again.members) - decision.missing()
         with statement.undo_at_end():
             for member in again.members:
-                await self._try(member, statement, post_filter=False)
+                await self._try(member, statement, decision.nodes, post_filter=False)
                 spare -= not member.is_placed
                 if not _go_on(again, member) or again.status is None or spare < 0:
                     break
                 await turns.yield_if_due()
+        if again.verdict.outcome is GroupOutcome.UNSCHEDULABLE and self.placements is not None:
+            return self.placements.refused(again)
         return again.status
 
-    async def _try(self, member: Member, statement: Statement, *, post_filter: bool = True) -> None:
+    async def _try(
+        self, member: Member, statement: Statement, nodes: Nodes | None, *, post_filter: bool = True
+    ) -> None:
         """Find a node for one member, or a node where victims can make room, and place it there."""
         attempt = member.attempt
         state = attempt.state
         state.begin_trial(statement.trial)
         attempt.started_at = self.scheduling.clock.now()
         try:
-            found = await self.scheduling.find_node(attempt, post_filter=post_filter)
+            found = await self.scheduling.find_node(attempt, nodes, post_filter=post_filter)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.scheduling.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)

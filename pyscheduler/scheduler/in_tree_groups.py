@@ -92,6 +92,11 @@ class InTreeGroups:
         state = self.directory.get(group) if isinstance(group, GroupId) else None
         return max(1, state.group.min - state.assigned_count) if state is not None and state.group.is_gang else 1
 
+    def all_members(self, group: Hashable) -> Iterable[Pod]:
+        """Return the living members of a group."""
+        state = self.directory.get(group) if isinstance(group, GroupId) else None
+        return () if state is None else [*state.children()]
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Write the condition, in the background."""
         for group in groups:

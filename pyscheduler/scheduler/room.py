@@ -19,12 +19,14 @@ from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.placement import feasible_nodes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["has_room"]
+__all__ = ["has_room", "places_by_node"]
 
 
 def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> bool:
@@ -45,6 +47,11 @@ def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInf
 
 def _places(nodes: Nodes, info: PodInfo) -> int:
     """Return how many pods like this one the nodes can take by their amounts; each of them takes one at least."""
+    return int(np.maximum(places_by_node(nodes, info), 1).sum())
+
+
+def places_by_node(nodes: Nodes, info: PodInfo) -> NDArray[np.int64]:
+    """Return int64[n]: how many pods like this one each node can take by its amounts; 0 or less if it is full."""
     requests = info.requests
     amounts = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
     places = nodes.allowed_pods() - nodes.pod_counts()
@@ -52,4 +59,4 @@ def _places(nodes: Nodes, info: PodInfo) -> int:
         if amount > 0:
             free = nodes.allocatable(resource) - nodes.requested(resource)
             places = np.minimum(places, free // amount)
-    return int(np.maximum(places, 1).sum())
+    return places

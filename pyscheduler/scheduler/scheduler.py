@@ -171,7 +171,7 @@ class Scheduler:
         """Run one work under the lock on the snapshot and begin its bindings; return whether the next may follow."""
         async with self.snapshot_access as has_waited:
             result = await work.run(has_waited)
-        await self._begin_to_bind(result.attempts)
+        await self.begin_to_bind(result.attempts)
         return result.may_continue
 
     def _requeue_abandoned(self) -> None:
@@ -188,7 +188,7 @@ class Scheduler:
         """Return how many scheduling cycles were run so far."""
         return self.queued_pods.cycles
 
-    async def _begin_to_bind(self, attempts: Sequence[Attempt]) -> None:
+    async def begin_to_bind(self, attempts: Sequence[Attempt]) -> None:
         """Start the binding cycles, and yield after each fifty: the first step of a binding cycle is long."""
         begun = 0
         try:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.interfaces import NominatingInfo
+    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
@@ -115,12 +116,17 @@ class SchedulingCycle:
             _log.exception("Activating pods failed pod=%s", attempt.queued.pod.key)
         pods.clear()
 
-    async def find_node(self, attempt: Attempt, *, post_filter: bool = True) -> Placement | Failure:
-        """Choose a node of the snapshot; where no node fits, run PostFilter unless `post_filter` is False."""
+    async def find_node(
+        self, attempt: Attempt, nodes: Nodes | None = None, *, post_filter: bool = True
+    ) -> Placement | Failure:
+        """Choose a node of the snapshot, or of these nodes of it.
+
+        Where no node fits, run PostFilter unless `post_filter` is False.
+        """
         profile, pod = attempt.profile, attempt.queued.pod
         turn = None if attempt.state.trial is not None else profile.batch_turn(pod, self.queue.scheduling_cycle)
         try:
-            return await self.pipeline.find_node(profile, attempt.state, pod, turn=turn)
+            return await self.pipeline.find_node(profile, attempt.state, pod, turn=turn, nodes=nodes)
         except NoNodesError as error:
             return Failure(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, error=error))
         except PluginError as error:

@@ -115,6 +115,19 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
         ("binpack.resources", "", "further resources that count, with commas between them"),
         ("binpack.resources.*", "1", "the weight of one of these, as in `binpack.resources.nvidia.com/gpu`"),
     ],
+    ("volcano", "network-topology-aware"): [
+        ("weight", "1", "the weight of the scores; a negative weight counts as 1"),
+        (
+            "hypernode.*",
+            "",
+            (
+                "`hypernode.binpack.cpu`, `.memory`, `.resources` and `.resources.NAME` are the weights of resources "
+                "when HyperNodes are filled, 1 by default. `hypernode.binpack.normal-pod.enable` (true): pods without "
+                "a topology fill HyperNodes as well, and each tier counts `hypernode.binpack.normal-pod.fading` (0.8) "
+                "times as much as the one below. `hypernode.gradient.evict.max-hypernodes` has no effect"
+            ),
+        ),
+    ],
     ("volcano", "capacity"): [
         (
             "ancestorReclaimLevel",

@@ -102,7 +102,8 @@ def test_rows_with_targets_can_be_asked_for() -> None:
     assert len(set(names)) == len(names)
     assert set(ROWS) <= set(names) <= {*names, *programs}
     others = {name for name in names if setting_of(name) is None}
-    assert {name for name in others if not name.startswith("batch-")} == {"waiting", "replay", "simulation"}
+    plain = {"waiting", "replay", "simulation", "topology-groups"}
+    assert {name for name in others if not name.startswith("batch-")} == plain
     assert others <= programs
     for name in names:
         for figure in targets_of(name):

@@ -105,7 +105,7 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Programs get the same, with the distributions and what is wrong with them."""
     data = json.loads(said(capsys, "plugins", "-o", "json", "--block", "queuesort"))
     fit = next(plugin for plugin in data["plugins"] if plugin["name"] == "NodeResourcesFit")
-    assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score"]
+    assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score", "placementScore"]
     assert set(fit["args"]) == {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"}
     assert (fit["distribution"], fit["error"]) == ("kube-pyscheduler", "")
     batch = next(plugin for plugin in data["plugins"] if plugin["name"] == "Batch")
@@ -120,7 +120,7 @@ def test_plugins_of_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(ROOT / "configs" / "default.yaml")
     text = said(capsys, "plugins", "--config", path)
     assert max(map(len, text.splitlines())) <= 80
-    assert text.startswith("profile pyscheduler\n  preEnqueue  SchedulingGates, DynamicResources, DefaultPreemption\n")
+    assert re.match(r"profile pyscheduler\n  preEnqueue +SchedulingGates, DynamicResources, DefaultPreemption\n", text)
     data = json.loads(said(capsys, "plugins", "--config", path, "-o", "json"))
     assert data["pyscheduler"]["filter"][:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
     assert text.endswith("  equivalence cache: on\n")

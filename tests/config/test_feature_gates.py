@@ -188,7 +188,7 @@ def test_stages_do_not_enable_unimplemented_features() -> None:
     first, *others = warnings_of("AllAlpha=true")
     assert first == (
         "--feature-gates: features that are not implemented stay off with AllAlpha: DRAListTypeAttributes, "
-        "DRANodeAllocatableResources, DRAWorkloadResourceClaims, TopologyAwareWorkloadScheduling"
+        "DRANodeAllocatableResources, DRAWorkloadResourceClaims"
     )
     assert others == ["--feature-gates: NativeHistograms=true has no effect: histograms have fixed buckets"]
     both, *_ = warnings_of("AllAlpha=true,AllBeta=true")
@@ -231,6 +231,7 @@ IMPLEMENTED = {
     "SchedulerPopFromBackoffQ",
     "StorageCapacityScoring",
     "TaintTolerationComparisonOperators",
+    "TopologyAwareWorkloadScheduling",
     "VolumeLimitScaling",
     "WorkloadAwarePreemption",
 }

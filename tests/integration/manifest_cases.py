@@ -20,7 +20,6 @@ VOLCANO_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 KAI_GROUPS = "/apis/scheduling.run.ai/v2alpha2/podgroups"
 GPU = "nvidia.com/gpu"
 TAINTS = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
-WITHOUT_TOPOLOGY = "placement within one domain of a topology is not implemented yet"
 
 
 def nodes(
@@ -100,7 +99,7 @@ def priority_class(name: str, value: int) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
-def definition(group: str, version: str, kind: str, plural: str, *, is_namespaced: bool = True) -> Json:
+def definition(group: str, version: str, kind: str, plural: str) -> Json:
     """Return a CustomResourceDefinition without a schema."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
@@ -110,7 +109,7 @@ def definition(group: str, version: str, kind: str, plural: str, *, is_namespace
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced" if is_namespaced else "Cluster",
+            "scope": "Namespaced",
             "names": {"plural": plural, "kind": kind},
             "versions": [served],
         },
@@ -134,6 +133,22 @@ def volcano_queue(name: str) -> Json:
         "metadata": {"name": name},
         "spec": {"weight": 1},
     }
+
+
+def hyper_nodes(label: str, *values: str) -> list[Json]:
+    """Return a HyperNode of tier 1 for each value of a label of nodes."""
+    return [
+        {
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": value},
+            "spec": {
+                "tier": 1,
+                "members": [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {label: value}}}}],
+            },
+        }
+        for value in values
+    ]
 
 
 def kube_batch_queue(name: str) -> Json:
@@ -195,6 +210,10 @@ def _start_in_any_order(documents: list[Json]) -> None:
     documents[0]["spec"]["startupPolicy"] = {"startupPolicyOrder": "AnyOrder"}
 
 
+def _move_to_kai(documents: list[Json]) -> None:
+    documents[0]["spec"]["schedulerName"] = "kai-scheduler"
+
+
 def _leave_volcano(documents: list[Json]) -> None:
     del documents[0]["metadata"]["labels"]["ray.io/scheduler-name"]
 
@@ -248,7 +267,7 @@ KOORDINATOR = (
         {"bad-groups": 1},
         {"bad-min": 1, "total-lt-min": 1, "bad-light": 1},
         refused=frozenset({"zero", "negative", "bad-qty"}),
-        logged=("'three'", "'not-json'", "'2' is less than the minimum"),
+        logged=("'three'", "'not-json'", "'2' is less than the minimum", "'x' is not an integer"),
     ),
 )
 _DEFAULT_QUEUES = (volcano_queue("default"), priority_class("train-high", 1000), priority_class("train-low", 100))
@@ -275,10 +294,9 @@ BATCH = (
         "22-volcano-network-topology.yaml",
         {"llm-128": 16},
         nodes=nodes(32, taints=TAINTS),
-        setup=_DEFAULT_QUEUES,
+        setup=(*_DEFAULT_QUEUES, *hyper_nodes("example.com/block", "block-0", "block-1")),
         groups=[16],
         check=_in_one("example.com/block", "llm-128"),
-        missing=WITHOUT_TOPOLOGY,
     ),
     Case("23-volcano-minTaskMember.yaml", {"mixed-driver": 1, "mixed-exec": 3}, setup=_DEFAULT_QUEUES),
     Case(
@@ -309,7 +327,6 @@ BATCH = (
         {"gpt-0": 4, "gpt-1": 4},
         nodes=nodes(12),
         check=_in_one("topology.example.com/rack", "gpt-0", "gpt-1"),
-        missing=WITHOUT_TOPOLOGY,
     ),
     Case("32-k8s136-podgroup-without-workload.yaml", {"adhoc": 3}, {"stray": 1}),
     # The suspended Job has no pods.
@@ -384,7 +401,6 @@ KAI = (
         groups=[8],
         groups_path=KAI_GROUPS,
         check=_in_one("example.com/block", "pp8"),
-        missing=WITHOUT_TOPOLOGY,
     ),
     Case("28-kai-batch-job-queue-label.yaml", {"preproc": 4}, setup=_TEAM, groups=[1] * 4, groups_path=KAI_GROUPS),
     Case(
@@ -403,6 +419,15 @@ KAI = (
         setup=_TEAM,
         groups=[2],
         groups_path=KAI_GROUPS,
+    ),
+    # Its minimum is the sum of its tasks, so each task is a sub-group.
+    Case(
+        "20-volcano-job-mpi.yaml",
+        {"allreduce-launcher": 1, "allreduce-worker": 4},
+        setup=_KAI,
+        groups=[5],
+        groups_path=KAI_GROUPS,
+        edit=_move_to_kai,
     ),
     # Without Volcano the PodGrouper groups the cluster: a group of workers with minReplicas 0 counts its replicas.
     Case(
@@ -441,8 +466,5 @@ KAI = (
         groups_path=KAI_GROUPS,
     ),
 )
-#: Kinds that manifests need and that nobody else defines.
-DEFINITIONS = (
-    definition("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
-    definition("kai.scheduler", "v1alpha1", "Topology", "topologies", is_namespaced=False),
-)
+#: Kinds that manifests need and that `configs/crds` does not define.
+DEFINITIONS = (definition("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),)

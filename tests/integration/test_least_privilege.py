@@ -25,6 +25,7 @@ import yaml
 from pyscheduler.api import ResourceKind
 from pyscheduler.api.kinds import PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.cluster.embedded.access.rules import compile_rule
@@ -359,12 +360,11 @@ def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: P
         if rule not in here["rules"]
     ]
     annotates = [rule for rule in more if rule["resources"] == ["pods"]]
-    is_batch = path.name.startswith("batch-")
-    if is_batch:
+    if is_batch := path.name.startswith("batch-"):
         assert [rule["resources"] for rule in missing] == [["poddisruptionbudgets"]]
     else:
         assert len(missing) == len(annotates)
-    kinds = {"podgroups", "queues", "priorityclasses"} if is_batch else {"podgroups"}
+    kinds = {"podgroups", "queues", "priorityclasses", "topologies"} if is_batch else {"podgroups"}
     for rule in more:
         assert rule in annotates or rule["resources"][0].partition("/")[0] in kinds, rule
     in_tree = {"default.yaml", "bin-packing.yaml", "two-profiles.yaml"}
@@ -418,7 +418,7 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
 
 
 #: The permissions that a batch profile adds, or shares with others that its jobs may not use.
-OF_BATCH = re.compile(r"podgroups|queues|delete pods|pods/status|priorityclasses|pyscheduler-usage|create configmaps")
+OF_BATCH = re.compile(r"podgroups|queues|topologies|delete pods|pods/status|priorityclasses|-usage|create configmaps")
 #: Further args of the preset kai: it counts past use in a ConfigMap.
 COUNTS = "\n          usageDBConfig: {clientType: scheduler, usageParams: {fetchInterval: 2s}}"
 
@@ -431,7 +431,7 @@ class BatchWork:
         self.preset = preset
         self.groups = next(row for row in JOB_DIALECTS if row.name == preset).groups.kinds
         self.queues = next(row for row in QUEUE_DIALECTS if row.name == preset).kinds
-        for kind in (*self.groups, *self.queues):
+        for kind in (*self.groups, *self.queues, *([KAI_TOPOLOGIES] if preset == "kai" else [])):
             path = ROOT / f"configs/crds/{kind.plural}.{kind.group}.yaml"
             cluster.add(yaml.safe_load(path.read_text(encoding="utf-8")))
         for number, kind in enumerate(self.queues):

@@ -40,12 +40,19 @@ leaderElection: {leaderElect: false}
 _NO_PREEMPTION = "disabled: [{name: DefaultPreemption}]"
 
 
-def _batch(name: str, preset: str, *plugins: str) -> str:
+#: The tiers of Volcano's configuration, with topology.
+_TIERS = (
+    ", tiers: [{plugins: [{name: priority}, {name: gang}, {name: conformance}]}, {plugins: [{name: overcommit},"
+    " {name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: network-topology-aware}]}]"
+)
+
+
+def _batch(name: str, preset: str, *plugins: str, args: str = "") -> str:
     enabled = ", ".join(f"{{name: {each}}}" for each in ("Batch", *plugins))
     return (
         f"- schedulerName: {name}\n"
         f"  plugins: {{multiPoint: {{enabled: [{enabled}], {_NO_PREEMPTION}}}}}\n"
-        f"  pluginConfig: [{{name: Batch, args: {{preset: {preset}}}}}]\n"
+        f"  pluginConfig: [{{name: Batch, args: {{preset: {preset}{args}}}}}]\n"
     )
 
 
@@ -74,7 +81,9 @@ GROUPS: dict[str, tuple[Sequence[Case], str, str]] = {
     ),
     "batch": (
         BATCH,
-        "- schedulerName: default-scheduler\n" + _batch("volcano", "volcano") + _batch("kube-batch", "kube-batch"),
+        "- schedulerName: default-scheduler\n"
+        + _batch("volcano", "volcano", args=_TIERS)
+        + _batch("kube-batch", "kube-batch"),
         "default-scheduler",
     ),
     "kai": (
@@ -83,7 +92,7 @@ GROUPS: dict[str, tuple[Sequence[Case], str, str]] = {
         "kai-scheduler",
     ),
 }
-_GATES = "GenericWorkload=true,GangScheduling=true"
+_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 _FIRST = ("CustomResourceDefinition", "PriorityClass", "Queue", "Topology", "ElasticQuota", "PodGroup", "Workload")
 
 

@@ -53,8 +53,9 @@ def offers() -> dict[str, str]:
 
 
 def test_the_default_profile_can_be_built() -> None:
-    """All plugins of the default profile are there, and GangScheduling, which a feature gate adds."""
-    assert offers().keys() == {*DEFAULT, "GangScheduling"}
+    """All plugins of the default profile are there, and those that feature gates add."""
+    gated = {"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}
+    assert offers().keys() == {*DEFAULT, *gated}
 
 
 @pytest.mark.parametrize("name", offers())

@@ -5,8 +5,7 @@ The cases named after situations of Kubernetes are those of its own test, `TestP
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -357,6 +356,23 @@ async def test_why_a_group_does_not_preempt(cluster: FakeCluster, case: str, mes
     assert states(framework, named("g", 2)) == {"pending": 2}
 
 
+async def test_reasons_with_topology_aware_scheduling(cluster: FakeCluster) -> None:
+    """The placement of a group without constraints is the whole cluster, and reasons speak of placements."""
+    cluster.add_node("n", allocatable={"cpu": "3"})
+    framework = cluster.framework(feature_gates=f"{GATES},TopologyAwareWorkloadScheduling=true")
+    low(cluster, "n", *named("low", 3))
+    pod_group(cluster, "large", priority=100, minimum=2)
+    members(cluster, "large", 2, priority=100, cpu="2")
+    await framework.settle()
+    reason = f"0/1 placements are available, first placement status: {UNSCHEDULABLE}"
+    assert condition(cluster, "large") == ("False", "Unschedulable", f"{reason}, {reason}")
+    pod_group(cluster, "small", priority=100, minimum=2)
+    members(cluster, "small", 2, priority=100)
+    await framework.settle()
+    assert set(notes(cluster)) == {"low1", "low2"}
+    assert condition(cluster, "small") == ("False", "Unschedulable", reason)
+
+
 async def test_without_the_plugin_nobody_preempts(cluster: FakeCluster) -> None:
     """The condition names the missing plugin."""
     cluster.add_node("n", allocatable={"cpu": "1"})
@@ -522,66 +538,3 @@ async def test_a_count_that_misleads_is_not_used(cluster: FakeCluster, monkeypat
     members(cluster, "g", 2, priority=100)
     await framework.settle()
     assert set(notes(cluster)) == {"low2", "low3"}
-
-
-@attrs.define
-class Unit:
-    """Pods that are evicted together, each of one core."""
-
-    key: tuple[int, bool, int]
-    pods: list[str] = attrs.Factory(list)
-
-
-def evicted_one_by_one(units: Iterable[Unit], free: int, wanted: int) -> set[str]:
-    """Return the pods that a search evicts which puts back unit by unit; `free` in cores."""
-    room = free + sum(len(unit.pods) for unit in units)
-    victims: set[str] = set()
-    for unit in sorted(units, key=lambda unit: unit.key):
-        if wanted <= room - len(unit.pods):
-            room -= len(unit.pods)
-        else:
-            victims |= set(unit.pods)
-    return victims if wanted <= room else set()
-
-
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("counts", [True, False], ids=["places are counted", "places are tried"])
-@pytest.mark.parametrize("seed", range(18))
-async def test_random_clusters_against_a_search_unit_by_unit(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, seed: int, counts: bool
-) -> None:
-    """Counting places, and trying several units at a time, leave the victims that trying single ones leaves."""
-    if not counts:
-        monkeypatch.setattr(GroupPreemption, "_count", lambda *_: None)
-    rng = random.Random(seed)
-    framework = cluster.framework(feature_gates=GATES)
-    # All priorities differ: kube-scheduler orders equal units at random.
-    priorities = iter(rng.sample(range(1, 300), 100))
-    groups = {f"v{number}": (next(priorities), rng.random() < 0.6) for number in range(rng.randrange(1, 5))}
-    for name, (priority, whole) in groups.items():
-        pod_group(cluster, name, priority=priority, minimum=1, whole=whole)
-    units: dict[str, Unit] = {}
-    free = 0
-    for number in range(rng.randrange(2, 7)):
-        cores = rng.randrange(2, 9)
-        cluster.add_node(f"n{number}", allocatable={"cpu": str(cores)})
-        for core in range(cores):
-            if rng.random() < 0.1:
-                free += 1
-                continue
-            name, group, priority = f"p{number}-{core}", rng.choice(["", *groups]), next(priorities)
-            spec = member_of(group) if group else {"terminationGracePeriodSeconds": 0}
-            cluster.add_pod(name, requests={"cpu": "1"}, priority=priority, node_name=f"n{number}", spec=spec)
-            whole = bool(group) and groups[group][1]
-            counted = groups[group][0] if whole else priority
-            if counted < 150:
-                units.setdefault(group if whole else name, Unit((-counted, not group, 0))).pods.append(name)
-    count = free + rng.randrange(1, 12)
-    expected = evicted_one_by_one(units.values(), free, count)
-    pod_group(cluster, "g", priority=150, minimum=count)
-    members(cluster, "g", count, priority=150)
-    await framework.settle()
-    await cluster.clock.advance(15)
-    assert set(notes(cluster)) == expected
-    assert states(framework, named("g", count)) == {"bound" if expected else "pending": count}
-    cluster.assert_invariants()

@@ -192,8 +192,15 @@ class Twins:
             return run_now(find_node(*args, **keywords))
 
         async def twice(
-            pipeline: PlacementPipeline, profile: Profile, state: CycleState, pod: Pod, *, turn: BatchTurn | None = None
+            pipeline: PlacementPipeline,
+            profile: Profile,
+            state: CycleState,
+            pod: Pod,
+            *,
+            turn: BatchTurn | None = None,
+            nodes: object = None,
         ) -> object:
+            assert nodes is None, "no group has placements"
             return self._decide_twice(decide, pipeline, profile, state, pod, turn)
 
         async def noting(*args: Any) -> object:

@@ -17,12 +17,14 @@ from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
-from pyscheduler.batch.plugin import PLAIN, BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
-from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
@@ -55,6 +57,9 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
+#: A pass is due so long after a member of a group of at least so many was bound, or runs, in seconds.
+_MOVED_SECONDS: Final = 0.5
+_LARGE_GROUP: Final = 50
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
 #: The phase of a group whose members have ended.
@@ -62,8 +67,16 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
+#: By policy, the kind that describes the topology of nodes for it.
+_TOPOLOGIES: Final = {"topology": KAI_TOPOLOGIES, "network-topology-aware": HYPER_NODES}
+
+
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
+
+
+def _topologies(args: BatchArgs) -> Sequence[ResourceKind]:
+    return [kind for policy, kind in _TOPOLOGIES.items() if args.policy(policy) is not None]
 
 
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
@@ -72,7 +85,8 @@ def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
 
 def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
     """Return the kinds that policies of the configuration read."""
-    return (RESOURCE_QUOTAS,) if args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None else ()
+    has_quotas = args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None
+    return (*([RESOURCE_QUOTAS] if has_quotas else []), *_topologies(args))
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -121,12 +135,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
+        *_TOPOLOGIES.values(),
         *_ALWAYS_WATCHED,
     )
 
     @classmethod
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
-        """Return the kinds of the preset's groups and queues, priority classes, and pods that have ended."""
+        """Return the kinds of groups, queues and topologies of the preset, priority classes, and ended pods."""
         try:
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
@@ -155,10 +170,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
+        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in _topologies(self._args)]
         has_quotas = RESOURCE_QUOTAS in self.watches
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
         self._is_running = False
+        #: The key of a job that was read last, and the identity of its group.
+        self._last_id: tuple[str, GroupId | None] = ("", None)
         #: By uid of a queue, its description as of a version of the object.
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         #: UIDs of the groups whose pods get no condition.
@@ -174,6 +192,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.usage is not None and self._args.preset == "kai":
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
             self._statuses.listeners.append(self._usage.note_totals)
+        #: The keys of jobs whose members were bound, or run, since the last report.
+        self._moved: set[str] = set()
         #: Called with None if jobs and queues must be read anew.
         self._on_change: Callable[[str | None], object] = lambda _: None
 
@@ -252,7 +272,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def make_session(self, **parts: Any) -> Session:
         """Return a session of the preset."""
         session = self._session_type(**parts)
+        if self._args.preset == "kai":
+            session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
+            session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
                 session.quotas = self._quotas_of
@@ -288,7 +311,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             on_change(None)
 
         def group_changed(change: GroupChange) -> None:
-            on_change(f"group/{change.state.id.key}")
+            key = f"group/{change.state.id.key}"
+            is_still_there = change.pod is not None and not change.pod.is_terminal
+            if change.kind is ChangeKind.MOVED and is_still_there and change.state.child_count >= _LARGE_GROUP:
+                self._change_later(key)
+            else:
+                on_change(key)
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             # Amounts in the status are written by this scheduler; a pass does not read them.
@@ -300,9 +328,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changed, on_delete=changed)
-        self._classes.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
-        if self._quotas is not None:
-            self._quotas.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
+        others: list[Lister[Any]] = [self._classes, *self._topologies]
+        for each in others if self._quotas is None else [*others, self._quotas]:
+            each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
         self._groups.directory.subscribe(group_changed)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:
@@ -315,6 +343,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         for kind in self._row.groups.kinds:
             self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _change_later(self, key: str) -> None:
+        """Report soon that a member of a large group was bound or runs: only the status of its job changes.
+
+        The members of a large gang would make passes due all the time until all of them are bound.
+        """
+        if not self._moved:
+            self.handle.clock.call_later(_MOVED_SECONDS, self._report_moved)
+        self._moved.add(key)
+
+    def _report_moved(self) -> None:
+        moved, self._moved = self._moved, set()
+        for key in moved:
+            self._on_change(key)
 
     def _described(self, group: KubeObject) -> JobSpec:
         """Return what a group's object says apart from its status, and from times that this scheduler writes."""
@@ -358,11 +400,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return f"pod/{pod.uid}" if group is None else f"group/{group.namespace}/{group.name}"
 
     def _state_of(self, key: str) -> GroupState | None:
-        kind, _, rest = key.partition("/")
-        if kind != "group":
-            return None
-        namespace, _, name = rest.partition("/")
-        return self._groups.directory.get(GroupId(namespace, name, self._row.groups.family))
+        if key != self._last_id[0]:
+            kind, _, rest = key.partition("/")
+            namespace, _, name = rest.partition("/")
+            self._last_id = key, GroupId(namespace, name, self._row.groups.family) if kind == "group" else None
+        found = self._last_id[1]
+        return None if found is None else self._groups.directory.get(found)
 
     def jobs_without_pods(self) -> Iterable[str]:
         """Return the keys of Volcano's groups without living members."""
@@ -457,10 +500,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        sub_group, role, preemptible = self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod)
-        if not sub_group and not role and preemptible is not False:
-            return PLAIN
-        return TaskFacts(sub_group, role, preemptible is not False)
+        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+
+    def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
+        """Return whether no pod has a label or annotation that says something about it within its job."""
+        has_none, expected = self._row.marks.isdisjoint, self._groups.directory.expected
+        for pod in pods:
+            metadata = expected(pod).metadata
+            if not (has_none(metadata.labels) and has_none(metadata.annotations)):
+                return False
+        return True
 
     def ended(self, key: str) -> Iterable[tuple[Pod, TaskState]]:
         """Return the members of a group that have ended."""

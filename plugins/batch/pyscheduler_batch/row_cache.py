@@ -60,7 +60,8 @@ class RowCache:
             figures, seen = entry
             if seen == done:
                 return figures
-            dirty = np.unique(self._changes[seen:done])
+            # Mostly one or two rows; `np.unique` would cost more than all else.
+            dirty = np.array([*set(self._changes[seen:done])])
             figures[dirty] = compute(dirty)
         self._entries[key] = (figures, done)
         return figures

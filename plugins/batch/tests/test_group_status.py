@@ -54,6 +54,22 @@ async def test_volcano_groups_go_through_the_phases(volcano: Any) -> None:
     await scheduler.stop()
 
 
+async def test_names_that_only_quotas_know_do_not_hold_a_group(volcano: Any) -> None:
+    """The `minResources` that Volcano's controller writes have `requests.cpu` and `count/pods`, which no node has."""
+    volcano.nodes(1, cpu="8")
+    volcano.queue("default")
+    scheduler = await volcano.start("actions: 'enqueue, allocate'")
+    names = ("cpu", "requests.cpu", "limits.cpu", "pods", "count/pods")
+    volcano.group("one", "default", 1, minResources=dict.fromkeys(names, "1"))
+    volcano.pods("one", 1)
+    await volcano.pass_time()
+    assert volcano.nodes_of("one") == ["n0"]
+    volcano.group("large", "default", 1, minResources={"cpu": "1", "example.com/gpu": "1"})
+    await volcano.pass_time()
+    assert volcano.group_status("large").get("phase", "Pending") == "Pending"
+    await scheduler.stop()
+
+
 async def test_a_group_waits_until_its_namespace_has_quota(volcano: Any) -> None:
     """With `resourcequota`, a group stays Pending while a ResourceQuota lacks room, and is Inqueue once it has."""
     volcano.nodes(1, cpu="8")
@@ -452,3 +468,21 @@ async def test_a_group_without_a_minimum_is_scheduled(request: pytest.FixtureReq
     await batch.pass_time(10)
     assert batch.nodes_of("one") == ["n0"]
     await scheduler.stop()
+
+
+async def test_a_gang_that_is_bound_makes_few_passes_due(kai: Any) -> None:
+    """Members of a large gang that run one after the other make a pass due twice a second, and the status follows."""
+    kai.nodes(1, cpu="100")
+    kai.queue("q")
+    await kai.start()
+    kai.job("gang", "q", 60)
+    await kai.pass_time(4.0)
+    sessions = kai.scheduler.scheduler.sessions[0]
+    passes = sessions.passes
+    for number in range(20):
+        kai.go("Running", f"gang-{number}")
+        await kai.pass_time(0.1)
+    assert 0 < sessions.passes - passes <= 5
+    await kai.pass_time(2.0)
+    status = kai.group_status("gang")
+    assert (status["running"], status["pending"]) == (20, 40)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from typing import Any
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyscheduler.api import Pod
+from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_batch.volcano.look_alikes import KindLine
+
+if TYPE_CHECKING:
+    from plugins.batch.tests.conftest import BatchCluster
+    from pyscheduler.scheduler.sessions.source import Pass
 
 GIB = 1024**3
 ONE_TIER = [
@@ -104,7 +110,7 @@ def open_run(case: dict[str, Any], past: set[str], *, by_kind: bool) -> Run:
     # A policy of the cases only watches.
     run.session.__dict__["has_own_policies_only"] = True
     protected = {job.uid for number, job in enumerate(run.tables.jobs.values()) if number % 5 == 0}
-    run.session.has_past = lambda job: job.uid in past
+    run.session.with_past = lambda: past
     run.session.protected = lambda job: protected if job.uid in past else ()
     kinds: dict[object, int] = {}
     for job in run.tables.jobs.values():
@@ -112,6 +118,9 @@ def open_run(case: dict[str, Any], past: set[str], *, by_kind: bool) -> Run:
         if by_kind and not others and task.state is TaskState.PENDING:
             key = (job.queue, job.priority, task.request.tobytes())
             job.look_alike = kinds.setdefault(key, len(kinds))
+            run.session.memory.note(job.uid)
+    # The session was opened before the jobs were known to be alike.
+    deque(run.session.books.kept.follow(run.tables.jobs), maxlen=0)
     return run
 
 
@@ -187,3 +196,73 @@ async def test_waiting_pods_without_a_group_are_look_alikes(volcano: Any) -> Non
 def _jobs(scheduler: Any) -> dict[str, Any]:
     (sessions,) = scheduler.scheduler.sessions
     return {job.key: job for job in sessions.tables.jobs.values()}
+
+
+def _result(found: Pass) -> tuple[object, object]:
+    """Return the decisions of a pass, and the reasons by uid of a job."""
+    decisions = [
+        (each.kind.name, each.task.key, each.node, each.action, each.by.key if each.by else "")
+        for each in found.decisions
+    ]
+    return decisions, found.session.reasons
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_pass_decides_alike_with_and_without_memory(volcano: BatchCluster, seed: int) -> None:
+    """While pods and gangs come, run, end and are evicted, each pass equals one that reads all jobs anew."""
+    rng = random.Random(seed)
+    volcano.nodes(2, cpu="10")
+    volcano.queue("root")
+    for name in "abc":
+        volcano.queue(name, parent="root", deserved={"cpu": "7"}, capability={"cpu": "16"}, reclaimable=True)
+    # `gang` protects jobs of one pod from reclaim.
+    one_tier = [[{**each, "enableReclaimable": each["name"] != "gang"} for each in tier] for tier in ONE_TIER]
+    tiers = str([{"plugins": tier} for tier in (one_tier if seed % 2 else TWO_TIERS)])
+    actions = (
+        "'allocate, backfill, preempt, reclaim'" if seed < 2 else "'enqueue, allocate, backfill, reclaim, preempt'"
+    )
+    measured = await volcano.start(args=f"actions: {actions}, tiers: {tiers}")
+    sessions = measured.scheduler.sessions[0]
+    kinds: Counter[str] = Counter()
+    for step in range(24):
+        _change_cluster(volcano, rng, step)
+        await volcano.cluster.clock.advance(0.001)
+        state, memory = sessions.rng.getstate(), sessions.tables.memory
+        found = await sessions.decide()
+        answer = _result(found)
+        kept = found.session.books.kept
+        kinds.update(each.action or each.kind.name for each in found.decisions)
+        kinds["alike"] += any(len(kind.listed.jobs) > 1 for kind in kept.grouped(())[1])
+        kinds["settled"] += any(map(len, kept.settled.values()))
+        found.session.ledger.put_back()
+        sessions.rng.setstate(state)
+        sessions.tables.memory = Memory()
+        twin = await sessions.decide()
+        assert answer == _result(twin)
+        assert [job.uid for job in kept.jobs] == [job.uid for job in twin.session.books.jobs]
+        twin.session.ledger.put_back()
+        sessions.tables.memory = memory
+        await volcano.pass_time(1)
+    assert all(kinds[what] for what in ("BIND", "NOMINATE", "reclaim", "alike", "settled")), kinds
+
+
+def _change_cluster(volcano: BatchCluster, rng: random.Random, step: int) -> None:
+    """Let pods and gangs come, pods run, and some of them end."""
+    placed = [pod for pod in volcano.cluster.pods() if pod.node_name and not pod.is_terminating]
+    volcano.go("Running", *(pod.name for pod in placed if pod.status.phase != "Running"))
+    for pod in rng.sample(placed, min(len(placed), rng.randint(0, 3))):
+        volcano.cluster.delete(Pod, pod.name, namespace="default")
+    queues = "a" if step < 6 else "abc"
+    for number in range(3):
+        volcano.cluster.add_pod(
+            f"p{step}-{number}",
+            scheduler_name="batch",
+            annotations={"scheduling.volcano.sh/queue-name": rng.choice(queues)},
+            requests={"cpu": rng.choice(["1", "2"])} if rng.random() < 0.9 else {},
+            priority=rng.choice([5, 9]),
+        )
+    if step % 4 == 0:
+        minimum = {"minResources": {"cpu": "2"}} if rng.random() < 0.5 else {}
+        name = f"gang{step}"
+        volcano.group(name, rng.choice(queues), 2, **minimum)
+        volcano.pods(name, 2)

@@ -50,7 +50,7 @@ def test_a_gang_answers_alike_with_and_without_its_tree(seed: int) -> None:
     """Orders, requests and the first pod of a job do not depend on whether its tasks were made."""
     job = alike(random.Random(seed))
     keys = Keys([Elastic(), TaskPriority(), Ray()])
-    rules = TaskRules(keys.of_task, keys.of_pod, lambda request: tuple(request[:3].tolist()), set())
+    rules = TaskRules(keys.of_task, keys.first_pod, lambda request: tuple(request[:3].tolist()), set())
     gang = Gang(job, rules)
     expected = [(pod.uid, state) for state in TaskState for pod in job.pods((state,))]
     before, counts, total = answers(gang), list(job.counts), sums_of(job, AXIS, lambda _: True)

@@ -24,14 +24,41 @@ NAMES = ("cpu", "memory", "pods")
 GPU = "nvidia.com/gpu"
 Amounts = dict[str, float]
 
-#: How often each rule was met, printed at the end of a module's run.
+#: How often each rule was met in the test that runs, and the rules that a test must meet at least so often.
 COUNTS: Counter[str] = Counter()
+_LEAST = 5
+RULES: Mapping[str, tuple[str, ...]] = {
+    "test_columns_divide_as_one_queue_at_a_time": (
+        "proportion equals the scalar model",
+        "  with a guarantee",
+        "  with a limit",
+    ),
+    "test_shares_stay_within_request_limit_and_pool": (
+        "guarantees may exceed the pool",
+        "sum within the pool",
+        "pool given out where it is wanted",
+    ),
+    "test_equals_get_equal_parts_and_weight_never_hurts": ("twins get the same", "more weight gets no less"),
+    "test_a_queue_that_requests_more_deserves_no_less": (
+        "more request gets no less",
+        "more request gets more",
+        "kube-batch: more request gets no less",
+        "kube-batch: more request gets more",
+    ),
+    "test_kube_batch_divides_as_one_queue_at_a_time": ("kube-batch equals the scalar model", "  with a met queue"),
+    "test_levels_of_a_tree_equal_the_recursion": ("tree rows equal the recursion",),
+    "test_hierarchy_equals_the_recursion": ("saturated inner nodes", "hierarchy jobs equal the recursion"),
+}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _print_counts() -> Any:
+@pytest.fixture(autouse=True)
+def _each_rule_is_met(request: pytest.FixtureRequest) -> Any:
+    """Print how often a test met its rules, and fail one that hardly met some of them: it has shown nothing."""
+    COUNTS.clear()
     yield
     sys.stdout.write(f"{dict(sorted(COUNTS.items()))}\n")
+    rules = RULES.get(request.function.__name__, ())
+    assert all(COUNTS[rule] >= _LEAST for rule in rules), (rules, COUNTS)
 
 
 amount = st.integers(min_value=0, max_value=40).map(lambda units: units * 250.0)
@@ -148,6 +175,34 @@ def test_equals_get_equal_parts_and_weight_never_hurts(
     after = divide_by_weight(np.array(total), heavier, request, guarantee, capability, _scale())
     assert np.all(after[0] >= deserved[0] - 1.0)
     COUNTS["more weight gets no less"] += 1
+
+
+@pytest.mark.slow
+@settings(max_examples=5 * settings.default.max_examples, deadline=None)
+@given(
+    queues=st.lists(QUEUE, min_size=2, max_size=6),
+    total=TOTAL,
+    more=st.tuples(amount, amount, amount),
+)
+def test_a_queue_that_requests_more_deserves_no_less(
+    queues: list[dict[str, Any]], total: tuple[float, ...], more: tuple[float, ...]
+) -> None:
+    """The proportion of Volcano and of kube-batch gives a queue no less cpu and memory when it requests more."""
+    scale = Scale(ResourceAxis.of(()), cpu=10.0, memory=10.0, pods=math.inf)
+    weight, request, guarantee, capability = _columns(queues, total)
+    larger = request.copy()
+    larger[0] += more
+    for prefix, shares in (
+        (
+            "",
+            [divide_by_weight(np.array(total), weight, r, guarantee, capability, _scale()) for r in (request, larger)],
+        ),
+        ("kube-batch: ", [divide_as_kube_batch(np.array(total), weight, r, scale) for r in (request, larger)]),
+    ):
+        before, after = (each[0, :2] for each in shares)
+        assert np.all(after >= before - 1.0), (prefix, before, after)
+        COUNTS[f"{prefix}more request gets no less"] += 1
+        COUNTS[f"{prefix}more request gets more"] += bool(np.any(after > before + 1.0))
 
 
 @settings(max_examples=10 * settings.default.max_examples // 3, deadline=None)

@@ -136,7 +136,7 @@ def test_counts_survive_a_restart() -> None:
     kept = stored(ledger, ("cpu", "memory", GPU), 0.0)
     assert len(json.dumps(kept)) < 2**20
     again = UsageLedger(_settings(window=3200.0), 3)
-    load(again, kept["data"], kept["binaryData"], ("cpu", "memory", GPU), 0.0)  # type: ignore[arg-type]
+    load(again, kept["data"], kept["binaryData"], ("cpu", "memory", GPU), 0.0)  # type: ignore[arg-type]  # maps of texts
     before, after = ledger.usage(3200.0), again.usage(3200.0)
     assert before.keys() == after.keys()
     for name, part in before.items():
@@ -148,7 +148,7 @@ def test_parts_are_left_out_if_there_are_too_many_queues() -> None:
     ledger = _filled(4000)
     kept = stored(ledger, ("cpu", "memory", GPU), 0.0)
     assert len(json.dumps(kept)) < 2**20
-    header = json.loads(kept["data"]["usage.json"])  # type: ignore[index]
+    header = json.loads(kept["data"]["usage.json"])  # type: ignore[index]  # a map of texts
     assert 0 < len(header["parts"]) < len(ledger.parts)
     assert header["parts"][-1][1] == ledger.parts[-1].end
 

@@ -28,6 +28,7 @@ from pyscheduler_podgrouper.rules.simple import (
     runai_job,
     spot_request,
 )
+from pyscheduler_podgrouper.rules.volcano import volcano_job
 
 if TYPE_CHECKING:
     from pyscheduler.batch.extensions import BatchExtensions
@@ -124,6 +125,7 @@ GROUPERS: Final = (
         rule=leader_worker_set,
         reads=_SPEC,
     ),
+    Grouper(group="batch.volcano.sh", kind="Job", plural="jobs", versions=("v1alpha1",), rule=volcano_job, reads=_SPEC),
     Grouper(group="serving.knative.dev", kind="Service", plural="services", versions=("v1",), rule=knative_service),
     Grouper(
         group="machinelearning.seldon.io",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -178,7 +178,8 @@ class RealClient:
     ) -> K:
         """Apply a JSON merge patch, to the `status` subresource where asked."""
         path = self._kinds.of(kind).path(namespace, name, "status" if status else "")
-        return self._decoded(kind, await self._call("PATCH", path, body=patch, content_type=MERGE_PATCH))
+        answer = await self._call("PATCH", path, body=patch, content_type=MERGE_PATCH, deferred=status)
+        return self._decoded(kind, answer)
 
     async def create(self, kind: type[K], body: Mapping[str, object], namespace: str = "") -> K:
         """Create an object."""
@@ -250,7 +251,7 @@ class RealClient:
         """Apply a strategic merge patch to the pod's status; `ConflictError` where the pod was made anew meanwhile."""
         path = PODS.path(pod.namespace, pod.name, "status")
         body = {**patch, "metadata": {"uid": pod.uid}}
-        await self._call("PATCH", path, body=body, content_type=STRATEGIC_PATCH)
+        await self._call("PATCH", path, body=body, content_type=STRATEGIC_PATCH, deferred=_only_informs(patch))
 
     async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> None:
         """POST the pod's eviction; see `framework.handle.Client`."""
@@ -305,10 +306,11 @@ class RealClient:
         body: Mapping[str, object] | None = None,
         content_type: str = "application/json",
         repeatable: bool = False,
+        deferred: bool = False,
     ) -> bytes:
         """Send a request in its turn and return the body; retry where that cannot do a thing twice.
 
-        `repeatable` says so of a POST.
+        `repeatable` says so of a POST. `deferred`: most other requests go ahead.
         """
         data = msgspec.json.encode(body) if body is not None else None
         repeatable = repeatable or method in {"GET", "PATCH", "DELETE"}
@@ -319,7 +321,7 @@ class RealClient:
             self._recorder.request_throttled(method, self._host, seconds=waited)
             asked = 0.0
             code = NO_ANSWER
-            turn = await self._window.turn(method)
+            turn = await self._window.turn(method, deferred=deferred)
             try:
                 with turn:
                     response = await self._transport.request(
@@ -362,6 +364,12 @@ class RealClient:
             return decode_list(kind, body, keep)
         except DecodeError as error:
             raise TransportError(f"GET {path}: the answer is not a list: {error}") from error
+
+
+def _only_informs(patch: Mapping[str, Any]) -> bool:
+    """Return whether a patch of a pod's status says only why the pod waits; evictions wait for other patches."""
+    status = patch["status"]
+    return status.keys() == {"conditions"} and all(each["type"] == "PodScheduled" for each in status["conditions"])
 
 
 def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:

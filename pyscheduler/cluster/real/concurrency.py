@@ -13,9 +13,10 @@ only be slower. So an answer counts as slow when it takes longer than Kubernetes
 within one second), more than twice the quickest of late (an admission webhook that always takes two seconds is not
 hurried by fewer requests), and more than eight were in flight; and it does not cut to fewer than eight.
 
-Requests get their turns in order of arrival. Events wait until no other request waits, and hold half of the
-window at most, so that they never go ahead of a binding. Lists and watches of informers, and what keeps the lease, do
-not come here at all.
+Requests get their turns in order of arrival, in three classes. Statuses and conditions (deferred) wait while bindings,
+evictions, nominations and reads wait, but get every fourth turn, so that they are late and not missing. Events
+(background) wait until no other request waits, and hold half of the window at most. Lists and watches of informers, and
+what keeps the lease, do not come here at all.
 
 Differs from kube-scheduler: client-go bounds requests per second and leaves the number in flight to the server, where
 each refused request waits by itself while all others go on.
@@ -54,6 +55,8 @@ _HOLD_LIMIT_SECONDS: Final = 5.0
 #: The quickest answer is remembered for as long, up to twice as long.
 _REMEMBERED_SECONDS: Final = 30.0
 _LOG_SECONDS: Final = 10.0
+#: So many requests go ahead of a deferred one that waits.
+_AHEAD: Final = 3
 _BUSY: Final = 429
 #: To a read these may come from one aggregated API alone, and say nothing about the API server.
 _OVERLOADED: Final = frozenset({503, 504})
@@ -93,6 +96,9 @@ class RequestWindow:
         self._in_flight = 0
         self._background_in_flight = 0
         self._waiting: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
+        self._waiting_deferred: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
+        #: How many requests went ahead of the deferred one that waits for longest.
+        self._ahead = 0
         self._waiting_background: OrderedDict[Turn, asyncio.Future[None]] = OrderedDict()
         #: Good answers of this round trip, and how many of its requests were in flight at once.
         self._answers = 0
@@ -139,15 +145,20 @@ class RequestWindow:
     @property
     def waiting(self) -> int:
         """Return how many wait for a turn."""
-        return len(self._waiting) + len(self._waiting_background)
+        return len(self._waiting) + len(self._waiting_deferred) + len(self._waiting_background)
 
-    async def turn(self, method: str, *, background: bool = False) -> Turn:
-        """Wait for a turn, those in the background behind all others; cancelled, the turn goes to the next one."""
+    async def turn(self, method: str, *, deferred: bool = False, background: bool = False) -> Turn:
+        """Wait for a turn: a `deferred` one behind most others, one in the `background` behind all others.
+
+        If the wait is cancelled, the turn goes to the next one.
+        """
         turn = Turn(self, method, background=background)
-        if not self._waiting and self._has_room(background) and not (background and self._waiting_background):
+        if self._has_room(background) and not self._is_behind(deferred=deferred, background=background):
             self._begin(turn)
             return turn
-        queue = self._waiting_background if background else self._waiting
+        queue = self._waiting
+        if deferred or background:
+            queue = self._waiting_background if background else self._waiting_deferred
         queue[turn] = future = asyncio.get_running_loop().create_future()
         try:
             await future
@@ -171,7 +182,7 @@ class RequestWindow:
                 self._cut(turn, reason, now, error)
             elif self._limit < FULL and (error is None or isinstance(error, APIError)):
                 self._widen(turn, now)
-        if self._waiting or self._waiting_background:
+        if self.waiting:
             self._admit()
 
     def close(self) -> None:
@@ -201,14 +212,32 @@ class RequestWindow:
         if turn.background:
             self._background_in_flight -= 1
 
+    def _is_behind(self, *, deferred: bool, background: bool) -> bool:
+        """Return whether another request waits that goes ahead of a new one."""
+        if self._waiting or ((deferred or background) and self._waiting_deferred):
+            return True
+        return background and bool(self._waiting_background)
+
     def _admit(self) -> None:
         """Give turns to those who wait, as far as there is room."""
-        for queue, background in ((self._waiting, False), (self._waiting_background, True)):
-            while queue and self._has_room(background):
-                turn, future = queue.popitem(last=False)
-                if not future.done():  # else cancelled, and about to hear of it
-                    self._begin(turn)
-                    future.set_result(None)
+        while self._has_room(background=False) and (self._waiting or self._waiting_deferred):
+            self._admit_first(self._next_class())
+        while self._waiting_background and self._has_room(background=True):
+            self._admit_first(self._waiting_background)
+
+    def _next_class(self) -> OrderedDict[Turn, asyncio.Future[None]]:
+        """Return where the next request waits."""
+        if self._waiting and (not self._waiting_deferred or self._ahead < _AHEAD):
+            self._ahead += bool(self._waiting_deferred)
+            return self._waiting
+        self._ahead = 0
+        return self._waiting_deferred
+
+    def _admit_first(self, queue: OrderedDict[Turn, asyncio.Future[None]]) -> None:
+        turn, future = queue.popitem(last=False)
+        if not future.done():  # else cancelled, and about to hear of it
+            self._begin(turn)
+            future.set_result(None)
 
     # Learning
 

@@ -26,10 +26,14 @@ from pyscheduler.framework import (
     EnqueueExtensions,
     EventResource,
     FilterPlugin,
+    GroupAssignments,
+    GroupInfo,
     Handle,
     NodeInfo,
     Nodes,
     NodeStatuses,
+    PlacementScorePlugin,
+    PlacementTable,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
@@ -51,6 +55,7 @@ from pyscheduler.plugins.node_resources.resource_allocation import (
     allocations,
     least_allocated,
     most_allocated,
+    placement_allocations,
     requests_of,
     sign_resources,
 )
@@ -62,8 +67,12 @@ _REQUESTS: Final[StateKey[tuple[tuple[str, int], ...]]] = StateKey("PreFilterNod
 _SCORED: Final[StateKey[tuple[int, ...]]] = StateKey("PreScoreNodeResourcesFit")
 
 
-class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
+class NodeResourcesFit(
+    PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, PlacementScorePlugin, EnqueueExtensions, SignPlugin
+):
     """Refuse nodes without room for the pod; score the others by `scoringStrategy`.
+
+    A placement of a group scores by the used share of its nodes together: the fuller, the better.
 
     `ignoredResources` and `ignoredResourceGroups` (the part before the slash) name extended resources that are not
     filtered by.
@@ -111,6 +120,22 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             requests = requests_of(pod, self._names, use_requested=False)
         found = allocations(nodes, self._resources, requests, self._extended, use_requested=False)
         return self._scorer(found, len(nodes))
+
+    def score_placement(self, state: CycleState, group: GroupInfo, assignments: GroupAssignments) -> int | Status:
+        nodes = assignments.placement.nodes
+        found = placement_allocations(
+            assignments.pods, self._resources, lambda name, kind: getattr(nodes, kind)(name).sum(keepdims=True)
+        )
+        return int(most_allocated(found, 1)[0])
+
+    def bound_placement_scores(
+        self, state: CycleState, group: GroupInfo, table: PlacementTable, counts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return int64[k]: the scores if each placement takes all members."""
+        found = placement_allocations(
+            group.pods, self._resources, lambda name, kind: table.sums(getattr(table.nodes, kind)(name))
+        )
+        return most_allocated(found, len(table))
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
         return sign_resources(pod, self._extended)

@@ -28,6 +28,7 @@ __all__ = [
     "allocations",
     "least_allocated",
     "most_allocated",
+    "placement_allocations",
     "requests_of",
     "sign_resources",
     "weighted_average",
@@ -95,6 +96,28 @@ def allocations(
         else:
             continue
         counted.append(Allocation(weight, allocatable, allocated, allocated + request))
+    return counted
+
+
+def placement_allocations(
+    pods: Sequence[Pod], resources: Sequence[tuple[str, int]], sums: Callable[[str, str], NDArray[np.int64]]
+) -> list[Allocation]:
+    """Return the resources that count for k placements, each as one big node, with the requests of `pods`.
+
+    `sums(name, kind)` returns int64[k], the sums of a resource over the nodes of each placement; `kind` is
+    `allocatable`, `requested` or `non_zero_requested`.
+    Source: kube-scheduler 1.36, `scorePlacement`. Differs from kube-scheduler: devices do not count.
+    """
+    names = [name for name, _ in resources]
+    requests = [0] * len(names)
+    for pod in pods:
+        requests = [sum(pair) for pair in zip(requests, requests_of(pod, names, use_requested=False), strict=True)]
+    counted = []
+    for (name, weight), request in zip(resources, requests, strict=True):
+        if request == 0 and is_scalar_resource(name):
+            continue
+        allocated = sums(name, "non_zero_requested" if name in {CPU, MEMORY} else "requested")
+        counted.append(Allocation(weight, sums(name, "allocatable"), allocated, allocated + request))
     return counted
 
 

@@ -16,6 +16,7 @@ from pyscheduler.framework.reuse import Reuse
 from pyscheduler.runtime.equivalence_cache.equivalence_key import equivalence_key
 from pyscheduler.runtime.extension_points.binding import Binding, PreBindEntry, PreBinding
 from pyscheduler.runtime.extension_points.filtering import FilterEntry, Filtering
+from pyscheduler.runtime.extension_points.group_placing import GroupPlacing, PlacementScoreEntry
 from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 from pyscheduler.runtime.extension_points.points import defines, is_columnar, judges_of
 from pyscheduler.runtime.extension_points.pre_enqueueing import PreEnqueueing
@@ -45,6 +46,10 @@ _RUNNING = {
     "PreFilterExtensionAddPod": 'running AddPod on PreFilter plugin "{}"',
     "PreFilterExtensionRemovePod": 'running RemovePod on PreFilter plugin "{}"',
     "PreBindPreFlight": 'running PreBindPreFlight "{}"',
+    "PlacementScore": 'running PlacementScore plugins: plugin "{}" failed with',
+    "PlacementScoreExtensionNormalize": (
+        'running NormalizePlacementScore on PlacementScore plugins: plugin "{}" failed with'
+    ),
 }
 
 
@@ -65,6 +70,7 @@ class BoundPlugins:
     permitting: Permitting
     pre_binding: PreBinding
     binding: Binding
+    group_placing: GroupPlacing
     signing: Signing
 
     def evaluations(self) -> dict[tuple[str, str], int]:
@@ -126,6 +132,9 @@ def bind_plugins(
             _methods(assembly, point.BIND, "bind"),
             _methods(assembly, point.POST_BIND, "post_bind"),
         ),
+        group_placing=GroupPlacing(
+            calls, _methods(assembly, point.PLACEMENT_GENERATE, "generate_placements"), _placement_scores(assembly)
+        ),
         signing=Signing(calls, _signers(assembly)),
     )
 
@@ -179,6 +188,20 @@ def _scores(assembly: Assembly) -> list[ScoreEntry]:
             normalize = _method(name, plugin, "normalize_scores", "ScoreExtensionNormalize")
         method = _method(name, plugin, "score_nodes" if columnar else "score", "Score")
         entries.append(ScoreEntry(method, columnar, assembly.weights[name], normalize))
+    return entries
+
+
+def _placement_scores(assembly: Assembly) -> list[PlacementScoreEntry]:
+    entries: list[PlacementScoreEntry] = []
+    for name in assembly.points[ExtensionPoint.PLACEMENT_SCORE]:
+        plugin = assembly.plugins[name]
+        normalize = bound = None
+        if hasattr(plugin, "normalize_placement_scores"):
+            normalize = _method(name, plugin, "normalize_placement_scores", "PlacementScoreExtensionNormalize")
+        if hasattr(plugin, "bound_placement_scores"):
+            bound = _method(name, plugin, "bound_placement_scores", "PlacementScore")
+        method = _method(name, plugin, "score_placement", "PlacementScore")
+        entries.append(PlacementScoreEntry(method, assembly.placement_weights[name], normalize, bound))
     return entries
 
 

@@ -95,13 +95,21 @@ def _expand_point(
 
 
 def score_weights(
-    spec: ProfileSpec, classes: Mapping[str, type[Plugin]], problems: list[str], *, path: str
+    spec: ProfileSpec,
+    classes: Mapping[str, type[Plugin]],
+    problems: list[str],
+    *,
+    path: str,
+    point: ExtensionPoint = ExtensionPoint.SCORE,
 ) -> dict[str, int]:
-    """Return the weight of each Score plugin: that given at `score`, else that at multiPoint, else 1."""
-    base = BASES[ExtensionPoint.SCORE]
+    """Return the weight of each plugin of `point`: that given there, else that at multiPoint, else 1.
+
+    `point` is SCORE or PLACEMENT_SCORE.
+    """
+    base, kind = BASES[point], point.metric_label
     weights: dict[str, int] = {}
     total = 0
-    sets = ((ExtensionPoint.SCORE.value, _set_of(spec, ExtensionPoint.SCORE)), ("multiPoint", spec.multi_point))
+    sets = ((point.value, _set_of(spec, point)), ("multiPoint", spec.multi_point))
     for place, plugin_set in sets:
         for position, enabled in enumerate(plugin_set.enabled):
             name = enabled.name
@@ -113,6 +121,6 @@ def score_weights(
             weights[name] = enabled.weight or 1
             total += weights[name] * MAX_SCORE
             if total > MAX_TOTAL_SCORE:
-                problems.append(f"score plugins: total score of Score plugins could overflow {where}")
+                problems.append(f"score plugins: total score of {kind} plugins could overflow {where}")
                 return weights
     return weights

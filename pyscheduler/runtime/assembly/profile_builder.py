@@ -49,6 +49,7 @@ class Assembly:
     #: The names of the plugins at each extension point, in order.
     points: Mapping[ExtensionPoint, tuple[str, ...]]
     weights: Mapping[str, int]
+    placement_weights: Mapping[str, int]
     registrations: Mapping[str, Sequence[ClusterEventWithHint]]
 
 
@@ -67,6 +68,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     classes = _load(places, registry, problems, path)
     points = expand(spec, classes, problems, path=path)
     weights = score_weights(spec, classes, problems, path=path)
+    placement_weights = score_weights(spec, classes, [], path=path, point=ExtensionPoint.PLACEMENT_SCORE)
     _check_classes(points, classes, problems, path)
     # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
     if len(classes) == len(places):
@@ -90,7 +92,14 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     registrations = _registrations(plugins, problems, path, generic_workload=generic_workload)
     if problems:
         raise ConfigError(*problems)
-    return Assembly(plugins=plugins, args=args, points=points, weights=weights, registrations=registrations)
+    return Assembly(
+        plugins=plugins,
+        args=args,
+        points=points,
+        weights=weights,
+        placement_weights=placement_weights,
+        registrations=registrations,
+    )
 
 
 def _load(
@@ -186,7 +195,7 @@ def _check_classes(
 def _check_needed(
     spec: ProfileSpec, points: Mapping[ExtensionPoint, Sequence[str]], problems: list[str], path: str
 ) -> None:
-    """Report a profile that could not sort or bind."""
+    """Report a profile that could not sort or bind, or that has two generators of placements."""
     sorts = points[ExtensionPoint.QUEUE_SORT]
     if len(sorts) != 1:
         got = f"{len(sorts)} ({', '.join(sorts)})" if sorts else "0"
@@ -198,6 +207,12 @@ def _check_needed(
         problems.append(
             f'at least one bind plugin is needed for profile with scheduler name "{spec.scheduler_name}" '
             f"@ {path}.plugins.bind"
+        )
+    generators = points[ExtensionPoint.PLACEMENT_GENERATE]
+    if len(generators) > 1:
+        problems.append(
+            "at most one placement generate plugin is allowed for profile with scheduler name "
+            f'"{spec.scheduler_name}", but got {", ".join(generators)} @ {path}.plugins.placementGenerate'
         )
 
 

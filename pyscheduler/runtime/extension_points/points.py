@@ -12,6 +12,8 @@ from pyscheduler.framework.interfaces import (
     BindPlugin,
     FilterPlugin,
     PermitPlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     Plugin,
     PostBindPlugin,
     PostFilterPlugin,
@@ -43,6 +45,8 @@ BASES: Final[Mapping[ExtensionPoint, type[Plugin]]] = {
     ExtensionPoint.PRE_BIND: PreBindPlugin,
     ExtensionPoint.BIND: BindPlugin,
     ExtensionPoint.POST_BIND: PostBindPlugin,
+    ExtensionPoint.PLACEMENT_GENERATE: PlacementGeneratePlugin,
+    ExtensionPoint.PLACEMENT_SCORE: PlacementScorePlugin,
 }
 
 #: Groups of methods of which one must be defined, by extension point; mostly the method of its name.
@@ -52,6 +56,8 @@ _METHODS: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
     ExtensionPoint.FILTER: [("filter", "filter_nodes")],
     ExtensionPoint.SCORE: [("score", "score_nodes")],
     ExtensionPoint.RESERVE: [("reserve",), ("unreserve",)],
+    ExtensionPoint.PLACEMENT_GENERATE: [("generate_placements",)],
+    ExtensionPoint.PLACEMENT_SCORE: [("score_placement",)],
 }
 
 

@@ -78,7 +78,13 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
     evictions.is_promised = submission.is_promised
     tables = ClusterTables(plugin, profile.name, equivalence_key=partial(filter_key, profile))
     sessions = Sessions(
-        profile=profile, plugin=plugin, submission=submission, tables=tables, rng=rng, wake=scheduler.work.wake
+        profile=profile,
+        plugin=plugin,
+        submission=submission,
+        tables=tables,
+        rng=rng,
+        wake=scheduler.work.wake,
+        bind=scheduler.begin_to_bind,
     )
     evictions.on_failure = sessions.request
     sessions.register(scheduler.pods, scheduler.nodes)

@@ -152,10 +152,9 @@ class Guards:
             todo += fresh
         return found
 
-    def knows(self, takers: Mapping[str, set[str]], claimant: Job) -> bool:
-        """Return whether `protected` depends on the job in particular: it is protected, or it protects others."""
-        uid = claimant.uid
-        return uid in self._lapses or uid in self._takers or uid in takers or uid in self.leases
+    def with_past(self, takers: Mapping[str, set[str]]) -> set[str]:
+        """Return the uids of the jobs on which `protected` depends in particular: protected, or protecting others."""
+        return self._lapses.keys() | self._takers.keys() | takers.keys() | self.leases.keys()
 
     def next_end(self, now: float) -> float | None:
         """Return when the next backoff or promise ends; None if nothing is pending."""

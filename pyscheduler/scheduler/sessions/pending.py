@@ -25,7 +25,13 @@ class PendingPods:
 
     def all(self) -> list[PodInfo]:
         """Return all pods."""
-        return [info.pod_info for info in self._queues if self._counts(info)]
+        name, found = self._profile_name, []
+        for queued in self._queues:
+            info = queued.pod_info
+            pod = info.pod
+            if pod.spec.scheduler_name == name and pod.metadata.deletion_timestamp is None:
+                found.append(info)
+        return found
 
     def _counts(self, info: QueuedPodInfo) -> bool:
         return info.pod.scheduler_name == self._profile_name and not info.pod.is_terminating

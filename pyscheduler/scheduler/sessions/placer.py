@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.affinity_terms import AffinityTerm
+    from pyscheduler.framework.nodes import LabelColumn
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.lasting_filters import LastingAnswer
@@ -155,6 +156,10 @@ class SnapshotPlacer:
                     mask.flags.writeable = False
             self._lasting[key] = answer
         return self._lasting[key]
+
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of a label on the nodes."""
+        return self._snapshot.nodes.labels(key)
 
     def feasible(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept.

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.diagnosis import FitError
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.sessions.submission import Submission
     from pyscheduler.scheduler.sessions.tables import ClusterTables
 
@@ -104,6 +105,8 @@ class Sessions:
     tables: ClusterTables
     rng: random.Random
     wake: Callable[[], object]
+    #: Begins the binding cycles of attempts.
+    bind: Callable[[Sequence[Attempt]], Awaitable[object]]
     _pending: PendingPods = attrs.field(init=False)
     _keys: FilterKeys = attrs.field(
         init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
@@ -234,13 +237,15 @@ class Sessions:
             attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
+            # Bindings do not wait for the reports, which take long when thousands of jobs are new.
+            await self.bind(attempts)
             self.waiting = await _waiting(session, is_cut=found.is_cut)
             self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
             await self._report(session)
         finally:
             session.ledger.put_back()
-        return WorkResult(attempts)
+        return WorkResult()
 
     async def _report(self, session: Session) -> None:
         """Tell users what the pass came to."""
@@ -437,7 +442,8 @@ class Sessions:
             uncut_turn=uncut_turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
-            has_past=partial(self.guards.knows, decisions.takers),
+            with_past=partial(self.guards.with_past, decisions.takers),
+            labels=placer.labels,
         )
 
 

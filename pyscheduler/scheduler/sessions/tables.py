@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import PODS, ResourceAxis
+from pyscheduler.batch.axis import PODS, ResourceAxis, is_counted
 from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
-from pyscheduler.batch.plugin import PLAIN, NodeUse
+from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState, is_critical, make_task, state_of_waiting
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 
@@ -106,7 +106,8 @@ class ClusterTables:
         #: int8[N]: the `NodeUse` of each node.
         self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
-        self._dirty: set[str] = set()
+        #: In order: the pods of a job lie side by side in memory as a rule.
+        self._dirty: dict[str, None] = {}
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
         self._named: set[str] = set()
         self._is_stale = True
@@ -123,7 +124,7 @@ class ClusterTables:
         if job_key is None:
             self._is_stale = True
         else:
-            self._dirty.add(job_key)
+            self._dirty[job_key] = None
 
     def take_new_jobs(self) -> bool:
         """Return whether a job came that was never there before, since the last call."""
@@ -229,9 +230,9 @@ class ClusterTables:
             # A pod may have come to another node, or back to the queue.
             if uid in self.infos and self._place(uid)[1] == row:
                 self._remove(uid)
-        dirty, self._dirty = self._dirty, set()
+        dirty, self._dirty = self._dirty, {}
         for key in dirty:
-            self._rebuild(key)
+            await self._rebuild(key, turns)
             await turns.yield_if_due()
         if not self._named <= self.axis.index.keys():
             self._is_stale = True
@@ -262,7 +263,7 @@ class ClusterTables:
         self.memory.forget()
         self.jobs, self.infos, self._entries, self._entry_of, self._unknown = {}, {}, {}, {}, {}
         self._places = {}
-        self._evicting, self._dirty = set(), set(self._plugin.jobs_without_pods())
+        self._evicting, self._dirty = set(), dict.fromkeys(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [set() for _ in names]
         self._releasing_on = [[] for _ in names]
@@ -320,48 +321,44 @@ class ClusterTables:
 
     def _put(self, info: PodInfo, place: tuple[TaskState, int] | None) -> None:
         """Record a task; its job is built anew if anything about the task changed. `place`: None if it waits."""
-        uid = info.pod.metadata.uid
+        uid, places = info.pod.metadata.uid, self._places
         known = self.infos.get(uid)
-        if known is info:
-            if self._places.get(uid) != place:
-                self._set_place(uid, place)
-                self._dirty.add(self._entry_of[uid].key)
+        if known is info and places.get(uid) == place:
             return
-        if known is not None:
+        if known is not None and known is not info:
             self._remove(uid)
+        if place is not None:
+            places[uid] = place
+        elif known is not None:
+            places.pop(uid, None)
+        if known is info:
+            self._dirty[self._entry_of[uid].key] = None
+            return
         key = self._plugin.job_key(info.pod)
-        if key not in self._known_keys:
-            self._note_new(key)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = _Entry(key)
-        self._members(entry)[uid] = None
+        entry = self._entries.get(key) or self._new_entry(key)
+        (self._members(entry) if entry.members is None else entry.members)[uid] = None
         self._entry_of[uid], self.infos[uid] = entry, info
-        self._set_place(uid, place)
-        self._dirty.add(entry.key)
+        self._dirty[entry.key] = None
 
-    def _set_place(self, uid: str, place: tuple[TaskState, int] | None) -> None:
-        if place is None:
-            self._places.pop(uid, None)
-        else:
-            self._places[uid] = place
-
-    def _note_new(self, key: str) -> None:
-        self._has_new_jobs = True
-        if len(self._known_keys) > _MOST_KEYS:
-            self._known_keys = {*self._entries}
-        self._known_keys.add(key)
+    def _new_entry(self, key: str) -> _Entry:
+        if key not in self._known_keys:
+            self._has_new_jobs = True
+            if len(self._known_keys) > _MOST_KEYS:
+                self._known_keys = {*self._entries}
+            self._known_keys.add(key)
+        entry = self._entries[key] = _Entry(key, {})
+        return entry
 
     def _remove(self, uid: str) -> None:
         entry = self._entry_of[uid]
         del self._members(entry)[uid], self._entry_of[uid], self.infos[uid]
         self._places.pop(uid, None)
-        self._dirty.add(entry.key)
+        self._dirty[entry.key] = None
 
     # Jobs
 
-    def _rebuild(self, key: str) -> None:
-        """Build a job anew from its members and its description."""
+    async def _rebuild(self, key: str, turns: CooperativeYield) -> None:
+        """Build a job anew from its members and its description; a large one in turns."""
         entry = self._entries.get(key)
         members = {} if entry is None else self._members(entry)
         is_here = bool(members) or self._plugin.counts_without_pods(key)
@@ -376,53 +373,64 @@ class ClusterTables:
             self._whole.discard(key)
             return
         if entry is None:
-            entry = self._entries[key] = _Entry(key)
-            if key not in self._known_keys:
-                self._note_new(key)
-        pods = [self.infos[uid].pod for uid in members]
+            entry = self._new_entry(key)
+        infos = [*map(self.infos.__getitem__, members)]
+        pods = [info.pod for info in infos]
         if self._plugin.is_foreign(key, pods):
             return
         spec = self._plugin.job_spec(key, pods)
         if spec is None:
             self._unknown[key] = None
             return
-        self._named.update(spec.min_resources)
+        self._named.update(filter(is_counted, spec.min_resources))
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         self._find_queue(job, spec)
-        self._add_tasks(key, job, spec, pods)
+        await self._add_tasks(key, job, spec, infos, turns)
         entry.job, entry.members = job, None
         self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
         self._note_whole(key, job)
 
-    def _add_tasks(self, key: str, job: Job, spec: JobSpec, pods: Sequence[Pod]) -> None:
+    async def _add_tasks(
+        self, key: str, job: Job, spec: JobSpec, infos: Sequence[PodInfo], turns: CooperativeYield
+    ) -> None:
         """Add the tasks of a job: its members that have ended, then the others."""
-        ended = [*self._plugin.ended(key)]
+        if len(infos) > _PART:
+            await turns.yield_if_due()
+        facts_of, places = self._plugin.task_facts, self._places
+        # A pod may have ended since the snapshot was taken; then it counts as what it is there.
+        ended = [(pod, state) for pod, state in self._plugin.ended(key) if pod.metadata.uid not in self.infos]
         for pod, state in ended:
-            facts = self._plugin.task_facts(spec, pod)
-            job.add(_task(job, pod, self.axis.zeros(), (state, NO_NODE), facts))
-        infos, places = self.infos, self._places
-        requests = [self._amounts(infos[pod.metadata.uid].requests) for pod in pods]
-        said = [self._plugin.task_facts(spec, pod) for pod in pods]
-        is_alike = all(each is PLAIN or each == PLAIN for each in said) and len({id(each) for each in requests}) == 1
-        if is_alike and not ended:
-            is_placed = any(pod.metadata.uid in places for pod in pods)
+            job.add(_task(job, pod, self.axis.zeros(), (state, NO_NODE), facts_of(spec, pod)))
+        pods = [info.pod for info in infos]
+        requests: list[Amounts] = []
+        are_plain = True
+        for part in _parts(infos):
+            requests += [self._amounts(info.requests) for info in part]
+            are_plain = are_plain and self._plugin.are_plain(spec, [info.pod for info in part])
+            if len(requests) < len(infos):
+                await turns.yield_if_due()
+        if not ended and are_plain and len({*map(id, requests)}) == 1:
+            is_placed = not places.keys().isdisjoint(pod.metadata.uid for pod in pods)
             job.add_alike(requests[0], (*pods,), [self._place(pod.metadata.uid) for pod in pods] if is_placed else ())
         else:
-            for pod, request, facts in zip(pods, requests, said, strict=True):
-                job.add(_task(job, pod, request, self._place(pod.metadata.uid), facts))
+            for pod, request in zip(pods, requests, strict=True):
+                job.add(_task(job, pod, request, self._place(pod.metadata.uid), facts_of(spec, pod)))
         # A group has a uid of its own.
         if len(pods) == 1 and not ended and pods[0].uid == job.uid and job.counts[TaskState.PENDING]:
-            job.look_alike = self._look_alike(job, pods[0], requests[0], said[0])
+            job.look_alike = self._look_alike(job, pods[0], requests[0], facts_of(spec, pods[0]))
 
     def _note_whole(self, key: str, job: Job) -> None:
         """Remember whether a job has its minimum of nodes; mark one that had it."""
-        inner = {each.parent for each in job.sub_groups.values()}
-        minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
+        minimum = job.min_member
+        if job.sub_groups:
+            inner = {each.parent for each in job.sub_groups.values()}
+            minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
+            minimum = sum(minima) if minima else minimum
         active = job.count(ACTIVE)
-        is_whole = active >= (sum(minima) if minima else job.min_member)
+        is_whole = active >= minimum
         if is_whole and active:
             self._whole.add(key)
         elif not active:

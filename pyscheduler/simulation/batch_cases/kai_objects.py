@@ -11,6 +11,7 @@ from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS
 from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.kai_objects import LAST_START_ANNOTATION, STALE_ANNOTATION, SUB_GROUP_LABEL
 from pyscheduler.batch.queue_wire import KAI_QUEUES
+from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.simulation.batch_cases.objects import (
     Json,
@@ -59,11 +60,16 @@ def args_of(case: Json) -> Json:
     return {"preset": "kai", "actions": case.get("actions") or ["allocate"], "tiers": tiers, **settings}
 
 
+#: The fields of a job that a PodGroup has under the same name.
+_OF_GROUPS: Final = ("minMember", "minSubGroup", "preemptibility", "topologyConstraint")
+
+
 def objects_of(case: Json, now: float) -> list[Json]:
     """Return the objects of a case whose times are seconds before `now`."""
     jobs = case.get("jobs") or ()
     found = [_node(spec) for spec in case.get("nodes") or ()]
     found += [_queue(spec, now) for spec in case.get("queues") or ()]
+    found += [_topology(spec) for spec in case.get("topologies") or ()]
     found += priority_classes(spec.get("priority", _DEFAULT_PRIORITY) for spec in jobs)
     for spec in jobs:
         found.append(_group(spec, now))
@@ -85,6 +91,11 @@ def set_usage(sessions: Sessions, usage: Mapping[str, Json]) -> None:
 def _node(spec: Json) -> Json:
     offered = {name: spec.get(field, 0) for field, name in FIELDS.items()}
     return node(spec["name"], {**offered, PODS: spec.get("maxPods", 0)}, spec.get("labels"))
+
+
+def _topology(spec: Json) -> Json:
+    levels = [{"nodeLabel": each} for each in spec["levels"]]
+    return manifest(KAI_TOPOLOGIES.api_version, "Topology", spec["name"], spec={"levels": levels})
 
 
 def _queue(spec: Json, now: float) -> Json:
@@ -110,7 +121,7 @@ def _group(spec: Json, now: float) -> Json:
     found: Json = {
         "queue": spec["queue"],
         "priorityClassName": class_name(spec.get("priority", _DEFAULT_PRIORITY)),
-        **{name: spec[name] for name in ("minMember", "minSubGroup", "preemptibility") if name in spec},
+        **{name: spec[name] for name in _OF_GROUPS if name in spec},
     }
     if spec.get("subGroups"):
         found["subGroups"] = spec["subGroups"]

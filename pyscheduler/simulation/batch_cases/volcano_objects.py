@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.queue_wire import VOLCANO_QUEUES
 from pyscheduler.batch.volcano_objects import PREEMPTABLE, TASK_SPEC
 from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
@@ -34,7 +35,11 @@ def args_of(case: Json) -> Json:
 def objects_of(case: Json, now: float) -> list[Json]:
     """Return the objects of a case; `now` is the time of the session, in seconds since 1970."""
     groups = case["podGroups"]
-    found = [node(spec["name"], spec["allocatable"]) for spec in case["nodes"]]
+    found = [node(spec["name"], spec["allocatable"], spec.get("labels")) for spec in case["nodes"]]
+    found += [
+        manifest(HYPER_NODES.api_version, "HyperNode", spec["name"], spec=spec["spec"])
+        for spec in case.get("hyperNodes") or ()
+    ]
     found += [_queue(spec) for spec in case["queues"]]
     found += priority_classes(spec["priority"] for spec in groups if "priority" in spec)
     found += [_group(spec) for spec in groups]
@@ -65,7 +70,9 @@ def _queue(spec: Json) -> Json:
 
 
 def _group(spec: Json) -> Json:
-    found: Json = {name: spec[name] for name in ("queue", "minMember", "minTaskMember") if name in spec}
+    found: Json = {
+        name: spec[name] for name in ("queue", "minMember", "minTaskMember", "networkTopology") if name in spec
+    }
     if spec.get("minResources") is not None:
         found["minResources"] = quantities(spec["minResources"])
     if "priority" in spec:

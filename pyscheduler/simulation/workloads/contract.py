@@ -22,6 +22,9 @@ class View(Protocol):
     def nodes(self) -> Sequence[Object]:
         """Return all nodes."""
 
+    def priority_of(self, name: str) -> int:
+        """Return the value of a PriorityClass; 0 if there is none of that name."""
+
     def late_classes(self) -> Collection[str]:
         """Return the names of the StorageClasses whose claims wait for a pod."""
 

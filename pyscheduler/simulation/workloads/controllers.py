@@ -15,9 +15,10 @@ from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.controllers.garbage_collection import owners_of
 from pyscheduler.cluster.embedded.errors import StatusError
+from pyscheduler.cluster.embedded.resources.builtin import PRIORITY_CLASSES
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.simulation.workloads.objects import is_active, name_of, phase_of, uid_of
+from pyscheduler.simulation.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
 from pyscheduler.simulation.workloads.table import WORKLOAD_KINDS
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["WorkloadControllers"]
 
 #: How long changes are collected.
 _PAUSE_SECONDS: Final = 0.01
+#: The least pause after a run, in times that the run took.
+_REST: Final = 4.0
 #: When a workload is looked at again that could not be expanded.
 _RETRY_SECONDS: Final = 1.0
 #: Fields of the spec of a present object that follow its workload; pods do not change.
@@ -54,7 +57,10 @@ class WorkloadControllers:
         self._followers: list[Follower] = []
         #: By uid of the controller, the places of its objects, in the order of their creation.
         self._children: dict[str, dict[_Place, Resource]] = {}
+        #: Decoded objects with controllers, which nobody changes.
+        self._decoded: dict[_Place, tuple[Record, Object]] = {}
         self._due: dict[_Place, None] = {}
+        self._pause = _PAUSE_SECONDS
         self._timer: Timer | None = None
         self._is_running = False
         #: Workloads that could not be expanded; each is reported once.
@@ -108,6 +114,7 @@ class WorkloadControllers:
                 else:
                     places[place] = resource
         if is_deleted:
+            self._decoded.pop(place, None)
             self._children.pop(record.uid, None)
             self._failed.discard(place)
         if resource.kind == "Node":
@@ -134,12 +141,13 @@ class WorkloadControllers:
     def _schedule(self, places: Iterable[_Place]) -> None:
         self._due.update((place, None) for place in places if place[0] in self._rows)
         if self._due and self._timer is None:
-            self._timer = self._cluster.clock.call_later(_PAUSE_SECONDS, self._run)
+            self._timer = self._cluster.clock.call_later(self._pause, self._run)
 
     # --- what is done ----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Look at all workloads that are due."""
+        """Look at all workloads that are due. The next pause is long enough to leave most of the time to others."""
+        begun = self._cluster.clock.now()
         for follower in self._followers:
             follower.catch_up()
         due, self._due = self._due, {}
@@ -155,6 +163,7 @@ class WorkloadControllers:
                 self._cluster.clock.call_later(_RETRY_SECONDS, partial(self._retry, place))
             else:
                 self._failed.discard(place)
+        self._pause = max(_PAUSE_SECONDS, _REST * (self._cluster.clock.now() - begun))
 
     def _retry(self, place: _Place) -> None:
         """Look again at a workload that could not be expanded: what it names may exist now."""
@@ -259,12 +268,24 @@ class WorkloadControllers:
         for (_, key), resource in list(self._children.get(uid_of(owner), {}).items()):
             record = self._cluster.registry.collection(resource).get(key)
             if record is not None:
-                found.append(resource.view(record.decode()))
+                found.append(self._decode(resource, record))
         return found
+
+    def _decode(self, resource: Resource, record: Record) -> Object:
+        """Return an object as the rules read it; decode it only if it changed."""
+        known = self._decoded.get((resource.collection, record.key))
+        if known is None or known[0] is not record:
+            known = self._decoded[resource.collection, record.key] = (record, resource.view(record.decode()))
+        return known[1]
 
     def nodes(self) -> Sequence[Object]:
         """Return all nodes."""
         return self._cluster.nodes()
+
+    def priority_of(self, name: str) -> int:
+        """Return the value of a PriorityClass; 0 if there is none of that name."""
+        record = self._cluster.registry.collection(PRIORITY_CLASSES).get(name)
+        return 0 if record is None else as_int(record.decode().get("value"), 0)
 
     def late_classes(self) -> Collection[str]:
         """Return the names of the StorageClasses whose claims wait for a pod."""

@@ -106,13 +106,16 @@ def template_hash(template: Object) -> str:
     return text
 
 
-def requests_of(template: Object) -> dict[str, int]:
-    """Return what the containers of a pod request by resource, in billionths of a unit; bad amounts count as none."""
+def requests_of(template: Object, *fields: str) -> dict[str, int]:
+    """Return what the containers of a pod request by resource, in billionths of a unit; bad amounts count as none.
+
+    `fields` of the resources are read, of which the later win; by default limits and requests.
+    """
     containers = (template.get("spec") or {}).get("containers") or ()
     amounts: dict[str, int] = {}
     for container in containers:
         resources = container.get("resources") or {}
-        for name, amount in merged(resources.get("limits"), resources.get("requests")).items():
+        for name, amount in merged(*(resources.get(field) for field in fields or ("limits", "requests"))).items():
             try:
                 amounts[name] = amounts.get(name, 0) + parse_quantity(amount)
             except ValueError:

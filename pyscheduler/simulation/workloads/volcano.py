@@ -12,13 +12,16 @@ from pyscheduler.simulation.workloads.contract import Child, Plan
 from pyscheduler.simulation.workloads.objects import as_int, name_of, pod_of, requests_of, scaled, summed, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.simulation.workloads.contract import Object, View
 
 __all__ = ["group_by_annotation", "volcano_group", "volcano_job"]
 
 _GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+#: Resources whose limits a ResourceQuota can limit.
+_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
+_ONE: Final = 1_000_000_000
 _INHERITED: Final = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 
 
@@ -42,17 +45,16 @@ def volcano_group(
     }
 
 
-def volcano_job(obj: Object, _view: View) -> Plan:
+def volcano_job(obj: Object, view: View) -> Plan:
     """Return the PodGroup and the pods of a Volcano Job."""
     spec, metadata = obj["spec"], obj["metadata"]
     tasks = [{"name": f"default{index}", **task} for index, task in enumerate(spec.get("tasks") or ())]
     minima = {task["name"]: as_int(task.get("minAvailable"), as_int(task.get("replicas"), 0)) for task in tasks}
     minimum = as_int(spec.get("minAvailable"), 0) or sum(minima.values())
-    needed, left = [], minimum
-    for task in tasks:
-        count = min(minima[task["name"]], left)
-        left -= count
-        needed.append(scaled(requests_of(task.get("template") or {}), count))
+    # As in Volcano, tasks of higher priority come first.
+    ordered = sorted(tasks, key=lambda task: -view.priority_of(_priority_class(task)))
+    counts = _least_pods(ordered, minima, minimum)
+    needed = [scaled(_quota_usage(task.get("template") or {}), count) for task, count in counts]
     more = {key: spec[key] for key in ("networkTopology",) if key in spec}
     group = volcano_group(
         f"{name_of(obj)}-{uid_of(obj)}",
@@ -66,6 +68,41 @@ def volcano_job(obj: Object, _view: View) -> Plan:
     group["metadata"] |= {key: dict(metadata[key]) for key in ("labels", "annotations") if metadata.get(key)}
     pods = [_task_pod(obj, task, index) for task in tasks for index in range(as_int(task.get("replicas"), 0))]
     return Plan(children=(Child(obj=group), *(Child(obj=pod) for pod in pods)))
+
+
+def _priority_class(task: Object) -> str:
+    name: str = ((task.get("template") or {}).get("spec") or {}).get("priorityClassName") or ""
+    return name
+
+
+def _least_pods(tasks: Sequence[Object], minima: Mapping[str, int], minimum: int) -> list[tuple[Object, int]]:
+    """Return how many pods of each task, in order, the `minResources` of a job count.
+
+    Below the sum of the tasks' minima these are the first pods. Otherwise the minima count, then the first others.
+    """
+    replicas = {task["name"]: as_int(task.get("replicas"), 0) for task in tasks}
+    rounds = [replicas]
+    if minimum >= sum(minima.values()):
+        rounds = [dict(minima), {name: count - minima[name] for name, count in replicas.items()}]
+    counts: list[tuple[Object, int]] = []
+    for most in rounds:
+        for task in tasks:
+            count = max(min(most[task["name"]], minimum), 0)
+            minimum -= count
+            counts.append((task, count))
+    return counts
+
+
+def _quota_usage(template: Object) -> dict[str, int]:
+    """Return what a pod uses of quotas, by all names that a ResourceQuota may have; in billionths of a unit.
+
+    Source: Kubernetes, `pkg/quota/v1/evaluator/core`.
+    """
+    usage = {"pods": _ONE, "count/pods": _ONE}
+    for name, amount in requests_of(template).items():
+        usage |= {name: amount, f"requests.{name}": amount}
+    limits = requests_of(template, "limits")
+    return usage | {f"limits.{name}": limits[name] for name in _LIMITED if name in limits}
 
 
 def _task_pod(obj: Object, task: Object, index: int) -> Object:

@@ -80,6 +80,49 @@ class TestReads:
             await stage.client.get(gadgets.TYPE, "g", "default")
 
 
+class TestOrder:
+    """Who goes first when no more requests may be in flight."""
+
+    async def test_bindings_and_evictions_go_before_conditions(self, stage: Any, monkeypatch: Any) -> None:
+        """Of a full window's places the first are given to bindings, evictions, deletions and nominations."""
+        stage.add_node("n")
+        stage.add_pods(*"abcdef")
+        a, b, c, d, e, f = stage.states()
+        client = stage.client
+        held = [await client._window.turn("GET") for _ in range(client._window.limit)]
+        sent: list[str] = []
+        request = client._transport.request
+
+        async def note(method: str, path: str, **keywords: Any) -> Response:
+            sent.append(f"{method} {path.removeprefix('/api/v1/namespaces/default/pods/')}")
+            answer: Response = await request(method, path, **keywords)
+            return answer
+
+        monkeypatch.setattr(client._transport, "request", note)
+        told = {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}
+        victim = {"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}}
+        work = [
+            client.patch_pod_status(a, told),
+            client.patch(Pod, "b", "default", patch={"status": {"phase": "Pending"}}, status=True),
+            client.bind(c, "n"),
+            client.delete(Pod, "d", "default", uid=d.uid),
+            client.patch_pod_status(b, {"status": {"nominatedNodeName": "n", **told["status"]}}),
+            client.patch_pod_status(e, victim),
+            client.evict(f),
+        ]
+        tasks = []
+        for each in work:
+            tasks.append(asyncio.create_task(each))
+            await settle()
+        for turn in held:
+            client._window.end(turn, None)
+        await stage.clock.advance(1)
+        assert all(task.done() and task.exception() is None for task in tasks)
+        first = ["POST c/binding", "DELETE d", "PATCH b/status"]
+        last = ["PATCH e/status", "POST f/eviction", "PATCH b/status"]
+        assert sent == [*first, "PATCH a/status", *last]
+
+
 class TestCustomKind:
     """A plugin's own kind, declared through its informer."""
 

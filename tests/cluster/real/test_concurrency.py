@@ -120,6 +120,43 @@ async def test_events_go_behind_everything_else(gate: Gate) -> None:
     assert order == ["binding 1", "binding 2", "event 1", "event 2"]
 
 
+async def test_statuses_go_behind_bindings_but_get_every_fourth_turn(gate: Gate) -> None:
+    """Bindings that came later go first, three for each status; an event goes last."""
+    turns = await gate.begin(FULL)
+    order: list[str] = []
+
+    async def wait(name: str) -> None:
+        kind = name[0]
+        with await gate.window.turn("PATCH", deferred=kind == "s", background=kind == "e"):
+            order.append(name)
+            await asyncio.sleep(0)
+
+    waiting = []
+    for name in ["e", "s1", "s2", *(f"b{number}" for number in range(8))]:
+        waiting.append(asyncio.create_task(wait(name)))
+        await settle()
+    assert gate.window.waiting == 11
+    gate.end(*turns[:1])
+    await asyncio.gather(*waiting)
+    assert order == ["b0", "b1", "b2", "s1", "b3", "b4", "b5", "s2", "b6", "b7", "e"]
+
+
+async def test_a_new_binding_goes_before_statuses_that_wait(gate: Gate) -> None:
+    """No status that waits keeps a binding from the first turn; without bindings statuses use the whole window."""
+    await gate.cut_to(4)
+    statuses = [await gate.window.turn("PATCH", deferred=True) for _ in range(4)]
+    late = asyncio.create_task(gate.window.turn("PATCH", deferred=True))
+    await settle()
+    binding = asyncio.create_task(gate.window.turn("POST"))
+    await settle()
+    gate.end(statuses[0])
+    await settle()
+    assert (binding.done(), late.done()) == (True, False)
+    gate.end(*statuses[1:], await binding)
+    gate.end(await late)
+    assert gate.window.in_flight == 0
+
+
 @pytest.mark.parametrize(("limit", "events"), [(1, 1), (2, 1), (3, 1), (8, 4)])
 async def test_events_leave_half_of_a_small_window(gate: Gate, limit: int, events: int) -> None:
     """A binding finds a place at once though events wait for theirs."""

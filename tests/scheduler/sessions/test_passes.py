@@ -221,6 +221,37 @@ async def test_no_pass_begins_while_nothing_changes(pyscheduler_cluster: FakeClu
     await measured.stop()
 
 
+async def test_bindings_do_not_wait_for_the_reports_of_a_pass(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods are bound while the pass still reports why others wait, however long that takes; the next pass comes after.
+
+    A pass over thousands of new jobs on a busy machine reported for longer than the pods ran that it had placed.
+    """
+    cluster = pyscheduler_cluster
+    reports: list[float] = []
+
+    async def pass_ended(*_: object) -> None:
+        reports.append(cluster.clock.now())
+        await cluster.clock.sleep(60)
+
+    monkeypatch.setattr(Jobs, "pass_ended", pass_ended)
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    measured = await begin(cluster)
+    names = add(cluster, "a", members=2)
+    add(cluster, "b", members=1)
+    await cluster.clock.advance(1)
+    assert (nodes_of(cluster, names), len(reports)) == (["n1", "n1"], 1)
+    cluster.add_node("n2", allocatable={"cpu": "1"})
+    await cluster.clock.advance(1)
+    assert (nodes_of(cluster, ["b-0"]), len(reports)) == ([""], 1)
+    await cluster.clock.advance(60)
+    assert nodes_of(cluster, ["b-0"]) == ["n2"]
+    monkeypatch.undo()
+    await cluster.clock.advance(120)
+    await measured.stop()
+
+
 async def test_a_rejection_at_permit_takes_the_whole_job_back(pyscheduler_cluster: FakeCluster) -> None:
     """No pod of a job is bound if one of them is rejected for real; the next pass tries the job again."""
     cluster = pyscheduler_cluster

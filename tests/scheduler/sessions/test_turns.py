@@ -12,7 +12,7 @@ from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 from pyscheduler.scheduler.gang_barrier import GangBarrier
-from pyscheduler.scheduler.sessions import eviction
+from pyscheduler.scheduler.sessions import eviction, tables
 from tests.scheduler.measured import Measured
 from tests.scheduler.sessions.test_passes import CONFIG, Jobs, add, nodes_of
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.job_spec import JobSpec
+    from pyscheduler.batch.plugin import TaskFacts
     from pyscheduler.framework import CycleState
     from pyscheduler.testing import FakeCluster
 
@@ -105,6 +107,35 @@ async def test_a_large_gang_is_reserved_and_prepared_in_turns(pyscheduler_cluste
     assert sum(Noted.reserved.counts) == sum(Noted.prepared.counts) == 120
     assert max(Noted.reserved.counts) == 1
     assert max(Noted.prepared.counts) <= 50
+    await measured.stop()
+
+
+class ReadInTurns(Jobs):
+    """Notes in which turn a pod is read into the tables."""
+
+    read: ClassVar[Turns]
+
+    def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
+        self.read.note()
+        return super().task_facts(spec, pod)
+
+
+@pytest.mark.usefixtures("always_due")
+async def test_the_pods_of_a_large_job_are_read_in_turns(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables read a limited number of pods of one job in one turn."""
+    cluster = pyscheduler_cluster
+    monkeypatch.setattr(tables, "_PART", 8)
+    cluster.add_node("n1", allocatable={"cpu": "100", "pods": "100"})
+    ReadInTurns.read = Turns()
+    measured = Measured(cluster, ReadInTurns, config=CONFIG)
+    names = add(cluster, "large", members=20)
+    await measured.start()
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, names) == ["n1"] * 20
+    assert sum(ReadInTurns.read.counts) >= 20
+    assert max(ReadInTurns.read.counts) <= 8
     await measured.stop()
 
 

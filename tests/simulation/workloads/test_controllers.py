@@ -354,7 +354,8 @@ async def test_a_volcano_job_makes_its_group(simulation: Simulation) -> None:
     (group,) = simulation.cluster.objects("scheduling.volcano.sh/v1beta1", "PodGroup")
     assert group["metadata"]["name"] == f"w-{made['metadata']['uid']}"
     assert group["spec"]["minTaskMember"] == {"ps": 1, "worker": 2}
-    assert group["spec"]["minResources"] == {"cpu": "4", "memory": str(2 << 30)}
+    needed = group["spec"]["minResources"]
+    assert (needed["cpu"], needed["requests.memory"], needed["pods"]) == ("4", str(2 << 30), "2")
     annotations = pods[2]["metadata"]["annotations"]
     assert annotations[VOLCANO_GROUP] == group["metadata"]["name"]
     assert (annotations["volcano.sh/task-spec"], annotations["volcano.sh/task-index"]) == ("worker", "1")
@@ -363,6 +364,33 @@ async def test_a_volcano_job_makes_its_group(simulation: Simulation) -> None:
     await simulation.settle()
     (group,) = simulation.cluster.objects("scheduling.volcano.sh/v1beta1", "PodGroup")
     assert group["spec"]["minMember"] == 3
+
+
+@pytest.mark.parametrize(
+    ("minimum", "cpus"),
+    [
+        # Of ps, which has the higher priority, first; its minimum of 1 and then its second pod.
+        pytest.param(1, "5", id="below the minima"),
+        pytest.param(3, "9", id="the minima"),
+        pytest.param(4, "14", id="above the minima"),
+        pytest.param(6, "18", id="all"),
+    ],
+)
+async def test_min_resources_of_a_volcano_job_count_important_tasks_first(
+    simulation: Simulation, minimum: int, cpus: str
+) -> None:
+    """Tasks of higher priority count first: the first pods, or all minima and then the first others."""
+    simulation.cluster.add(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    )
+    worker = {"name": "worker", "replicas": 4, "minAvailable": 2, "template": template()}
+    large = template(priorityClassName="high")
+    large["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "5"
+    ps = {"name": "ps", "replicas": 2, "minAvailable": 1, "template": large}
+    simulation.add("batch.volcano.sh/v1alpha1", "Job", {"minAvailable": minimum, "tasks": [worker, ps]})
+    await simulation.settle(bind=False)
+    (group,) = simulation.cluster.objects("scheduling.volcano.sh/v1beta1", "PodGroup")
+    assert group["spec"]["minResources"]["requests.cpu"] == cpus
 
 
 async def test_a_spark_driver_makes_its_executors(simulation: Simulation) -> None:

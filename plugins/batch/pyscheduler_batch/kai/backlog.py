@@ -56,9 +56,10 @@ class Backlog:
         """Follow a job that changed; None if it has no pending tasks in a leaf queue."""
         self._take_out(uid)
         gang = None if job is None else self._gangs[uid]
-        self.index.put(uid, job if gang is not None and is_waiting(gang) else None)
         if job is None or gang is None or not is_waiting(gang):
+            self.index.put(uid, None)
             return
+        self.index.put(uid, job)
         self._put_ask(uid, _ask(gang))
         self._put_requests(uid, gang)
         if job.preemption_delay > 0:

@@ -10,6 +10,7 @@ from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.backlog import is_waiting
+from pyscheduler_batch.kai.domain_search import DomainGenerator
 from pyscheduler_batch.kai.job_index import sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
@@ -201,6 +202,30 @@ class Cycle:
     def keeps_minimum(self, action: str, claimant: Job, victim: Gang, tasks: Sequence[Task]) -> bool:
         """Return whether a protected victim keeps its minimum without these tasks."""
         return self.min_runtime is None or self.min_runtime.keeps_minimum(action, claimant, victim, tasks)
+
+    def running(self, accepts_queue: Callable[[int], bool]) -> Iterator[Gang]:
+        """Return the preemptible jobs with placed tasks, as far as their queues are accepted."""
+        self._settle(self._running, self._touched_running)
+        for entries in self._running.by_queue(filter(accepts_queue, self._running.jobs)).values():
+            for _, gang in entries:
+                yield gang
+
+    def domains_for(self, gang: Gang, candidates: Callable[[], Iterable[Gang]] | None) -> ScenarioGenerator | None:
+        """Return what proposes victims domain by domain, for a job that requires a topology domain; else None."""
+        constraint, topology = gang.root.constraint, self.placement.topology
+        if candidates is None or constraint is None or not constraint.required or topology is None:
+            return None
+        tree = topology.tree(constraint.topology)
+        level = -1 if tree is None else tree.level(constraint.required)
+        if tree is None or level < 0:
+            return None
+        return DomainGenerator(tree, level, candidates, self._in_order)
+
+    def _in_order(self, gangs: Iterable[Gang]) -> Sequence[Gang]:
+        line, found = self.line_of_victims(gangs), []
+        while line:
+            found.append(line.pop())
+        return found
 
     def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
         """Return the line of these victims, the last first."""

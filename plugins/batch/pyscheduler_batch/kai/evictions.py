@@ -23,7 +23,7 @@ from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.batch.contract import VictimFilter
     from pyscheduler.batch.session import Session
@@ -97,6 +97,7 @@ class _Evicting(Action, ABC):
             victims,
             lambda part, plan: self._judge(cycle, part, plan),
             keeps_all=self.name == Consolidation.name,
+            candidates=self.candidates(cycle, gang),
         )
         statement = await solver.solve(gang)
         if statement is None:
@@ -167,6 +168,16 @@ class _Evicting(Action, ABC):
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
         """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
+        accepts = self._acceptance(cycle, gang)
+        return lambda: self.line_of_victims(cycle, gang, accepts)
+
+    def candidates(self, cycle: Cycle, gang: Gang) -> Callable[[], Iterable[Gang]] | None:
+        """Return what lists the candidates in any order; None if only their line is known."""
+        accepts = self._acceptance(cycle, gang)
+        return lambda: filter(accepts, cycle.running(lambda queue: self.is_victim_queue(cycle, gang, queue)))
+
+    def _acceptance(self, cycle: Cycle, gang: Gang) -> Callable[[Gang], bool]:
+        """Return whether a job is a candidate, as a function that remembers its answers."""
         own, filters = gang.job, cycle.victim_filters
         known: dict[str, bool] = {}
 
@@ -183,7 +194,7 @@ class _Evicting(Action, ABC):
                 )
             return known[uid]
 
-        return lambda: self.line_of_victims(cycle, gang, accepts)
+        return accepts
 
     def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of candidates, the last first."""
@@ -239,6 +250,10 @@ class Consolidation(_Evicting):
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return True: any preemptible job may move."""
         return True
+
+    def candidates(self, cycle: Cycle, gang: Gang) -> Callable[[], Iterable[Gang]] | None:
+        """Return None: only the first candidates of the line count."""
+        return None
 
     def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of the first candidates."""

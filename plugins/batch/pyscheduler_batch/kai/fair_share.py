@@ -99,7 +99,7 @@ def _divide_level(inputs: ShareInputs, rows: NDArray[np.int64], group: NDArray[n
         return share
     priority = inputs.priority[rows]
     remainders: list[tuple[NDArray[np.int64], Amounts]] = []
-    for value in np.unique(priority)[::-1].tolist():
+    for value in sorted({*priority.tolist()}, reverse=True):
         at = np.flatnonzero(priority == value)
         remainder = _divide_by_weight(inputs, rows, group, at, asked, share, left)
         remainders.append((at, remainder))

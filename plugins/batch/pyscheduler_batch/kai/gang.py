@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.tasks import ACTIVE, ALIVE, ALLOCATED, TaskState
+from pyscheduler_batch.kai.topology import Constraint, constraint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -47,22 +48,22 @@ def subtract(left: Quantities, right: Quantities) -> Quantities:
 class TaskRules:
     """What gangs ask of the policies about tasks.
 
-    `key` orders the tasks of a job; `pod_key` does that without a task, and is None if the order does not follow from
-    the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open statement evicted:
-    they are to be placed again.
+    `key` orders the tasks of a job; `first_pod` returns the first of some pods without a task, and is None if the order
+    does not follow from the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open
+    statement evicted: they are to be placed again.
     """
 
-    __slots__ = ("_sums", "key", "pod_key", "quantities", "virtual")
+    __slots__ = ("_sums", "first_pod", "key", "quantities", "virtual")
 
     def __init__(
         self,
         key: Callable[[Task], tuple[float | str, ...]],
-        pod_key: Callable[[Pod], tuple[float | str, ...]] | None,
+        first_pod: Callable[[Sequence[Pod]], Pod] | None,
         quantities: Callable[[Amounts], Quantities],
         virtual: Collection[str],
     ) -> None:
         self.key = key
-        self.pod_key = pod_key
+        self.first_pod = first_pod
         self.quantities = quantities
         self.virtual = virtual
         self._sums: dict[tuple[Quantities, int], Quantities] = {}
@@ -82,10 +83,13 @@ class TaskRules:
 class Leaf:
     """A sub-group that holds tasks."""
 
-    __slots__ = ("active", "depth", "minimum", "name", "tasks", "used")
+    __slots__ = ("active", "constraint", "depth", "minimum", "name", "tasks", "used")
 
-    def __init__(self, name: str, minimum: int, depth: int, tasks: list[Task]) -> None:
+    def __init__(
+        self, name: str, minimum: int, depth: int, tasks: list[Task], constraint: Constraint | None = None
+    ) -> None:
         self.name = name
+        self.constraint = constraint
         self.minimum = minimum
         #: Number of branches above the leaf.
         self.depth = depth
@@ -122,13 +126,21 @@ class Leaf:
 class Branch:
     """A sub-group that holds sub-groups, or the job itself."""
 
-    __slots__ = ("children", "minimum", "name")
+    __slots__ = ("children", "constraint", "minimum", "name")
 
-    def __init__(self, name: str, minimum: int | None, children: list[Leaf | Branch]) -> None:
+    def __init__(
+        self, name: str, minimum: int | None, children: list[Leaf | Branch], constraint: Constraint | None = None
+    ) -> None:
         self.name = name
+        self.constraint = constraint
         #: How many children must be satisfied; None means all.
         self.minimum = minimum
         self.children = children
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Return all tasks below."""
+        return [task for child in self.children for task in child.tasks]
 
     @property
     def members(self) -> int:
@@ -199,8 +211,8 @@ class Gang:
         if tree is not None:
             self.root, self.leaves = tree
             self._refresh()
-        elif job.alike is not None and not job.sub_groups and job.min_sub_group is None:
-            self._is_plain = rules.pod_key is not None and not job.counts[TaskState.RELEASING]
+        elif job.alike is not None and not job.sub_groups and job.min_sub_group is None and not job.topology:
+            self._is_plain = rules.first_pod is not None and not job.counts[TaskState.RELEASING]
 
     def __getattr__(self, name: str) -> Any:
         """Make the tree when it is first asked for; then it is made of attributes."""
@@ -259,6 +271,10 @@ class Gang:
         """Return how many tasks hold resources, evicted ones included."""
         self._refresh()
         return sum(leaf.used for leaf in self.leaves)
+
+    def has_topology(self) -> bool:
+        """Return whether the job, or a sub-group of it, has a topology constraint."""
+        return not self._is_plain and _has_constraint(self.root)
 
     def is_ready(self) -> bool:
         """Return whether enough tasks exist to place the gang."""
@@ -351,8 +367,8 @@ class Gang:
 
     def first_pending(self) -> str:
         """Return `namespace/name` of the first task that waits for a node; there must be one."""
-        if self._is_plain and self._rules.pod_key is not None:
-            return min(self.job.pods((TaskState.PENDING,)), key=self._rules.pod_key).key
+        if self._is_plain and self._rules.first_pod is not None:
+            return self._rules.first_pod(self.job.pods((TaskState.PENDING,))).key
         return next(task for task in self.tasks if task.state == TaskState.PENDING).key
 
     def _from_branch(self, branch: Branch, *, for_real: bool) -> list[Task]:
@@ -399,7 +415,7 @@ def _tree_of(job: Job, rules: TaskRules) -> tuple[Branch, list[Leaf]]:
     if job.sub_groups:
         return _tree(job, tasks, leaves), leaves
     leaves.append(Leaf(_DEFAULT_LEAF, job.min_member, 1, tasks.get(_DEFAULT_LEAF, [])))
-    return Branch("", job.min_sub_group, [*leaves]), leaves
+    return Branch("", job.min_sub_group, [*leaves], constraint_of(job.topology)), leaves
 
 
 def _tree(job: Job, tasks: Mapping[str, list[Task]], leaves: list[Leaf]) -> Branch:
@@ -411,12 +427,13 @@ def _tree(job: Job, tasks: Mapping[str, list[Task]], leaves: list[Leaf]) -> Bran
     def build(group: SubGroup, depth: int) -> Leaf | Branch:
         if group.name in below:
             children = [build(child, depth + 1) for child in below[group.name]]
-            return Branch(group.name, group.min_sub_group, children)
-        leaf = Leaf(group.name, group.min_member, depth, tasks.get(group.name, []))
+            return Branch(group.name, group.min_sub_group, children, constraint_of(group.topology))
+        leaf = Leaf(group.name, group.min_member, depth, tasks.get(group.name, []), constraint_of(group.topology))
         leaves.append(leaf)
         return leaf
 
-    return Branch("", job.min_sub_group, [build(group, 1) for group in below.get("", [])])
+    children = [build(group, 1) for group in below.get("", [])]
+    return Branch("", job.min_sub_group, children, constraint_of(job.topology))
 
 
 def _copy(branch: Branch, wanted: Collection[str], leaves: list[Leaf]) -> Branch:
@@ -426,10 +443,20 @@ def _copy(branch: Branch, wanted: Collection[str], leaves: list[Leaf]) -> Branch
         if isinstance(child, Branch):
             children.append(_copy(child, wanted, leaves))
         else:
-            leaf = Leaf(child.name, child.minimum, child.depth, [task for task in child.tasks if task.uid in wanted])
+            kept = [task for task in child.tasks if task.uid in wanted]
+            leaf = Leaf(child.name, child.minimum, child.depth, kept, child.constraint)
             leaves.append(leaf)
             children.append(leaf)
-    return Branch(branch.name, branch.minimum, children)
+    return Branch(branch.name, branch.minimum, children, branch.constraint)
+
+
+def _has_constraint(branch: Branch) -> bool:
+    if branch.constraint is not None:
+        return True
+    return any(
+        _has_constraint(child) if isinstance(child, Branch) else child.constraint is not None
+        for child in branch.children
+    )
 
 
 def _lower(branch: Branch) -> bool:

@@ -83,7 +83,8 @@ class JobIndex:
         if job is not None:
             self._row_of[uid] = job.queue_row
             self.jobs.setdefault(job.queue_row, {})[uid] = job
-            self.settle([self._gangs[uid]] if job.queue_row in self._entries else ())
+            if job.queue_row in self._entries:
+                self.settle([self._gangs[uid]])
 
     def settle(self, gangs: Iterable[Gang]) -> None:
         """Put jobs that may have changed in their place."""

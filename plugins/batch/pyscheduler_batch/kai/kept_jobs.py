@@ -6,7 +6,7 @@ At the begin of a pass only jobs that changed since the last pass are read again
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import ACTIVE, TaskState
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.proportion import Proportion
 
 __all__ = ["Gangs", "KeptJobs", "is_candidate", "is_stale"]
+
+
+#: Jobs with so many tasks are read before others get their turn.
+_PART: Final = 64
 
 
 class Gangs(dict[str, Gang]):
@@ -87,8 +91,8 @@ class KeptJobs(Kept):
         super().__init__()
         #: UIDs of the tasks that the pass evicted in thought only.
         self.virtual: set[str] = set()
-        pod_key = keys.of_pod if keys.is_stable else None
-        self._rules = TaskRules(keys.of_task, pod_key, quantities, self.virtual)
+        first_pod = keys.first_pod if keys.is_stable else None
+        self._rules = TaskRules(keys.of_task, first_pod, quantities, self.virtual)
         self.gangs = Gangs(lambda job: Gang(job, self._rules))
         #: The jobs with pending tasks, and those that may be evicted.
         self.pending = JobIndex(self.gangs, Gang.has_pending, keys.of_gang)
@@ -102,7 +106,7 @@ class KeptJobs(Kept):
         self._is_new = True
 
     def follow(self, session: Session, proportion: Proportion) -> Iterator[None]:
-        """Read the jobs that changed since the last pass; yield after each of them."""
+        """Read the jobs that changed since the last pass; yield after some of them."""
         self.virtual.clear()
         self.gangs.jobs = jobs = session.jobs
         if self._is_new:
@@ -110,11 +114,18 @@ class KeptJobs(Kept):
             for uid in jobs:
                 self.note(uid)
         is_leaf = session.queues.is_leaf.tolist()
+        tasks = 0
         for uid in self.changed():
             self.gangs.pop(uid, None)
-            self._read(uid, jobs.get(uid), is_leaf, proportion)
-            yield
-        yield from self.backlog.index.read(self.backlog.index.jobs)
+            job = jobs.get(uid)
+            self._read(uid, job, is_leaf, proportion)
+            tasks += 1 if job is None else sum(job.counts)
+            if tasks >= _PART:
+                tasks = 0
+                yield
+        for at, _ in enumerate(self.backlog.index.read(self.backlog.index.jobs)):
+            if at % _PART == 0:
+                yield
 
     def _read(self, uid: str, job: Job | None, is_leaf: Sequence[bool], proportion: Proportion) -> None:
         in_leaf = job if job is not None and job.queue_row >= 0 and is_leaf[job.queue_row] else None

@@ -50,6 +50,9 @@ def signature(gang: Gang) -> object:
     for leaf in gang.leaves:
         waiting = [task for task in leaf.tasks if task.state not in ACTIVE]
         leaves.append((leaf.depth, *sorted(_constraints(task) for task in waiting)) if waiting else ())
+    if gang.has_topology():
+        # Where its tasks run already decides where the others may run.
+        return gang.job.uid
     return tuple(sorted(leaves, key=repr))
 
 

@@ -5,6 +5,7 @@ Source: KAI-Scheduler, the plugins of the same names.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from pyscheduler.batch.tasks import NO_NODE, Job, Task, TaskState, make_task
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler_batch.kai.gang import Gang
@@ -91,6 +92,8 @@ class TaskPriority(Policy):
 _STABLE: Final = frozenset({Priority, Elastic, Kubeflow, Ray, TaskPriority})
 
 
+_UID: Final = attrgetter("metadata.uid")
+_WAITS: Final = (TaskState.PENDING, NO_NODE)
 _PLAIN: Final = Task(uid="", job=Job(uid="", key="", queue=""), request=np.zeros(0))
 
 
@@ -117,11 +120,14 @@ class Keys:
             key = self._orders_key(task)
         return (*key, task.created, task.uid)
 
-    def of_pod(self, pod: Pod) -> tuple[float | str, ...]:
-        """Return the key of a pod's task, if keys are stable: then it follows from the pod."""
-        if self._plain_key is None or not _LABELS.isdisjoint(pod.metadata.labels):
-            return self.of_task(make_task(_PLAIN.job, pod, _PLAIN.request, (TaskState.PENDING, NO_NODE)))
-        return (*self._plain_key, created_at(pod), pod.metadata.uid)
+    def first_pod(self, pods: Sequence[Pod]) -> Pod:
+        """Return the pod whose task has the smallest key, if keys are stable: then they follow from the pods."""
+        metadata = [pod.metadata for pod in pods]
+        if any(each.labels and not _LABELS.isdisjoint(each.labels) for each in metadata):
+            return min(pods, key=lambda pod: self.of_task(make_task(_PLAIN.job, pod, _PLAIN.request, _WAITS)))
+        if len({each.creation_timestamp for each in metadata}) == 1:
+            return min(pods, key=_UID)
+        return min(pods, key=lambda pod: (created_at(pod), pod.uid))
 
     def _orders_key(self, task: Task) -> tuple[float | str, ...]:
         key: tuple[float | str, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+import attrs
 import numpy as np
 
 from pyscheduler.batch.answers import mask_of, scores_of
@@ -15,20 +16,23 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.kai.gang import Branch, Gang, sub_group_key
+from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, sub_group_key
 from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
+from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.proportion import Proportion
+    from pyscheduler_batch.kai.topology import NodeSets
 
 __all__ = ["POD_SCHEDULING_ERRORS", "Placement", "no_room"]
 
@@ -78,6 +82,28 @@ class _NodeOrder(Kept):
         """Ignore jobs."""
 
 
+@attrs.define(eq=False)
+class _Trial:
+    """One attempt to place a gang within a statement. `mark`: where the statement stood before."""
+
+    statement: Statement
+    gang: Gang
+    promise: bool
+    mark: int
+    #: float64[N]: what the nodes score by the topology; None for nothing.
+    scores: NDArray[np.float64] | None = None
+    #: Whether a topology constraint left only some nodes.
+    is_narrowed: bool = False
+
+
+def _leaves(branch: Branch) -> Iterator[Leaf]:
+    for child in branch.children:
+        if isinstance(child, Branch):
+            yield from _leaves(child)
+        else:
+            yield child
+
+
 class Placement:
     """Places the tasks of gangs; the nodes of a set come in the order of their names, which decides between equals."""
 
@@ -99,21 +125,32 @@ class Placement:
         self._availability = _AVAILABILITY if NodeAvailability.name in by_name else 0.0
         self._resource_type = _RESOURCE_TYPE if ResourceType.name in by_name else 0.0
         self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
+        topology = by_name.get(Topology.name)
+        self._topology = topology if isinstance(topology, Topology) else None
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
         #: How many tasks were to be placed so far.
         self._tried = 0
-        #: Where the statement stood before the present gang.
-        self._mark = 0
         self._too_large: dict[bytes, bool] = {}
         #: Requests that found no room, with the masks of nodes they were tried with.
         self._no_room: dict[tuple[bytes, int], NDArray[np.bool_]] = {}
         self._orders: list[NodeOrder] = [policy for tier in session.policies(NodeOrder) for policy in tier]
         self._predicates: list[Predicate] = [policy for tier in session.policies(Predicate) for policy in tier]
 
+    @property
+    def table(self) -> NodeTable:
+        """Return the nodes."""
+        return self._table
+
+    @property
+    def topology(self) -> Topology | None:
+        """Return the policy `topology`; None if it is off."""
+        return self._topology
+
     def by_name(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows in the order of the nodes' names, each once."""
-        unique = np.unique(rows)
-        ordered: NDArray[np.int64] = unique[np.argsort(self.name_rank[unique])]
+        has = np.zeros(len(self.name_rank), dtype=np.bool_)
+        has[self.name_rank[rows]] = True
+        ordered: NDArray[np.int64] = self.all_rows[has]
         return ordered
 
     def gpus(self, task: Task) -> float:
@@ -179,55 +216,93 @@ class Placement:
             if not promise:
                 self._session.record(gang.job, refusal.reason, refusal.message)
             return False
-        mark = self._mark = statement.checkpoint()
+        mark = statement.checkpoint()
         wanted: dict[str, list[Task]] = {}
         for task in tasks:
             wanted.setdefault(task.sub_group or "default", []).append(task)
-        if await self._place_branch(statement, rows, gang, gang.root, wanted, promise=promise):
+        trial = _Trial(statement, gang, promise, mark)
+        if await self._place_branch(trial, rows, gang.root, wanted):
             return True
         statement.rollback(mark)
         return False
 
     async def _place_branch(
-        self,
-        statement: Statement,
-        rows: NDArray[np.int64],
-        gang: Gang,
-        branch: Branch,
-        wanted: dict[str, list[Task]],
-        *,
-        promise: bool,
+        self, trial: _Trial, rows: NDArray[np.int64], branch: Branch, wanted: dict[str, list[Task]]
+    ) -> bool:
+        """Place the tasks of a branch on the first set of nodes that takes them."""
+        if branch.constraint is None or self._topology is None:
+            return await self._place_children(trial, rows, branch, wanted)
+        tasks = [task for leaf in _leaves(branch) for task in wanted.get(leaf.name, ())]
+        found = self._node_sets(trial, branch, tasks, rows)
+        for each in found.sets:
+            mark, outer = trial.statement.checkpoint(), trial.scores
+            trial.scores = found.scores if found.scores is not None else outer
+            is_placed = await self._place_children(trial, each, branch, wanted)
+            trial.scores = outer
+            if is_placed:
+                return True
+            trial.statement.rollback(mark)
+        return False
+
+    def _node_sets(self, trial: _Trial, member: Leaf | Branch, tasks: list[Task], rows: NDArray[np.int64]) -> NodeSets:
+        """Return the sets of nodes of a sub-group with a constraint; record why there is none."""
+        assert self._topology is not None, "the policy topology is on"
+        assert member.constraint is not None, "only sub-groups with a constraint have sets of nodes"
+        found = self._topology.node_sets(trial.gang.job, member.name, member.constraint, member.tasks, tasks, rows)
+        trial.is_narrowed = True
+        if found.refusal and not trial.gang.is_part:
+            self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, found.refusal)
+        return found
+
+    async def _place_children(
+        self, trial: _Trial, rows: NDArray[np.int64], branch: Branch, wanted: dict[str, list[Task]]
     ) -> bool:
         children = branch.children if len(branch.children) < 2 else sorted(branch.children, key=sub_group_key)
         for child in children:
             if isinstance(child, Branch):
-                if not await self._place_branch(statement, rows, gang, child, wanted, promise=promise):
+                if not await self._place_branch(trial, rows, child, wanted):
                     return False
-                continue
-            for task in wanted.get(child.name, ()):
-                self._tried += 1
-                if self._tried % _TURN_EVERY == 0:
-                    await self._session.turn()
-                is_first = statement.checkpoint() == self._mark
-                if not self._place_task(statement, rows, task, promise=promise, is_first=is_first):
-                    if not gang.is_part:
-                        self._session.record(gang.job, POD_SCHEDULING_ERRORS, no_room(task.key))
-                    return False
+            elif not await self._place_leaf(trial, rows, child, wanted.get(child.name, [])):
+                return False
         return True
 
-    def _place_task(
-        self, statement: Statement, rows: NDArray[np.int64], task: Task, *, promise: bool, is_first: bool
-    ) -> bool:
-        """Place one task. `is_first`: no other task of the gang was placed, so a failure holds for other gangs."""
+    async def _place_leaf(self, trial: _Trial, rows: NDArray[np.int64], leaf: Leaf, tasks: list[Task]) -> bool:
+        if leaf.constraint is None or self._topology is None or not tasks:
+            return await self._place_tasks(trial, rows, tasks)
+        found = self._node_sets(trial, leaf, tasks, rows)
+        for each in found.sets:
+            mark, outer = trial.statement.checkpoint(), trial.scores
+            trial.scores = found.scores if found.scores is not None else outer
+            is_placed = await self._place_tasks(trial, each, tasks)
+            trial.scores = outer
+            if is_placed:
+                return True
+            trial.statement.rollback(mark)
+        return False
+
+    async def _place_tasks(self, trial: _Trial, rows: NDArray[np.int64], tasks: Iterable[Task]) -> bool:
+        for task in tasks:
+            self._tried += 1
+            if self._tried % _TURN_EVERY == 0:
+                await self._session.turn()
+            if not self._place_task(trial, rows, task):
+                if not trial.gang.is_part:
+                    self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, no_room(task.key))
+                return False
+        return True
+
+    def _place_task(self, trial: _Trial, rows: NDArray[np.int64], task: Task) -> bool:
+        """Place one task. If no other task of the gang was placed, a failure holds for other gangs."""
+        statement, promise = trial.statement, trial.promise
         if self.is_too_large(task):
             return False
         mask = self.matches(task)
         key = (task.request.tobytes(), id(mask))
         if key in self._no_room:
             return False
-        found = self._choose(task, rows, mask)
+        found = self._choose(task, rows, mask, trial.scores)
         if found is None:
-            if is_first:
+            if not trial.is_narrowed and statement.checkpoint() == trial.mark:
                 self._no_room[key] = mask
             return False
         node, is_idle = found
@@ -244,8 +319,12 @@ class Placement:
         """Return whether the filters accept the node although tasks are still leaving it."""
         return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
 
-    def _choose(self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[int, bool] | None:
+    def _choose(
+        self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_], extra: NDArray[np.float64] | None
+    ) -> tuple[int, bool] | None:
         """Return the best node, and whether the task fits its idle resources; None if no node fits.
+
+        `extra`: float64[N], added to the scores.
 
         Among all nodes they stand in the order of the table, so that nothing has to be copied.
         """
@@ -256,7 +335,8 @@ class Placement:
         if not fits.any():
             return None
         fits_idle = self._holds("now", task.request, lambda some: self._table.idle[some])
-        score = np.where(fits, self._scores(task, chosen, fits_idle), -np.inf)
+        scores = self._scores(task, chosen, fits_idle)
+        score = np.where(fits, scores if extra is None else scores + extra[chosen], -np.inf)
         best = int(np.argmax(score))
         if chosen is not rows:
             equal = np.flatnonzero(score == score[best])

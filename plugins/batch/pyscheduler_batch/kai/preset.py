@@ -34,7 +34,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "dynamicresources": "pyscheduler_batch.kai.switches:DynamicResources",
     "nodeplacement": "pyscheduler_batch.kai.placement:NodePlacement",
     "minruntime": "pyscheduler_batch.kai.min_runtime:MinRuntime",
-    "topology": "pyscheduler_batch.kai.switches:Topology",
+    "topology": "pyscheduler_batch.kai.topology:Topology",
     "snapshot": "pyscheduler_batch.kai.switches:Snapshot",
     "sg-nodelocalgreedy": "pyscheduler_batch.kai.switches:NodeLocalGreedy",
     "sg-multinodegang": "pyscheduler_batch.kai.switches:MultiNodeGang",

@@ -22,7 +22,7 @@ from pyscheduler_batch.kai.room import has_room_for_all
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -84,7 +84,8 @@ class Solver:
     """Searches victims for one pending job.
 
     `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
-    `keeps_all`: it accepts no scenario that leaves a victim without a node.
+    `keeps_all`: it accepts no scenario that leaves a victim without a node. `candidates` returns the candidates in any
+    order, for a job that requires a topology domain; None: it is searched like others.
     """
 
     def __init__(
@@ -96,8 +97,10 @@ class Solver:
         is_valid: Callable[[Gang, Scenario], bool],
         *,
         keeps_all: bool = False,
+        candidates: Callable[[], Iterable[Gang]] | None = None,
     ) -> None:
         self.cycle = cycle
+        self._candidates = candidates
         self.action = action
         self.budget = budget
         self.is_valid = is_valid
@@ -117,8 +120,10 @@ class Solver:
             return None
         used = gang.used
         rows = self.cycle.placement.feasible_rows(gang)
-        for generator in self.cycle.generators:
-            solution = await _Search(self, generator, gang, tasks, rows).run()
+        domains = self.cycle.domains_for(gang, self._candidates)
+        for generator in self.cycle.generators if domains is None else (domains,):
+            search = _Search(self, generator, gang, tasks, rows)
+            solution = await (search.run() if domains is None else search.run_whole())
             if solution is not None:
                 # A solution that leaves a leaf below its minimum is not carried out, nor undone within this pass: the
                 # original does neither, and decides with it.
@@ -165,6 +170,10 @@ class _Search:
         if low == count and self._last is not None:
             return self._last
         return await self._probe(count) if low else None
+
+    async def run_whole(self) -> _Solution | None:
+        """Return the solution for all tasks at once, or None."""
+        return await self._probe(len(self._tasks))
 
     async def _try(self, size: int) -> bool:
         """Return whether there is room for the first tasks; record the victims."""

@@ -32,7 +32,6 @@ __all__ = [
     "ScenarioGenerator",
     "Snapshot",
     "SubGroupOrder",
-    "Topology",
 ]
 
 
@@ -138,12 +137,6 @@ class DynamicResources(Policy):
     """Do nothing: the profile's plugin DynamicResources allocates claims."""
 
     name: ClassVar[str] = "dynamicresources"
-
-
-class Topology(Policy):
-    """Do nothing: jobs are not placed by topology."""
-
-    name: ClassVar[str] = "topology"
 
 
 class Snapshot(Policy):

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.volcano.gang import READY
+from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:

@@ -86,7 +86,7 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     residents, books = session.books.residents, session.books
     own = residents.job == books.rows[task.job.uid]
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
-    if protected := session.protected(task.job):
+    if protected := session.protected_from(task.job):
         candidates &= residents.exposed(protected)
     refused = session.refused.of(task, "preempt", within_job=within_job)
     hopeful = rich_nodes(session, task, candidates) & ~refused

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from pyscheduler_batch.volcano.job_facts import priority_of
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
-from pyscheduler_batch.volcano.priority import priority_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -74,7 +74,7 @@ class Proportion(VolcanoPolicy):
         """Divide the cluster among the queues that have a job."""
         session = self.session
         books, queues = session.books, session.queues
-        sums = QueueSums(books.jobs, books, len(queues))
+        sums = QueueSums(books, len(queues))
         # What jobs that are not valid hold counts as held and as requested.
         counted = np.zeros_like(sums.request)
         np.add.at(counted, [job.queue_row for job in books.jobs], books.allocated)

@@ -58,7 +58,7 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     """Pipeline a task on the first node whose victims of other queues hold what it requests."""
     residents = session.books.residents
     candidates = residents.running & (residents.queue != task.job.queue_row)
-    if protected := session.protected(task.job):
+    if protected := session.protected_from(task.job):
         candidates &= residents.exposed(protected)
     refused = session.refused.of(task, "reclaim")
     hopeful = rich_nodes(session, task, candidates) & ~refused

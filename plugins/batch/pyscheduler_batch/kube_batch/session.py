@@ -53,7 +53,11 @@ class KubeBatchSession(VolcanoSession):
                 self.record(job, refusal.reason, refusal.message)
             elif job.queue_row >= 0:
                 jobs.append(job)
-        return Books(jobs, self.scale)
+        return Books.of(jobs, self.scale)
+
+    def _follow(self) -> Iterable[None]:
+        """Read nothing: the sums begin anew in each pass."""
+        return ()
 
     @cached_property
     def _leaving_at_open(self) -> NDArray[np.float64]:

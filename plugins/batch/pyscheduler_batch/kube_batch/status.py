@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.batch.tasks import ALLOCATED, TaskState
-from pyscheduler_batch.volcano.gang import READY
+from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.status import GroupCondition
 
 if TYPE_CHECKING:

@@ -87,6 +87,7 @@ class StatusReporter:
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
             sums = sums_of(job, session.axis, self._is_bound)
             is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed
+            await session.turn()
             self._report(job, session, sums, session_id, waiting.get(job.key, ""))
             # The report may have moved the job to another phase.
             marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))

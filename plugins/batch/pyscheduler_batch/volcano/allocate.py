@@ -10,11 +10,14 @@ import numpy as np
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.enqueue import is_pending
-from pyscheduler_batch.volcano.gang import READY, roles
-from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
+from pyscheduler_batch.volcano.job_facts import READY, is_pending, roles
+from pyscheduler_batch.volcano.look_alikes import Backlog
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -60,13 +63,14 @@ class Allocate(Action):
 def _waiting(session: VolcanoSession) -> dict[int, Backlog]:
     """Return by queue the jobs that may start and have tasks to place."""
     waiting: dict[int, Backlog] = {}
-    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only)
+    single, kinds = session.grouped()
     for job in single:
         if _may_start(session, job) and _wanted(session, job):
             waiting.setdefault(job.queue_row, Backlog()).single.append(job)
     for kind in kinds:
-        if _may_start(session, kind[0]) and _wanted(session, kind[0]):
-            waiting.setdefault(kind[0].queue_row, Backlog()).kinds.append(kind)
+        first = kind.listed.jobs[0]
+        if _may_start(session, first) and _wanted(session, first):
+            waiting.setdefault(first.queue_row, Backlog()).kinds.append(kind)
     return waiting
 
 
@@ -84,6 +88,7 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
         if session.has_enqueue:
             return False
         job.phase = "Inqueue"
+        session.memory.note(job.uid)
     refusal = session.job_valid(job)
     if refusal is not None:
         session.record(job, refusal.reason, refusal.message)
@@ -91,7 +96,29 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
 
 
 async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -> Statement | None:
-    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined."""
+    """Place tasks until the job is ready; return None, with all undone, if it is neither ready nor pipelined.
+
+    A job with a topology is placed in the first HyperNode that takes it.
+    """
+    topology = session.network_topology
+    if topology is None or topology.highest_tier(job) is None:
+        return await _allocate_on(session, job, tasks, None)
+    for nodes in topology.domains(job):
+        session.fit_failures.pop(job.uid, None)
+        wanted = deque(tasks)
+        statement = await _allocate_on(session, job, wanted, nodes)
+        if statement is not None and statement.changes:
+            tasks.clear()
+            tasks.extend(wanted)
+            return statement
+    session.fit_failures.setdefault(job.uid, set()).update(task.uid for task in tasks)
+    return None
+
+
+async def _allocate_on(
+    session: VolcanoSession, job: Job, tasks: deque[Task], nodes: NDArray[np.bool_] | None
+) -> Statement | None:
+    """Place tasks on some nodes, bool[N], or on all of them (None)."""
     statement = session.statement()
     while tasks:
         await session.turn_amid(statement)
@@ -103,7 +130,7 @@ async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -
             # A task of this role fitted nowhere; the others are not tried.
             failures.add(task.uid)
             continue
-        if _place(session, statement, task):
+        if _place(session, statement, task, nodes):
             if session.job_ready(job):
                 break
             continue
@@ -116,9 +143,9 @@ async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -
     return None
 
 
-def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
+def _place(session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None) -> bool:
     """Place a task on the best node, idle room before room that is being released; return False if none fits."""
-    later = session.fits_later(task)
+    later = session.fits_later(task) if nodes is None else session.fits_later(task) & nodes
     if not later.any():
         return False
     accepted = later & session.feasible(task)
@@ -132,7 +159,7 @@ def _place(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     return bool(len(rows))
 
 
-def _may_go_on(job: Job, failures: set[str], best_effort: set[str]) -> bool:
+def _may_go_on(job: Job, failures: set[str], best_effort: Collection[str]) -> bool:
     """Return whether the job could still become ready after tasks that fitted nowhere."""
     if job.min_member >= len(job.tasks):
         return False

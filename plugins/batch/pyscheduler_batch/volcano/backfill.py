@@ -9,7 +9,7 @@ import numpy as np
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.enqueue import is_pending
+from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -47,7 +47,7 @@ def _waiting(session: VolcanoSession) -> list[Task]:
     jobs: dict[int, PriorityQueue[Job]] = {}
     tasks: dict[str, list[Task]] = {}
     best_effort = session.books.best_effort
-    for job in session.books.jobs:
+    for job in session.books.kept.with_best_effort():
         if is_pending(job) or session.job_valid(job) is not None:
             continue
         wanted = [

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler_batch.volcano.kept_jobs import KeptJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,18 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["Books", "Residents"]
 
 _PLACED = (TaskState.BOUND, TaskState.RUNNING)
-_WAITING = (TaskState.PENDING, TaskState.GATED)
 
 
 class Residents:
     """The tasks that hold nodes at the begin of the session, as columns; candidates for eviction."""
 
-    def __init__(self, jobs: Sequence[Job], best_effort: set[str], width: int) -> None:
-        tasks = [task for job in jobs for task in job.tasks.values() if task.node >= 0 and task.state in _PLACED]
+    def __init__(self, kept: KeptJobs, width: int) -> None:
+        tasks, best_effort = kept.residents(), kept.best_effort
         #: In the order of jobs and, within them, of arrival.
         self.tasks: Sequence[Task] = tasks
         self._rows = {task.uid: row for row, task in enumerate(tasks)}
-        self._job_rows = job_rows = {job.uid: row for row, job in enumerate(jobs)}
+        self._job_rows = job_rows = kept.rows
+        self._exposed: dict[frozenset[str], NDArray[np.bool_]] = {}
         size = len(tasks)
         #: int64[n]: rows of the node, the job and the queue.
         self.node = np.fromiter((task.node for task in tasks), dtype=np.int64, count=size)
@@ -45,10 +47,13 @@ class Residents:
         self.placed = np.ones(size, dtype=np.bool_)
         self.running = np.fromiter((task.state == TaskState.RUNNING for task in tasks), dtype=np.bool_, count=size)
 
-    def exposed(self, protected: Collection[str]) -> NDArray[np.bool_]:
-        """Return bool[n]: the tasks of jobs that are not protected (by uid)."""
-        rows = [self._job_rows[uid] for uid in protected if uid in self._job_rows]
-        return ~np.isin(self.job, rows)
+    def exposed(self, protected: frozenset[str]) -> NDArray[np.bool_]:
+        """Return bool[n]: the tasks of jobs that are not protected (by uid); not to be changed."""
+        found = self._exposed.get(protected)
+        if found is None:
+            rows = [self._job_rows[uid] for uid in protected if uid in self._job_rows]
+            found = self._exposed[protected] = ~np.isin(self.job, rows)
+        return found
 
     def moved(self, task: Task, new: TaskState) -> None:
         """Take notice of a task's new state."""
@@ -68,69 +73,32 @@ class Residents:
         return [self.tasks[row] for row in np.flatnonzero(chosen & (self.node == node)).tolist()]
 
 
-class _Requests:
-    """The different requests of tasks. Equal ones are the same array as a rule, so they are known by identity."""
-
-    def __init__(self, scale: Scale) -> None:
-        self._scale = scale
-        self._kinds: dict[int, int] = {}
-        self._arrays: list[Amounts] = []
-        #: By kind.
-        self.is_empty: list[bool] = []
-
-    def kind(self, request: Amounts) -> int:
-        """Return the number of a request."""
-        kind = self._kinds.get(id(request))
-        if kind is None:
-            kind = self._kinds[id(request)] = len(self._arrays)
-            self._arrays.append(request)
-            self.is_empty.append(self._scale.is_empty(request))
-        return kind
-
-    def sums(self, tasks: tuple[list[int], list[int]], jobs: int, width: int) -> Amounts:
-        """Return float64[J, R]: the sums of tasks, given as rows of jobs and kinds of requests."""
-        total = np.zeros((jobs, width))
-        rows, kinds = tasks
-        if rows:
-            np.add.at(total, rows, np.array(self._arrays)[kinds])
-        return total
-
-
 class Books:
     """Sums by job, kept in step with the statements; a listener."""
 
-    def __init__(self, jobs: Sequence[Job], scale: Scale) -> None:
-        self.jobs: Sequence[Job] = jobs
-        #: By uid of the job.
-        self.rows = {job.uid: row for row, job in enumerate(jobs)}
-        width = len(scale.tolerance)
+    def __init__(self, kept: KeptJobs) -> None:
+        self.kept = kept
+        #: By uid of the job. Rows are in the order of the session's jobs; those of jobs that are gone are empty.
+        self.rows: Mapping[str, int] = kept.rows
         #: Uids of the tasks that request nothing but a pod's place.
-        self.best_effort: set[str] = set()
+        self.best_effort: Collection[str] = kept.best_effort
         #: By row: how many pending tasks request nothing.
-        self.pending_best_effort = [0] * len(jobs)
-        requests = _Requests(scale)
-        all_tasks: tuple[list[int], list[int]] = [], []
-        active: tuple[list[int], list[int]] = [], []
-        waiting: tuple[list[int], list[int]] = [], []
-        for row, job in enumerate(jobs):
-            for task in job.tasks.values():
-                kind, state = requests.kind(task.request), task.state
-                all_tasks[0].append(row)
-                all_tasks[1].append(kind)
-                if state in ACTIVE:
-                    active[0].append(row)
-                    active[1].append(kind)
-                elif state in _WAITING:
-                    waiting[0].append(row)
-                    waiting[1].append(kind)
-                if requests.is_empty[kind]:
-                    self.best_effort.add(task.uid)
-                    self.pending_best_effort[row] += state == TaskState.PENDING
+        self.pending_best_effort = kept.pending_best_effort
         #: float64[J, R]: what active tasks hold, what all tasks request, and what those request that wait.
-        self.allocated = requests.sums(active, len(jobs), width)
-        self.total_request = requests.sums(all_tasks, len(jobs), width)
-        self.waiting_request = requests.sums(waiting, len(jobs), width)
-        self.residents = Residents(jobs, self.best_effort, width)
+        self.allocated, self.total_request, self.waiting_request = kept.sums
+        self.residents = Residents(kept, self.allocated.shape[1])
+
+    @classmethod
+    def of(cls, jobs: Iterable[Job], scale: Scale) -> Books:
+        """Return the books of some jobs, without anything that was kept."""
+        kept = KeptJobs(scale)
+        deque(kept.follow({job.uid: job for job in jobs}), maxlen=0)
+        return cls(kept)
+
+    @property
+    def jobs(self) -> Collection[Job]:
+        """Return the jobs, in order."""
+        return self.kept.jobs
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
         """Take notice that the state of a task changed."""

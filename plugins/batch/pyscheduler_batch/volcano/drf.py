@@ -43,7 +43,9 @@ class Drf(VolcanoPolicy):
         if session.switch(self, "enableHierarchy", default=False):
             books = session.books
             paths = [session.queues.hierarchy[job.queue_row] for job in books.jobs]
-            self.tree = HierarchyTree(paths, session.total, books.total_request, session.scale)
+            #: int64[n]: the rows of the jobs.
+            self._rows = np.array([*books.rows.values()], dtype=np.int64)
+            self.tree = HierarchyTree(paths, session.total, books.total_request[self._rows], session.scale)
 
     def share(self, job: Job) -> float:
         """Return the dominant share of a job."""
@@ -84,7 +86,7 @@ class Drf(VolcanoPolicy):
         """Return the present figures of the tree, or None without a hierarchy."""
         if self.tree is not None and self._state is None:
             allocated = self.session.books.allocated
-            self._state = self.tree.state(allocated, allocated.sum(axis=0))
+            self._state = self.tree.state(allocated[self._rows], allocated.sum(axis=0))
         return self._state
 
     def compare_queues(self, left: int, right: int) -> float:
@@ -107,7 +109,7 @@ class Drf(VolcanoPolicy):
         for at, task in enumerate(tasks.tasks):
             row = books.rows[task.job.uid]
             allocated[row] -= task.request
-            state = self.tree.state(allocated, allocated.sum(axis=0))
+            state = self.tree.state(allocated[self._rows], allocated.sum(axis=0))
             chosen[at] = self.tree.compare(state, mine, paths[task.job.queue_row][0]) < 0
             allocated[row] += task.request
         return chosen

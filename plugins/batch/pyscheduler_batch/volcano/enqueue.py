@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from pyscheduler.batch.contract import Action
 from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["Enqueue", "is_pending"]
-
-
-def is_pending(job: Job) -> bool:
-    """Return whether the job is not enqueued yet."""
-    return job.phase in {"", "Pending"}
+__all__ = ["Enqueue"]
 
 
 class Enqueue(Action):
@@ -30,7 +26,7 @@ class Enqueue(Action):
         session = cast("VolcanoSession", session)
         queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
         waiting: dict[int, PriorityQueue[Job]] = {}
-        for job in session.books.jobs:
+        for job in session.grouped()[0]:
             if job.queue_row not in waiting:
                 waiting[job.queue_row] = PriorityQueue(session.job_less)
                 queues.push(job.queue_row)
@@ -44,5 +40,6 @@ class Enqueue(Action):
             if job.min_resources is None or session.job_enqueueable(job):
                 session.job_enqueued(job)
                 job.phase = "Inqueue"
+                session.memory.note(job.uid)
             queues.push(queue)
             await session.turn()

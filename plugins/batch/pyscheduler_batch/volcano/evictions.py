@@ -10,8 +10,8 @@ import numpy as np
 
 from pyscheduler.batch.contract import Tasks
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.volcano.enqueue import is_pending
-from pyscheduler_batch.volcano.look_alikes import Backlog, group_jobs
+from pyscheduler_batch.volcano.job_facts import is_pending
+from pyscheduler_batch.volcano.look_alikes import Backlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ __all__ = ["Search", "evict_until", "pending_tasks", "reachable", "starving_jobs
 
 def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
     """Return by queue the starving ones of the jobs that are enqueued and valid; queues with any such job are there."""
-    single, kinds = group_jobs(session.books.jobs, by_kind=session.has_own_policies_only and session.plan_log is None)
+    single, kinds = session.grouped(by_kind=session.plan_log is None)
     starving: dict[int, Backlog] = {}
     for job in single:
         if _is_eligible(session, job):
@@ -36,14 +36,20 @@ def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
             if session.job_starving(job):
                 backlog.single.append(job)
     for kind in kinds:
-        if _is_eligible(session, kind[0]):
-            backlog = starving.setdefault(kind[0].queue_row, Backlog())
-            if session.job_starving(kind[0]):
+        first = kind.listed.jobs[0]
+        if _is_eligible(session, first):
+            backlog = starving.setdefault(first.queue_row, Backlog())
+            if session.job_starving(first):
                 backlog.kinds.append(kind)
+    if kinds:
+        for backlog in starving.values():
+            backlog.drop_idle()
     return starving
 
 
 def _is_eligible(session: VolcanoSession, job: Job) -> bool:
+    if job.topology and session.network_topology is not None:
+        return False  # evictions on single nodes would not make room in one HyperNode
     return not is_pending(job) and session.job_valid(job) is None
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.contract import Refusal
-from pyscheduler.batch.tasks import ALLOCATED, TaskState
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.volcano.job_facts import READY, minimum_by_role_applies, roles
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
@@ -18,26 +19,10 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Claim, Key, Tasks
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["READY", "Gang", "minimum_by_role_applies", "roles"]
+__all__ = ["Gang"]
 
-#: States of the tasks that count as ready.
-READY = ALLOCATED | {TaskState.SUCCEEDED}
 _PROMISED = READY | {TaskState.PIPELINED}
 _VALID = _PROMISED | {TaskState.PENDING, TaskState.GATED}
-
-
-def minimum_by_role_applies(job: Job) -> bool:
-    """Return whether the minimums by role count: they do unless they add up to more than the job's minimum."""
-    return bool(job.min_task_member) and job.min_member >= sum(job.min_task_member.values())
-
-
-def roles(job: Job, states: Collection[TaskState], pending: Collection[str] = ()) -> dict[str, int]:
-    """Return by role the number of tasks in the states, and of pending tasks with these uids."""
-    counts: dict[str, int] = {}
-    for task in job.tasks.values():
-        if task.state in states or (task.state == TaskState.PENDING and task.uid in pending):
-            counts[task.role] = counts.get(task.role, 0) + 1
-    return counts
 
 
 class Gang(VolcanoPolicy):

@@ -30,11 +30,12 @@ class Overcommit(VolcanoPolicy):
         used = (session.nodes.allocatable - session.nodes.idle).sum(axis=0)
         self._idle = session.total * (factor if factor >= 1.0 else _DEFAULT_FACTOR) - used
         self._inqueue = session.axis.zeros()
-        for row, job in enumerate(session.books.jobs):
+        books = session.books
+        for job in books.kept.declaring():
             if job.phase == "Inqueue":
                 self._inqueue += minimum_of(job, len(session.axis))
             elif is_settled(job):
-                self._inqueue += reserved_rest(job, session.books.allocated[row])
+                self._inqueue += reserved_rest(job, books.allocated[books.rows[job.uid]])
 
     def job_enqueueable(self, job: Job) -> int:
         """Accept a job without minResources, or one that fits."""

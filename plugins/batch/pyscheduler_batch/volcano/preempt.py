@@ -83,10 +83,13 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
     candidates &= own if within_job else ~own & (residents.queue == job.queue_row)
     if task.uid in books.best_effort:
         candidates &= residents.best_effort
-    if protected := session.protected(job):
+    if protected := session.protected_from(job):
         candidates &= residents.exposed(protected)
+    hopeful = reachable(session, task, candidates)
+    if not hopeful.any():
+        return False
     refused = session.refused.of(task, "preempt", within_job=within_job)
-    hopeful = reachable(session, task, candidates) & ~refused
+    hopeful = hopeful & ~refused
     if not hopeful.any():
         return False
     rows = np.flatnonzero(session.placer.curable(task))

@@ -29,6 +29,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "conformance": f"{_ROOM}.conformance:Conformance",
     "drf": f"{_ROOM}.drf:Drf",
     "gang": f"{_ROOM}.gang:Gang",
+    "network-topology-aware": f"{_ROOM}.network_topology:NetworkTopologyAware",
     "nodeorder": f"{_ROOM}.nodeorder:NodeOrder",
     "overcommit": f"{_ROOM}.overcommit:Overcommit",
     "predicates": f"{_ROOM}.predicates:Predicates",

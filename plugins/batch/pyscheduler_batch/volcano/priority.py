@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.volcano.gang import READY
+from pyscheduler_batch.volcano.job_facts import READY, priority_of
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Claim, Key, Tasks
     from pyscheduler.batch.tasks import Job, Task
 
-__all__ = ["Priority", "priority_of"]
-
-
-def priority_of(task: Task) -> int:
-    """Return the pod's priority; a pod without one counts as 1."""
-    return 1 if task.priority is None else task.priority
+__all__ = ["Priority"]
 
 
 class Priority(VolcanoPolicy):

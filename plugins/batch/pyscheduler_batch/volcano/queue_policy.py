@@ -49,7 +49,7 @@ class QueuePolicy(VolcanoPolicy):
     def count_queues(self) -> None:
         """Add up what the jobs of each queue request, reserve and hold."""
         session = self.session
-        self.sums = QueueSums(session.books.jobs, session.books, len(session.queues))
+        self.sums = QueueSums(session.books, len(session.queues))
         self._kept_shares: dict[int, float] = {}
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:

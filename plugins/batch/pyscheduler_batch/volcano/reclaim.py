@@ -69,12 +69,15 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     residents = session.books.residents
     candidates = residents.running & residents.preemptable & (residents.queue != task.job.queue_row)
     candidates &= session.queues.reclaimable[residents.queue]
-    if protected := session.protected(task.job):
+    if protected := session.protected_from(task.job):
         candidates &= residents.exposed(protected)
     has_candidate = np.zeros(len(session.nodes), dtype=np.bool_)
     has_candidate[residents.node[candidates]] = True
+    hopeful = has_candidate & reachable(session, task, candidates)
+    if not hopeful.any():
+        return False
     refused = session.refused.of(task, "reclaim")
-    hopeful = has_candidate & reachable(session, task, candidates) & ~refused
+    hopeful &= ~refused
     if not hopeful.any():
         return False
     rows = np.flatnonzero(hopeful & session.placer.curable(task))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyscheduler.batch import contract
-from pyscheduler_batch.volcano.priority import priority_of
+from pyscheduler_batch.volcano.job_facts import priority_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -74,5 +74,5 @@ class RefusedNodes:
             task.request.tobytes(),
             books.allocated[row].tobytes(),
             books.total_request[row].tobytes(),
-            frozenset(self._session.protected(job)),
+            self._session.protected_from(job),
         )

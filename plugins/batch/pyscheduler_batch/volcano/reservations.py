@@ -9,7 +9,7 @@ import numpy as np
 from pyscheduler.batch.tasks import ALLOCATED, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job
@@ -52,22 +52,26 @@ def is_settled(job: Job) -> bool:
 class QueueSums:
     """Sums over the jobs of each queue at the begin of a session; float64[Q, R] each."""
 
-    def __init__(self, jobs: Sequence[Job], books: Books, queues: int) -> None:
-        width = books.allocated.shape[1]
-        at = np.fromiter((job.queue_row for job in jobs), dtype=np.int64, count=len(jobs))
-        self.request = np.zeros((queues, width))
+    def __init__(self, books: Books, queues: int) -> None:
+        allocated = books.allocated
+        width = allocated.shape[1]
+        is_job = books.kept.queue_rows >= 0
+        at = books.kept.queue_rows[is_job]
         self.inqueue = np.zeros((queues, width))
-        self.elastic = np.zeros((queues, width))
         #: bool[Q]: the queues that have a job.
         self.has_jobs = np.zeros(queues, dtype=np.bool_)
         self.has_jobs[at] = True
-        np.add.at(self.request, at, books.allocated + books.waiting_request)
-        elastic = books.allocated.copy()
-        for row, job in enumerate(jobs):
-            if job.min_resources is None:
-                continue
-            allocated = books.allocated[row]
+        self.request = _sums(at, (allocated + books.waiting_request)[is_job], queues)
+        elastic = allocated.copy()
+        for job in books.kept.declaring():
+            row = books.rows[job.uid]
             if job.phase == "Inqueue" or is_settled(job):
-                self.inqueue[job.queue_row] += reserved_rest(job, allocated)
-            elastic[row] = np.maximum(allocated - job.min_resources, 0.0)
-        np.add.at(self.elastic, at, elastic)
+                self.inqueue[job.queue_row] += reserved_rest(job, allocated[row])
+            elastic[row] = np.maximum(allocated[row] - job.min_resources, 0.0)
+        self.elastic = _sums(at, elastic[is_job], queues)
+
+
+def _sums(at: NDArray[np.int64], amounts: Amounts, queues: int) -> Amounts:
+    """Return float64[Q, R]: the sums of `amounts` (float64[n, R]) by queue; `at`: int64[n]."""
+    columns = [np.bincount(at, amounts[:, column], minlength=queues) for column in range(amounts.shape[1])]
+    return np.stack(columns, axis=1)

@@ -5,8 +5,9 @@ Source: Volcano `framework/session_plugins.go`.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cached_property, cmp_to_key, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import numpy as np
@@ -21,10 +22,11 @@ from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.kept_jobs import KeptJobs
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,12 +34,16 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Claim, Policy
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.volcano.kept_jobs import Kind
+    from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
 
 __all__ = ["VolcanoSession"]
 
 #: A pod's name ends in its index if it has at least this many parts: job, task, index.
 _NAME_PARTS = 3
 _OURS = "pyscheduler_batch."
+#: Other tasks of the scheduler may run after so many jobs that are read.
+_TURN_EVERY = 64
 
 
 def _no_quotas(_: str) -> Iterable[ResourceQuota]:
@@ -52,6 +58,9 @@ class VolcanoSession(Session):
     fit_failures: dict[str, set[str]] = attrs.Factory(dict)
     #: Whether the actions of the session include enqueue; without it pending jobs may start at once.
     has_enqueue: bool = False
+    #: By number of a kind of look-alikes, the reasons that all of them have; None if they were given several ones.
+    spread_reasons: dict[int | None, Mapping[str, str] | None] = attrs.Factory(dict)
+    _protected_from_others: frozenset[str] | None = None
     #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
     quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
 
@@ -63,7 +72,30 @@ class VolcanoSession(Session):
     @cached_property
     def books(self) -> Books:
         """Return the sums by job; jobs without a queue do not take part."""
-        return Books([job for job in self.jobs.values() if job.queue_row >= 0], self.scale)
+        kept = self._kept
+        deque(kept.follow(self.jobs), maxlen=0)
+        return Books(kept)
+
+    def _follow(self) -> Iterable[None]:
+        """Read the jobs that changed since the last pass, one after the other."""
+        return self._kept.follow(self.jobs)
+
+    @cached_property
+    def _kept(self) -> KeptJobs:
+        return self.memory.get(KeptJobs, lambda: KeptJobs(self.scale))
+
+    def grouped(self, *, by_kind: bool = True) -> tuple[list[Job], list[Kind]]:
+        """Return the jobs that an action may work on: single ones, and look-alikes by kind; in the order of jobs.
+
+        Policies of others may look at anything; with one of them, or without `by_kind`, all jobs are single.
+        """
+        if not by_kind or not self.has_own_policies_only:
+            return [*self.books.jobs], []
+        return self.books.kept.grouped(self.moved_jobs())
+
+    def moved_jobs(self) -> Iterable[Job]:
+        """Return the jobs with a task that the pass moved; some more than once."""
+        return (task.job for task, _ in self.ledger.moved.values())
 
     @cached_property
     def rows(self) -> RowCache:
@@ -74,6 +106,12 @@ class VolcanoSession(Session):
     def refused(self) -> RefusedNodes:
         """Return the nodes where evictions did not help."""
         return RefusedNodes(self)
+
+    @cached_property
+    def network_topology(self) -> NetworkTopologyAware | None:
+        """Return the policy that places jobs into HyperNodes; None if it is off."""
+        named = (entry.policy for tier in self.tiers for entry in tier if entry.policy.name == "network-topology-aware")
+        return cast("NetworkTopologyAware | None", next(named, None))
 
     @cached_property
     def total(self) -> NDArray[np.float64]:
@@ -87,6 +125,9 @@ class VolcanoSession(Session):
 
     async def open(self) -> None:
         """Prepare the sums, then the policies."""
+        for at, _ in enumerate(self._follow()):
+            if at % _TURN_EVERY == 0:
+                await self.turn()
         _ = self.books, self.ledger
         await super().open()
 
@@ -266,6 +307,14 @@ class VolcanoSession(Session):
         return all(policy.may_reclaim(queue, claim) for tier in tiers for policy in tier)
 
     # Victims.
+
+    def protected_from(self, job: Job) -> frozenset[str]:
+        """Return the uids of the jobs that must not be evicted for a job; jobs without a past have the same answer."""
+        if job.uid in self.with_past():
+            return frozenset(self.protected(job))
+        if self._protected_from_others is None:
+            self._protected_from_others = frozenset(self.protected(job))
+        return self._protected_from_others
 
     def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may preempt."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api.names import label_key_errors
 from pyscheduler.cluster.embedded.errors import FieldProblem
 from pyscheduler.cluster.embedded.resources.table import CHANGE_VERBS, Resource, Subresource
 from pyscheduler.cluster.embedded.rules.devices.common import too_many_problems
@@ -88,10 +89,18 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.invalid(f"{where}.gang.minCount", count, "must be greater than or equal to 1")
     yield from too_many_problems(f"{path}.resourceClaims", owner.get("resourceClaims") or [], _MOST_CLAIMS)
     constraints = owner.get("schedulingConstraints") or {}
-    yield from too_many_problems(f"{path}.schedulingConstraints.topology", constraints.get("topology") or [], 1)
     mode, priority = owner.get("disruptionMode"), owner.get("priority")
     if mode is not None and mode not in _DISRUPTION_MODES:
         yield FieldProblem.unsupported(f"{path}.disruptionMode", mode, _DISRUPTION_MODES)
     if priority is not None and priority > _HIGHEST_PRIORITY:
         why = f"must be less than or equal to {_HIGHEST_PRIORITY}"
         yield FieldProblem.invalid(f"{path}.priority", priority, why)
+    where, topology = f"{path}.schedulingConstraints.topology", constraints.get("topology") or []
+    too_many = [*too_many_problems(where, topology, 1)]
+    yield from too_many
+    for index, each in enumerate(() if too_many else topology):
+        key = each.get("key") or ""
+        if not key:
+            yield FieldProblem.required(f"{where}[{index}].key")
+        else:
+            yield from (FieldProblem.invalid(f"{where}[{index}].key", key, rule) for rule in label_key_errors(key))

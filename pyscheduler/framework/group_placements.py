@@ -1,0 +1,85 @@
+"""Placements: sets of nodes of which a group may use one, such as the nodes of one rack.
+
+A group cycle asks the PlacementGenerate plugin of the profile for the placements of a group, tries to place the members
+in each, and takes the feasible placement with the highest score of the PlacementScore plugins.
+Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`: `PodGroupInfo`, `Placement`, `PodGroupAssignments`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.nodes import Nodes
+
+__all__ = ["GroupAssignments", "GroupInfo", "GroupPlacement", "PlacementTable"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class GroupInfo:
+    """A group in its cycle.
+
+    `pods` are the members without a node, in the order in which they are tried; there is at least one. `placed` are the
+    node names, by `namespace/name`, of the members that have a node in memory or in the API.
+    """
+
+    namespace: str
+    name: str
+    pods: Sequence[Pod]
+    placed: Mapping[str, str] = attrs.Factory(dict)
+
+    @property
+    def key(self) -> str:
+        """Return `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@attrs.frozen(eq=False)
+class GroupPlacement:
+    """A set of nodes of which a group may use some, and the name of the set. Valid in one cycle."""
+
+    name: str
+    nodes: Nodes
+
+
+@attrs.frozen(eq=False)
+class GroupAssignments:
+    """A placement, and the members of the group that found a node in it. None of them is in the snapshot."""
+
+    placement: GroupPlacement
+    pods: Sequence[Pod]
+
+
+@attrs.define(eq=False, slots=False)
+class PlacementTable:
+    """k placements as rows of a view, to compute sums over each placement at once; none of them is empty."""
+
+    #: All nodes of the snapshot.
+    nodes: Nodes
+    placements: Sequence[GroupPlacement]
+
+    def __len__(self) -> int:
+        return len(self.placements)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Return int64[m]: the rows of the nodes of all placements, one placement after the other."""
+        return np.concatenate([each.nodes.rows for each in self.placements])
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        sizes = [len(each.nodes) for each in self.placements]
+        return np.cumsum([0, *sizes[:-1]], dtype=np.int64)
+
+    def sums(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64[k]: the sum over the nodes of each placement; `column` is int64[n], one entry per node."""
+        return np.add.reduceat(column[self.rows], self._starts)
