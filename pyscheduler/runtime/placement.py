@@ -49,6 +49,7 @@ __all__ = [
     "PlacementPipeline",
     "feasible_nodes",
     "fits_on",
+    "is_narrowed",
     "rejection_of",
     "score_totals",
 ]
@@ -268,6 +269,16 @@ def fits_on(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, name: s
         return False
     outcome = search.filter_one(name) if search.narrow().index(name) is not None else None
     return outcome is not None and len(outcome.rows) > 0
+
+
+def is_narrowed(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> bool:
+    """Run PreFilter; return whether it rejects the pod, or leaves out any of `nodes`."""
+    search = _Search(profile, state, pod, nodes)
+    try:
+        search.pre_filter()
+    except (FitError, PluginError):
+        return True
+    return len(search.narrow()) < len(nodes)
 
 
 def score_totals(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64] | None:

@@ -10,7 +10,9 @@ import yaml
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
+from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, status_patch
@@ -26,6 +28,7 @@ KINDS = [
     if dialect.name != "intree"
 ]
 QUEUES = [kind for row in QUEUE_DIALECTS for kind in row.kinds]
+TOPOLOGIES = [KAI_TOPOLOGIES, HYPER_NODES]
 #: A group whose members have begun to run, and its phase.
 FACTS = MemberFacts(min=3, members=4, waiting=1, bound=2, running=2, succeeded=1, occupied_by="a/b")
 SCHEDULING = GroupStatus(phase="Scheduling")
@@ -53,7 +56,7 @@ def group_of(kind: ResourceKind, **spec: Any) -> dict[str, Any]:
 def test_there_is_one_for_every_kind_and_no_other() -> None:
     """The folder and the table of dialects say the same."""
     kinds = [kind for _, kind in (param.values for param in KINDS)]  # type: ignore[attr-defined]
-    wanted = {f"{kind.plural}.{kind.group}.yaml" for kind in [*kinds, *QUEUES]}
+    wanted = {f"{kind.plural}.{kind.group}.yaml" for kind in [*kinds, *QUEUES, *TOPOLOGIES]}
     assert {path.name for path in FOLDER.iterdir()} == wanted
 
 
@@ -122,3 +125,21 @@ def test_an_api_server_would_take_it(dialect: Dialect, kind: ResourceKind) -> No
     assert version["subresources"] == {"status": {}}
     approval = found["metadata"].get("annotations", {}).get("api-approved.kubernetes.io", "")
     assert approval.startswith("unapproved") is kind.group.endswith(".k8s.io")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (KAI_TOPOLOGIES, {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "kubernetes.io/hostname"}]}),
+        (HYPER_NODES, {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "n0"}}}]}),
+    ],
+    ids=["kai", "volcano"],
+)
+def test_a_topology_keeps_what_is_said(kind: ResourceKind, spec: dict[str, Any]) -> None:
+    """A topology is not in a namespace, and its spec is stored as it is."""
+    found = definition(kind)
+    assert (found["spec"]["scope"], found["spec"]["names"]["kind"]) == ("Cluster", kind.kind)
+    cluster = EmbeddedCluster(clock=VirtualClock())
+    cluster.add(found)
+    stored = cluster.add({**group_of(kind), "metadata": {"name": "t"}, "spec": spec})[0]
+    assert stored["spec"] == spec

@@ -15,6 +15,7 @@ from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code
 from pyscheduler.runtime.extension_points.run_context import context_of
+from pyscheduler.runtime.placement import is_narrowed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,9 +83,8 @@ class LastingFilters:
         if not self._may_last:
             return None
         nodes = self._snapshot.nodes
-        outcome = self._profile.run_pre_filter(state, pod, nodes)
-        narrowed = outcome.result is not None and outcome.result.node_names is not None
-        if outcome.status is not None or narrowed or not all(map(_lasts, self._profile.active_filters(state))):
+        narrowed = is_narrowed(self._profile, state, pod, nodes)
+        if narrowed or not all(map(_lasts, self._profile.active_filters(state))):
             return None
         hopeful = self._profile.run_filters(state, pod, nodes)
         context_of(state).skip_filter.add(_AMOUNTS)
