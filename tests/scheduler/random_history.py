@@ -341,6 +341,11 @@ class RandomHistory:
         self._mend_all(bound_only=False)
         for zone in _ZONES:
             self.cluster.add_node(f"large-{zone}", allocatable={"cpu": "500", "pods": "1000"}, labels={"zone": zone})
+        await self.cluster.clock.advance(60)
+        # No kubelet is there. As in kube-scheduler, a pod whose victims are ending waits until one is gone.
+        for pod in self.cluster.pods():
+            if pod.metadata.deletion_timestamp:
+                self.cluster.delete_pod(pod.name)
         await self.cluster.clock.advance(400)
         self.check()
         self.cluster.assert_invariants()

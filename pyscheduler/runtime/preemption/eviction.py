@@ -128,9 +128,14 @@ class Evictions:
         return newest is None or newest.is_terminating
 
     def _is_to_end(self, victim: Pod) -> bool:
-        """Return True if the pod was deleted, and the event of its end is still to come."""
+        """Return True if the pod was deleted, and the event of its end is still to come and will wake the preemptor.
+
+        If a pod that held its node in memory only is deleted, its binding fails; its end frees nothing then.
+        """
         newest = self._newest(victim)
-        return newest is not None and (newest.is_terminating or victim.uid in self._deleted)
+        if newest is None or not newest.node_name:
+            return False
+        return newest.is_terminating or victim.uid in self._deleted
 
     def _newest(self, victim: Pod) -> Pod | None:
         newest = self._pods.get(victim.name, victim.namespace)
