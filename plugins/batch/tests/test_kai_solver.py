@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import chain, combinations, product
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.simulation.batch_cases.kai import run_case
@@ -17,7 +18,6 @@ from pyscheduler_batch.kai.scenario import _Accumulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    import pytest
 
 _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _CLAIM = 70
@@ -62,6 +62,7 @@ def _fits(case: Mapping[str, Any], evicted: Iterable[str]) -> bool:
     return sum(left // waiting[0]["gpu"] for left in free.values()) >= len(waiting)
 
 
+@pytest.mark.slow
 def test_the_solver_equals_brute_force() -> None:
     """Preempt makes room for a gang if and only if evicting some jobs of its queue and a lower priority does."""
     counts: Counter[str] = Counter()
@@ -94,6 +95,7 @@ def _placed(found: Mapping[str, Any]) -> int:
     return sum(found["jobs"]["w"].get(state, 0) for state in ("allocated", "pipelined"))
 
 
+@pytest.mark.slow
 def test_reclaim_equals_brute_force() -> None:
     """Reclaim makes room for a gang only where a set of victims exists that its share justifies.
 
@@ -179,6 +181,7 @@ def scattered_clusters(draw: st.DrawFn) -> dict[str, Any]:
     return {"actions": ["allocate", "consolidation"], "nodes": nodes, "queues": [queue], "jobs": jobs, "args": {}}
 
 
+@pytest.mark.slow
 def test_consolidation_equals_brute_force() -> None:
     """Consolidation makes room for a task only where all running tasks fit beside it on some nodes.
 
@@ -246,6 +249,7 @@ def fragmented_cluster(rng: random.Random) -> dict[str, Any]:
     return {"actions": actions, "nodes": nodes, "queues": queues, "jobs": jobs, "args": {}}
 
 
+@pytest.mark.slow
 def test_bounds_change_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that is not simulated, because a bound says that it lacks room, would have been rejected."""
     counts: Counter[str] = Counter()

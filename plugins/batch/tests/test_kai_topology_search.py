@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
+import pytest
+
 from pyscheduler.simulation.batch_cases.kai import run_case
 
 _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
@@ -105,6 +107,7 @@ def _cheapest(case: dict[str, Any]) -> int | None:
     return min(costs, default=None)
 
 
+@pytest.mark.slow
 def test_search_equals_exhaustive_search() -> None:
     """A gang gets room exactly where some set of victims makes room, in one domain, at nearly the lowest cost."""
     cost = best = feasible = placed_at_once = refused = 0

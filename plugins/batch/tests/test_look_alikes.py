@@ -207,6 +207,7 @@ def _result(found: Pass) -> tuple[object, object]:
     return decisions, found.session.reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_pass_decides_alike_with_and_without_memory(volcano: BatchCluster, seed: int) -> None:
     """While pods and gangs come, run, end and are evicted, each pass equals one that reads all jobs anew."""

@@ -41,6 +41,7 @@ def demanding(kai: BatchCluster, name: str, rng: random.Random, queue: str) -> N
     gang(kai, name, queue, rng.randint(1, 2), rng.choice((1, 2)), **rng.choices(kinds, (5, 5, 1))[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_filters_that_are_asked_once_decide_as_if_they_were_asked_each_time(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from aiohttp import web
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from pyscheduler.api import ConfigMap
 from pyscheduler.batch.usage_settings import UsageSettings
@@ -70,6 +70,7 @@ def _brute(steps: Sequence[tuple[float, float, dict[str, float]]], begin: float,
 
 @settings(deadline=None)
 @given(steps=STEPS, half_life=st.sampled_from([0.0, 60.0, 5000.0]), tumbles=st.booleans())
+@example(steps=[(400.0, 10.0, {"a": 0.5}), (400.0, 20.0, {"b": 1.0})] * 3, half_life=60.0, tumbles=True)
 def test_counts_equal_the_integral(
     steps: list[tuple[float, float, dict[str, float]]], half_life: float, *, tumbles: bool
 ) -> None:
@@ -130,6 +131,7 @@ def _filled(queues: int) -> UsageLedger:
     return ledger
 
 
+@pytest.mark.slow
 def test_counts_survive_a_restart() -> None:
     """What was stored is counted as before, to the precision of 32 bits; a thousand queues have room."""
     ledger = _filled(1000)
@@ -143,6 +145,7 @@ def test_counts_survive_a_restart() -> None:
         np.testing.assert_allclose(after[name], part, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_parts_are_left_out_if_there_are_too_many_queues() -> None:
     """The newest parts are kept."""
     ledger = _filled(4000)

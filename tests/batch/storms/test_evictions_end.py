@@ -12,6 +12,7 @@ from tests.batch.storms.rivals import PRESETS, storm
 _SEEDS = {"kai": (1, 2), "volcano": (1, 2), "kube-batch": (2, 7)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_evictions_end(preset: str) -> None:
     """After the last change from outside evictions end, and no pod is evicted twice, whatever queues and jobs are."""
@@ -25,6 +26,7 @@ async def test_evictions_end(preset: str) -> None:
     assert counts["guard: evicted jobs rest"] >= 3, counts
 
 
+@pytest.mark.slow
 async def test_without_guards_evictions_repeat() -> None:
     """The audit reports a cluster whose sessions remember no evictions."""
     outcome = await storm("kube-batch", 7, without_guards=True)
