@@ -24,7 +24,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,17 @@ async def start(*arguments: str, env: Mapping[str, str], code: str = "") -> Fork
 
     With `code`, run that instead of the module `pyscheduler`.
     """
+    starting = asyncio.create_task(_start(arguments, env, code))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:  # the caller has no process that it could kill
+        process = await starting
+        os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.gather(process.stdout.read(), process.stderr.read(), process.wait())
+        raise
+
+
+async def _start(arguments: Sequence[str], env: Mapping[str, str], code: str) -> Forked:
     pipes = [os.pipe() for _ in range(3)]
     readers = [await _reader(source) for source, _ in pipes]
     targets = [target for _, target in pipes]
@@ -119,6 +130,11 @@ def _server() -> tuple[subprocess.Popen[bytes], socket.socket]:
             start_new_session=True,
         )
     return process, ours
+
+
+def process_to_fork_from() -> int:
+    """Return the id of the process to fork from; start it if need be."""
+    return _server()[0].pid
 
 
 def end() -> None:

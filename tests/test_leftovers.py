@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import os
 import sys
 import time
 import uuid
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import leftovers
+from tests import forked, leftovers
 from tests.processes import PATIENCE_SECONDS, kill, popen, run
 
 ROOT = Path(__file__).parents[1]
@@ -106,3 +109,18 @@ def test_only_marked_processes_are_found() -> None:
             kill(other)
             kill(marked)
     assert found == [leftovers.Leftover(marked.pid, "sleep 1001", "no test")]
+
+
+@pytest.mark.skipif(not forked.IS_POSSIBLE, reason="programs are forked on Linux only")
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 20])
+async def test_a_start_that_is_cancelled_leaves_no_process(turns: int) -> None:
+    """The caller has no process to kill yet, so the start kills it and closes its pipes."""
+    starting = asyncio.create_task(forked.start("cluster", "--port", "0", env=os.environ))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    server = forked.process_to_fork_from()
+    assert Path(f"/proc/{server}/task/{server}/children").read_text() == ""
+    gc.collect()  # pytest fails a test that leaves a file open
