@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.queue_wire import KAI_QUEUES
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.simulation.group_objects import definitions
@@ -46,15 +47,8 @@ def racks(nodes: int, rack_nodes: int) -> Iterator[dict[str, Any]]:
     """Return a queue with all GPUs, empty nodes of eight GPUs in racks, five to a block, and their Topology."""
     yield from definitions([each for each in DIALECTS if KAI_PODGROUPS in each.kinds])
     yield from (each for each in queue_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
-    names = {"plural": KAI_TOPOLOGIES.plural, "kind": KAI_TOPOLOGIES.type.kind}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
-    yield {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{KAI_TOPOLOGIES.plural}.{KAI_TOPOLOGIES.group}"},
-        "spec": {"group": KAI_TOPOLOGIES.group, "scope": "Cluster", "names": names, "versions": [version]},
-    }
+    kind = KAI_TOPOLOGIES
+    yield open_definition(kind.group, kind.kind, kind.plural, [kind.version], namespaced=False)
     levels = [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]
     manifest = {"apiVersion": KAI_TOPOLOGIES.type.api_version, "kind": "Topology", "metadata": {"name": "t"}}
     yield {**manifest, "spec": {"levels": levels}}

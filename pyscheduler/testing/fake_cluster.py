@@ -11,6 +11,7 @@ import msgspec
 from pyscheduler.api import KubeObject, Node, Pod, decode, encode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
@@ -115,28 +116,7 @@ class FakeCluster:
 
     def serve(self, kind: ResourceKind) -> None:
         """Create the CustomResourceDefinition of a kind that a plugin watches; it accepts any fields."""
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        self.server.add(
-            {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": f"{kind.plural}.{kind.group}"},
-                "spec": {
-                    "group": kind.group,
-                    "scope": "Namespaced" if kind.namespaced else "Cluster",
-                    "names": {"plural": kind.plural, "kind": kind.kind},
-                    "versions": [
-                        {
-                            "name": kind.version,
-                            "served": True,
-                            "storage": True,
-                            "schema": {"openAPIV3Schema": schema},
-                            "subresources": {"status": {}},
-                        }
-                    ],
-                },
-            }
-        )
+        self.server.add(open_definition(kind.group, kind.kind, kind.plural, [kind.version], namespaced=kind.namespaced))
 
     def serves(self, kind: ResourceKind) -> bool:
         """Return True if the API server serves a kind, built in or by a CustomResourceDefinition."""

@@ -1,4 +1,4 @@
-"""What becomes of each manifest in `tests/podgroup/manifests`: read from its note and its fields, by hand.
+"""What becomes of each manifest in `tests/podgroup/manifests`. The cases were written by hand, from notes and fields.
 
 A case is a manifest on a cluster with a few nodes. `bound` and `waiting` count pods by the beginning of their names;
 together they are all pods of the manifest. `groups` are the minima of the PodGroups.
@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.testing import node_manifest
 
 Json = dict[str, Any]
@@ -97,23 +98,6 @@ class Case:
 def priority_class(name: str, value: int) -> Json:
     """Return a PriorityClass."""
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-
-
-def definition(group: str, version: str, kind: str, plural: str) -> Json:
-    """Return a CustomResourceDefinition without a schema."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": kind},
-            "versions": [served],
-        },
-    }
 
 
 def kai_queue(name: str, parent: str = "") -> Json:
@@ -467,4 +451,4 @@ KAI = (
     ),
 )
 #: Kinds that manifests need and that `configs/crds` does not define.
-DEFINITIONS = (definition("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),)
+DEFINITIONS = (open_definition("scheduling.x-k8s.io", "ElasticQuota", "elasticquotas", ["v1alpha1"]),)

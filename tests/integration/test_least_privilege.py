@@ -32,6 +32,7 @@ from pyscheduler.cluster.embedded.access.rules import compile_rule
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import ADMIN, account_user_name
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.clock import LoopClock
@@ -517,26 +518,6 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, mo
     assert [line for line in unused(cluster, roles_among(objects)) if OF_BATCH.search(line)] == []
 
 
-def owner_definition(kind: ResourceKind, versions: list[str]) -> dict[str, Any]:
-    """Return a definition of a kind of workload in these versions, without a schema."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = [
-        {"name": version, "served": True, "storage": not number, "schema": {"openAPIV3Schema": anything}}
-        for number, version in enumerate(versions)
-    ]
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{kind.group}"},
-        "spec": {
-            "group": kind.group,
-            "scope": "Namespaced",
-            "names": {"plural": kind.plural, "kind": kind.kind},
-            "versions": served,
-        },
-    }
-
-
 def add_missing_kinds(cluster: EmbeddedCluster, kinds: Sequence[ResourceKind]) -> None:
     """Define the kinds that the server does not know, each in all its versions."""
     missing: dict[tuple[str, str], list[ResourceKind]] = {}
@@ -544,7 +525,8 @@ def add_missing_kinds(cluster: EmbeddedCluster, kinds: Sequence[ResourceKind]) -
         if cluster.table.find_kind(kind.api_version, kind.kind) is None:
             missing.setdefault((kind.group, kind.plural), []).append(kind)
     for alike in missing.values():
-        cluster.add(owner_definition(alike[0], list(dict.fromkeys(kind.version for kind in alike))))
+        kind, versions = alike[0], list(dict.fromkeys(kind.version for kind in alike))
+        cluster.add(open_definition(kind.group, kind.kind, kind.plural, versions))
 
 
 async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:

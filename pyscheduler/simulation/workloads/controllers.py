@@ -16,6 +16,7 @@ from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.controllers.garbage_collection import owners_of
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.resources.builtin import PRIORITY_CLASSES
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.simulation.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
@@ -72,7 +73,7 @@ class WorkloadControllers:
         self._is_running = True
         for row in self._kinds:
             if cluster.table.find_kind(_api_version(row), row.kind) is None:
-                cluster.add(_definition(row))
+                cluster.add(open_definition(row.group, row.kind, row.plural, [row.version]))
             resource = cluster.resource(_api_version(row), row.kind)
             self._rows[resource.collection] = (resource, row)
         pods, nodes = cluster.resource("v1", "Pod"), cluster.resource("v1", "Node")
@@ -328,26 +329,3 @@ def _overlaid(obj: Object, change: Object) -> Object:
 
 def _api_version(row: WorkloadKind) -> str:
     return f"{row.group}/{row.version}" if row.group else row.version
-
-
-def _definition(row: WorkloadKind) -> Object:
-    """Return a CustomResourceDefinition that keeps every field."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": row.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": anything},
-        "subresources": {"status": {}},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{row.plural}.{row.group}"},
-        "spec": {
-            "group": row.group,
-            "scope": "Namespaced",
-            "names": {"plural": row.plural, "kind": row.kind},
-            "versions": [version],
-        },
-    }
