@@ -24,9 +24,9 @@ _TEXTS: Final = {
 
 def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
     """Return the reason and the message if the job or its queue is not as it must be, else None."""
-    reason = job.queue_error or queues.problems.get(job.queue, "")
-    if not reason:
-        return None
+    reason, _, said = (job.queue_error or queues.problems.get(job.queue, "")).partition(": ")
+    if not reason or said:
+        return (reason, said) if reason else None
     name = f'queue "{job.queue}"'
     if not job.queue and reason == "QueueDoesNotExist":
         return reason, "the pod group names no queue; set its queue"
