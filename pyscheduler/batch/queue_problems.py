@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["queue_problem"]
+__all__ = ["WAITING_FOR_QUOTA", "queue_problem"]
+
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+"""The reason of a job for which the quotas of its namespace have no room; a message follows it in `JobSpec.error`."""
 
 _TEXTS: Final = {
     "QueueDoesNotExist": "{queue} does not exist; create it, or change the queue of the pod group",

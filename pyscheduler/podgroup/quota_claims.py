@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
 
-__all__ = ["RESERVED", "Claim", "Shortfall", "annotation_of", "reserved_by", "shortfall_text"]
+__all__ = ["RESERVED", "Claim", "Shortfall", "amount_text", "annotation_of", "reserved_by", "shortfall_text"]
 
 RESERVED: Final = "pyscheduler.io/reserved-resources"
 """The annotation of a group's object: a JSON map of the reserved amounts; `{}` once the reservation has ended."""
@@ -151,16 +151,17 @@ def shortfall_text(shortfalls: Sequence[Shortfall]) -> str:
     """Return for users which quotas have no room for a group, and why."""
     parts = []
     for each in shortfalls:
-        numbers = [f"limit {_amount(each, each.hard)}", f"used {_amount(each, each.used)}"]
+        name = each.resource
+        numbers = [f"limit {amount_text(name, each.hard)}", f"used {amount_text(name, each.used)}"]
         if each.reserved:
-            numbers.append(f"reserved by other groups {_amount(each, each.reserved)}")
-        parts.append(f"{each.quota} lacks {each.resource}: needed {_amount(each, each.needed)}, {', '.join(numbers)}")
+            numbers.append(f"reserved by other groups {amount_text(name, each.reserved)}")
+        parts.append(f"{each.quota} lacks {name}: needed {amount_text(name, each.needed)}, {', '.join(numbers)}")
     return f"insufficient quota for the whole group: {'; '.join(parts)}"
 
 
-def _amount(shortfall: Shortfall, nanos: int) -> str:
-    """Return an amount as a quantity; memory and storage with a binary suffix."""
-    is_bytes = shortfall.resource.rpartition(".")[2] in {"memory", "ephemeral-storage"}
+def amount_text(resource: str, nanos: int) -> str:
+    """Return billionths of a unit as a quantity; memory and storage with a binary suffix."""
+    is_bytes = resource.rpartition(".")[2] in {"memory", "ephemeral-storage"}
     units, rest = divmod(nanos, _NANO)
     if rest:
         return f"{-(-nanos // _NANOS_PER_MILLI)}m"

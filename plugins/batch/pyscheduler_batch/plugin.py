@@ -21,6 +21,7 @@ from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
@@ -64,8 +65,6 @@ _MOVED_SECONDS: Final = 0.5
 _LARGE_GROUP: Final = 50
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
-#: Why a job waits if the quotas of its namespace have no room for it.
-WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 #: The phase of a group whose members have ended.
 COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
