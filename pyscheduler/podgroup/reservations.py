@@ -156,8 +156,11 @@ class Reservations:
                         total[name] = total.get(name, 0) + nanos
         return total
 
-    def refusal_of(self, pod: Pod) -> list[Shortfall]:
-        """Return where a new pod would take what groups have reserved; a member may draw on its own reservation."""
+    def refusal_of(self, pod: Pod, more: Callable[[Quota], Amounts] = lambda _: {}) -> list[Shortfall]:
+        """Return where a new pod would take what groups have reserved; a member may draw on its own reservation.
+
+        `more` returns what is used of a quota beyond what its status says.
+        """
         group = self._directory.group_id(pod)
         own_claim = None if group is None else self.of(group)
         own = {} if own_claim is None else own_claim.outstanding()
@@ -168,14 +171,43 @@ class Reservations:
             if not quota.counts(traits):
                 continue
             others = self._reserved(quota, self.claims(pod.namespace), but=group)
+            extra = more(quota)
             # A pod that does not fit anyway is refused by the quota itself.
-            too_much = set(exceeded(beyond, quota.hard, quota.used, own))
+            too_much = set(exceeded(beyond, quota.hard, quota.used, extra, own))
             found += [
-                Shortfall(quota.name, name, usage[name], quota.hard[name], quota.used.get(name, 0), others[name])
-                for name in exceeded(beyond, quota.hard, quota.used, own, others)
+                Shortfall(
+                    quota=quota.name,
+                    resource=name,
+                    needed=usage[name],
+                    hard=quota.hard[name],
+                    used=quota.used.get(name, 0) + extra.get(name, 0),
+                    reserved=others[name],
+                )
+                for name in exceeded(beyond, quota.hard, quota.used, extra, own, others)
                 if others.get(name, 0) > 0 and name not in too_much
             ]
         return found
+
+    def fits(self, pod: Pod, more: Callable[[Quota], Amounts] = lambda _: {}) -> bool:
+        """Return whether the quotas themselves have room for a new pod; `more` as for `refusal_of`."""
+        usage, traits = pod_usage(pod), PodTraits.of(pod)
+        counting = (quota for quota in self.quotas(pod.namespace) if quota.counts(traits))
+        return not any(exceeded(usage, quota.hard, quota.used, more(quota)) for quota in counting)
+
+    def expect(self, pod: Pod) -> None:
+        """Let a member draw on the reservation of its group before its creation is seen."""
+        group = self._directory.group_id(pod)
+        claim = None if group is None else self.of(group)
+        if claim is not None:
+            usage = pod_usage(pod)
+            claim.draw(pod.uid, {name: usage[name] for name in claim.total if name in usage})
+
+    def unexpect(self, pod: Pod) -> None:
+        """Take that back for a member whose creation was not seen."""
+        group = self._directory.group_id(pod)
+        claim = None if group is None else self.of(group)
+        if claim is not None and self._directory.place_of(pod.uid) is None:
+            claim.draw(pod.uid, {})
 
     # --- changes
 
