@@ -123,4 +123,4 @@ class QuotaAdmission:
             if each.until > now:
                 return
             del self._admitted[uid]
-            self._reservations.unexpect(each.pod)
+            self._reservations.withdraw(each.pod)

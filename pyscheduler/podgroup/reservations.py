@@ -202,7 +202,7 @@ class Reservations:
             usage = pod_usage(pod)
             claim.draw(pod.uid, {name: usage[name] for name in claim.total if name in usage})
 
-    def unexpect(self, pod: Pod) -> None:
+    def withdraw(self, pod: Pod) -> None:
         """Take that back for a member whose creation was not seen."""
         group = self._directory.group_id(pod)
         claim = None if group is None else self.of(group)
