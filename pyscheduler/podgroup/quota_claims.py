@@ -56,6 +56,8 @@ class Claim:
     drawn: dict[str, int] = attrs.Factory(dict)
     #: Why it is not granted, as of the last decision.
     shortfalls: tuple[Shortfall, ...] = ()
+    #: Whether there was a decision since its amounts are known.
+    is_decided: bool = False
     _outstanding: dict[str, int] | None = None
 
     @property

@@ -39,8 +39,10 @@ _NONE: Final = "none"
 MODES: Final = (WAIT, _NONE)
 """The values of the arg `quotaReservation` of group plugins."""
 
-#: Changes are collected for so long before a decision, in seconds: quotas change with every pod.
+#: Changes are collected for so long before a decision, in seconds, and so much longer for each group of the namespace:
+#: quotas change with every pod, and a decision costs about 10 µs for each group.
 _GATHER_SECONDS: Final = 0.02
+_GATHER_PER_GROUP: Final = 1e-4
 #: The pause after a failed write, doubled with each failure in a row.
 _RETRY_SECONDS: Final = 1.0
 _RETRY_SECONDS_AT_MOST: Final = 300.0
@@ -102,7 +104,8 @@ class QuotaReservations:
         if claim is None:
             return ""
         self.reservations.begin()
-        if state.id.namespace in self._due:
+        # A decision is about all groups of the namespace, so others wait for the timer.
+        if state.id.namespace in self._due and not (claim.is_decided or claim.granted):
             self._decide(state.id.namespace)
         return shortfall_text(claim.shortfalls) if claim.is_held else ""
 
@@ -153,11 +156,11 @@ class QuotaReservations:
 
     def _news(self, namespace: str) -> None:
         self._due.add(namespace)
-        self._arm()
+        self._arm(len(self.reservations.claims(namespace)))
 
-    def _arm(self) -> None:
+    def _arm(self, groups: int = 0) -> None:
         if self._timer is None:
-            self._timer = self._clock.call_later(_GATHER_SECONDS, self._ring)
+            self._timer = self._clock.call_later(_GATHER_SECONDS + groups * _GATHER_PER_GROUP, self._ring)
 
     def _ring(self) -> None:
         self._timer = None

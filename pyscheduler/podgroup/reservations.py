@@ -19,7 +19,7 @@ from pyscheduler.podgroup.quota_claims import Claim, Shortfall, reserved_by
 from pyscheduler.podgroup.quotas import Amounts, PodTraits, Quota, declared_amounts, exceeded, pod_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyscheduler.api import Pod, ResourceQuota
     from pyscheduler.podgroup.directory import GroupChange, GroupDirectory
@@ -80,7 +80,7 @@ class Reservations:
         """Return the claim of a group; None if it declares nothing or is not served."""
         return self._claims.get(group.namespace, {}).get(group)
 
-    def claims(self, namespace: str) -> Iterable[Claim]:
+    def claims(self, namespace: str) -> Collection[Claim]:
         """Return the claims of a namespace."""
         return self._claims.get(namespace, {}).values()
 
@@ -125,6 +125,7 @@ class Reservations:
 
     def _decide_one(self, claim: Claim, sums: _Sums) -> None:
         """Grant a claim if it fits; a claim that no quota counts is neither granted nor short."""
+        claim.is_decided = True
         traits, demand, own = claim.traits(), claim.demand(), claim.outstanding()
         counting = [(quota, reserved) for quota, reserved in sums if quota.counts(traits)]
         claim.shortfalls = _shortfalls(demand, own, counting)
