@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
 
-__all__ = ["RESERVED", "Claim", "Shortfall", "amount_text", "annotation_of", "reserved_by", "shortfall_text"]
+__all__ = [
+    "RESERVED",
+    "Claim",
+    "Shortfall",
+    "amount_text",
+    "annotation_of",
+    "phase_of",
+    "reserved_by",
+    "shortfall_text",
+]
 
 RESERVED: Final = "pyscheduler.io/reserved-resources"
 """The annotation of a group's object: a JSON map of the reserved amounts; `{}` once the reservation has ended."""
@@ -142,6 +151,12 @@ def reserved_by(item: KubeObject) -> Mapping[str, RawQuantity] | None:
         return msgspec.json.decode(text, type=dict[str, str | int | float])
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def phase_of(item: KubeObject | None) -> str:
+    """Return the phase in the status of a group's object; "" if it has none."""
+    phase = getattr(getattr(item, "status", None), "phase", "")
+    return phase if isinstance(phase, str) else ""
 
 
 def annotation_of(claim: Claim) -> str | None:

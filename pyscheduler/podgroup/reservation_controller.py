@@ -17,7 +17,7 @@ from pyscheduler.framework import APIError, NotFoundError, PluginError, PolicyRu
 from pyscheduler.podgroup.dialects import kinds_of
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.quota_claims import RESERVED, annotation_of, shortfall_text
+from pyscheduler.podgroup.quota_claims import RESERVED, annotation_of, phase_of, shortfall_text
 from pyscheduler.podgroup.reservations import Reservations
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class QuotaReservations:
         self._queue: asyncio.Queue[GroupId] | None = None
         #: By group, the uid of its object and the annotation that was written last.
         self._written: dict[GroupId, tuple[str, str | None]] = {}
+        #: Failed writes in a row, and when the pause after them ends, in clock seconds.
         self._failures = 0
+        self._paused_until = 0.0
         handle.lister(ResourceQuota).add_event_handler(
             on_add=self.reservations.put_quota,
             on_update=lambda _old, new: self.reservations.put_quota(new),
@@ -144,8 +146,7 @@ class QuotaReservations:
                 lister.add_event_handler(on_update=self._object_updated)
 
     def _object_updated(self, old: KubeObject, new: KubeObject) -> None:
-        is_same = getattr(old, "status", None) == getattr(new, "status", None)
-        if is_same and old.annotations.get(RESERVED) == new.annotations.get(RESERVED):
+        if phase_of(old) == phase_of(new) and old.annotations.get(RESERVED) == new.annotations.get(RESERVED):
             return
         dialect = self._groups.table.of_object(new)
         state = (
@@ -179,7 +180,7 @@ class QuotaReservations:
             self._to_wake[claim.id] = None
             self._arm()
             item = claim.state.object
-            if claim.is_held and item is not None:
+            if claim.is_held and item is not None and not self._groups.writes_own_status(claim.state):
                 self._handle.event_recorder.event(
                     item,
                     type="Warning",
@@ -214,11 +215,14 @@ class QuotaReservations:
             return
         except (APIError, TransportError) as error:
             self._handle.recorder.warning("quota_reservation_not_written")
-            if not self._failures:
-                _log.warning("Quota reservation is not written podGroup=%s err=%s", group, error)
-            pause = min(_RETRY_SECONDS * 2.0 ** min(self._failures, 16), _RETRY_SECONDS_AT_MOST)
-            self._failures += 1
-            self._clock.call_later(pause, lambda: self._enqueue(claim))
+            now = self._clock.now()
+            if now >= self._paused_until:  # many writes may fail for one reason
+                if not self._failures:
+                    _log.warning("Quota reservation is not written podGroup=%s err=%s", group, error)
+                pause = min(_RETRY_SECONDS * 2.0 ** min(self._failures, 16), _RETRY_SECONDS_AT_MOST)
+                self._failures += 1
+                self._paused_until = now + pause
+            self._clock.call_later(self._paused_until - now, lambda: self._enqueue(claim))
             return
         self._failures = 0
         self._written[group] = (item.uid, wanted)

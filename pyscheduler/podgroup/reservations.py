@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.podgroup.directory import ChangeKind
-from pyscheduler.podgroup.quota_claims import Claim, Shortfall, reserved_by
+from pyscheduler.podgroup.quota_claims import Claim, Shortfall, phase_of, reserved_by
 from pyscheduler.podgroup.quotas import Amounts, PodTraits, Quota, declared_amounts, exceeded, pod_usage
 
 if TYPE_CHECKING:
@@ -266,9 +266,8 @@ class Reservations:
     def _end_or_begin(self, claim: Claim) -> None:
         """End the reservation of a group that is done; begin again if it has members once more."""
         state = claim.state
-        phase = getattr(getattr(state.object, "status", None), "phase", "")
         ended = len(state.succeeded) + len(state.failed)
-        is_done = not state.child_count and (phase in _DONE or ended >= max(state.group.min, 1))
+        is_done = not state.child_count and (phase_of(state.object) in _DONE or ended >= max(state.group.min, 1))
         if is_done and not claim.has_ended:
             is_news = bool(claim.reserved)
             claim.end()
@@ -314,7 +313,9 @@ class Reservations:
 
     def _drop(self, group: GroupId) -> None:
         claims = self._claims.get(group.namespace, {})
-        if claims.pop(group, None) is not None:
+        claim = claims.pop(group, None)
+        if claim is not None:
+            self.on_claim(claim)
             self._news(group.namespace)
             if not claims:
                 del self._claims[group.namespace]

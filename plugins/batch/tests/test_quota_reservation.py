@@ -60,7 +60,8 @@ async def test_job_waits_for_quota_and_starts_when_there_is_room(batch: Any, fie
         for condition in pod.status.conditions
     }
     assert message.endswith(f"WaitingForQuota: {SCARCE}")
-    assert ("Warning", "WaitingForQuota", SCARCE) in batch.events("one")
+    assert batch.events("one") == [("Warning", "Unschedulable", SCARCE)]
+    assert batch.condition("one", "Unschedulable")["reason"] == "WaitingForQuota"
     use(batch, "1")
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0", "n0"]
