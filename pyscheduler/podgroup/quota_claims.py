@@ -60,6 +60,8 @@ class Claim:
     #: What is granted, in the form of the annotation; None before the first grant, empty after the end.
     granted: Mapping[str, RawQuantity] | None = None
     reserved: Amounts = attrs.Factory(dict)
+    #: Whether the members are counted; without quotas they are not.
+    is_counted: bool = False
     #: By uid of a member, what it draws of `total`; and the sum.
     drawn_by: dict[str, Amounts] = attrs.Factory(dict)
     drawn: dict[str, int] = attrs.Factory(dict)

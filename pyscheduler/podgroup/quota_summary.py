@@ -39,7 +39,7 @@ def quota_facts(state: GroupState, reservations: Reservations | None = None) -> 
     granted = None if state.object is None else reserved_by(state.object)
     claim = None if reservations is None else reservations.of(state.id)
     if granted:
-        left = {} if claim is None else claim.outstanding()
+        left = claim.outstanding() if claim is not None and claim.is_counted else {}
         shown = {name: amount_text(name, left[name]) for name in granted if name in left}
         return QuotaFacts(phase="Reserved", reserved=granted, left=shown)
     if granted is not None:

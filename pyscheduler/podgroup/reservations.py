@@ -214,8 +214,12 @@ class Reservations:
 
     def put_quota(self, quota: ResourceQuota) -> None:
         """Add or update a quota."""
-        self._quotas.setdefault(quota.namespace, {})[quota.name] = Quota.of(quota)
-        self._news(quota.namespace)
+        namespace = quota.namespace
+        if namespace not in self._quotas:
+            for claim in self.claims(namespace):
+                self._count(claim)
+        self._quotas.setdefault(namespace, {})[quota.name] = Quota.of(quota)
+        self._news(namespace)
 
     def remove_quota(self, quota: ResourceQuota) -> None:
         """Remove a quota."""
@@ -246,12 +250,19 @@ class Reservations:
                 if claim.granted and all(nanos <= before.reserved.get(name, 0) for name, nanos in total.items()):
                     claim.grant()
             self._claims.setdefault(state.id.namespace, {})[state.id] = claim
-            for pod in (*state.children(), *state.succeeded.values()):
-                self._draw(claim, pod)
+        if state.id.namespace in self._quotas:
+            self._count(claim)
         self._adopt(claim)
         self._end_or_begin(claim)
         self.on_claim(claim)
         self._news(state.id.namespace)
+
+    def _count(self, claim: Claim) -> None:
+        """Count the members from now on: nothing is counted in a namespace without quotas."""
+        if not claim.is_counted:
+            claim.is_counted = True
+            for pod in (*claim.state.children(), *claim.state.succeeded.values()):
+                self._draw(claim, pod)
 
     def _adopt(self, claim: Claim) -> None:
         """Take over what the annotation says, if annotations decide."""
@@ -288,7 +299,7 @@ class Reservations:
         claim = self.of(state.id)
         if claim is None or pod is None:
             return
-        is_news = self._draw(claim, pod)
+        is_news = claim.is_counted and self._draw(claim, pod)
         if not state.child_count or claim.has_ended:
             self._end_or_begin(claim)
             is_news = True

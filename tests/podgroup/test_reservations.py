@@ -103,6 +103,21 @@ def follow(steps: list[tuple[str, str, int]], seen: Counter[str]) -> None:
             assert claim.drawn.get("requests.cpu", 0) == len(living) * NANO
 
 
+def test_members_are_counted_once_there_is_a_quota() -> None:
+    """Without quotas, pods cost nothing; the first quota finds all members that exist."""
+    directory, reservations = made()
+    directory.object_added(make_group("g", minMember=2, minResources={"cpu": "5"}))
+    directory.pod_added(cpus("g-0", "g", 2))
+    (claim,) = reservations
+    assert claim.drawn == {}
+    reservations.put_quota(quota(4, 2))
+    assert claim.demand()["requests.cpu"] == 3 * NANO
+    directory.pod_added(cpus("g-1", "g", 2))
+    reservations.put_quota(quota(5, 4))
+    assert reservations.decide("default") == []
+    assert claim.granted
+
+
 def test_order_of_creation_decides_and_a_large_group_blocks_nobody() -> None:
     """The oldest that fit are granted."""
     directory, reservations = made()
