@@ -12,6 +12,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from pyscheduler.api import ResourceQuota
 from pyscheduler.framework import APIError, NotFoundError, PluginError, PolicyRule, TransportError
 from pyscheduler.podgroup.dialects import kinds_of
@@ -43,7 +45,7 @@ MODES: Final = (WAIT, _NONE)
 #: quotas change with every pod, and a decision costs about 10 µs for each group.
 _GATHER_SECONDS: Final = 0.02
 _GATHER_PER_GROUP: Final = 1e-4
-#: The pause after a failed write, doubled with each failure in a row.
+#: The pause after a failed write, and after one that another writer replaced; doubled each time in a row.
 _RETRY_SECONDS: Final = 1.0
 _RETRY_SECONDS_AT_MOST: Final = 300.0
 
@@ -57,6 +59,19 @@ def reservation_rules(dialects: Iterable[Dialect]) -> tuple[PolicyRule, ...]:
         PolicyRule(api_groups=tuple(groups), resources=(plural,), verbs=("patch",))
         for plural, groups in by_plural.items()
     )
+
+
+@attrs.define
+class _Write:
+    """The last write of an annotation."""
+
+    #: Of the object; and the version on which the write was based: while the watch shows it, the watch is behind.
+    uid: str
+    version: str
+    text: str | None
+    #: How often in a row this text was written, because another writer replaced it; and when it may be again.
+    times: int
+    until: float
 
 
 class QuotaReservations:
@@ -76,8 +91,7 @@ class QuotaReservations:
         self._timer: Timer | None = None
         #: Groups whose annotation may be out of date; None while nothing is written.
         self._queue: asyncio.Queue[GroupId] | None = None
-        #: By group, the uid of its object and the annotation that was written last.
-        self._written: dict[GroupId, tuple[str, str | None]] = {}
+        self._writes: dict[GroupId, _Write] = {}
         #: Failed writes in a row, and when the pause after them ends, in clock seconds.
         self._failures = 0
         self._paused_until = 0.0
@@ -200,29 +214,40 @@ class QuotaReservations:
         claim = self.reservations.of(group)
         item = None if claim is None else claim.state.object
         if claim is None or item is None:
-            self._written.pop(group, None)
+            self._writes.pop(group, None)
             return
         wanted = annotation_of(claim)
         if wanted == item.annotations.get(RESERVED):
-            self._written.pop(group, None)
             return
-        if self._written.get(group) == (item.uid, wanted):
-            return  # the watch is behind
+        now, before = self._clock.now(), self._writes.get(group)
+        times = 0
+        if before is not None and before.uid == item.uid:
+            if before.version == item.resource_version:
+                return
+            if before.until > now:
+                self._clock.call_later(before.until - now, lambda: self._enqueue(claim))
+                return
+            times = before.times + 1 if before.text == wanted else 0
+        pause = min(_RETRY_SECONDS * 2.0 ** min(times, 16), _RETRY_SECONDS_AT_MOST)
         patch = {"metadata": {"annotations": {RESERVED: wanted}}}
         try:
             await self._handle.client.patch(type(item), item.name, item.namespace, patch=patch)
         except NotFoundError:
             return
         except (APIError, TransportError) as error:
-            self._handle.recorder.warning("quota_reservation_not_written")
-            now = self._clock.now()
-            if now >= self._paused_until:  # many writes may fail for one reason
-                if not self._failures:
-                    _log.warning("Quota reservation is not written podGroup=%s err=%s", group, error)
-                pause = min(_RETRY_SECONDS * 2.0 ** min(self._failures, 16), _RETRY_SECONDS_AT_MOST)
-                self._failures += 1
-                self._paused_until = now + pause
-            self._clock.call_later(self._paused_until - now, lambda: self._enqueue(claim))
+            self._failed(claim, error)
             return
         self._failures = 0
-        self._written[group] = (item.uid, wanted)
+        self._writes[group] = _Write(item.uid, item.resource_version, wanted, times, now + pause)
+
+    def _failed(self, claim: Claim, error: APIError | TransportError) -> None:
+        """Retry a write after a pause, which many writes share if they fail for one reason."""
+        self._handle.recorder.warning("quota_reservation_not_written")
+        now = self._clock.now()
+        if now >= self._paused_until:
+            if not self._failures:
+                _log.warning("Quota reservation is not written podGroup=%s err=%s", claim.id, error)
+            pause = min(_RETRY_SECONDS * 2.0 ** min(self._failures, 16), _RETRY_SECONDS_AT_MOST)
+            self._failures += 1
+            self._paused_until = now + pause
+        self._clock.call_later(self._paused_until - now, lambda: self._enqueue(claim))

@@ -158,6 +158,22 @@ async def test_annotation_of_another_writer_is_corrected(world: Any) -> None:
     assert world.states("g") == {"pending": 1}
 
 
+async def test_writers_that_disagree_do_not_cause_a_storm(world: Any) -> None:
+    """Each correction of the same text waits twice as long as the one before."""
+    world.nodes(4)
+    world.schedule()
+    add_quota(world, "4")
+    world.group("g", 1, minResources={"cpu": "4"})
+    await world.settle(1)
+    corrected = 0
+    for _ in range(60):
+        if reserved(world, "g") is not None:
+            corrected += 1
+            world.cluster.patch(world.kind("sigs"), "g", {"metadata": {"annotations": {RESERVED: None}}})
+        await world.settle(1)
+    assert 4 <= corrected <= 7
+
+
 async def test_without_a_quota_for_it_nothing_is_reserved(world: Any) -> None:
     """Neither without quotas, nor if their scopes select other pods; then minResources are checked on nodes only."""
     world.nodes(4)
