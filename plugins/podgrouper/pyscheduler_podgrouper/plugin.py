@@ -18,16 +18,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import Namespace, Pod
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.framework import (
-    ActionType,
     APIError,
-    ClusterEvent,
     ClusterEventWithHint,
     ConfigError,
     EnqueueExtensions,
-    EventResource,
     PolicyRule,
     PreEnqueuePlugin,
-    QueueingHint,
     Status,
     TransportError,
 )
@@ -129,8 +125,8 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         return Status.unresolvable("waiting for the pod group of its workload")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the only event that may release a pod besides its grouping: a change of its own labels."""
-        return (ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL), _after_own_update),)
+        """Return no event: the plugin activates pods. An event of any pod would be looked at for each that waits."""
+        return ()
 
     async def run(self) -> None:
         """Group all pods, and each pod that changes, until cancelled."""
@@ -204,6 +200,9 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
 
     def _updated(self, old: Pod, new: Pod) -> None:
         """Group a pod again if something changed that rules read, or if somebody else changed its membership."""
+        if new.uid not in self._released and not new.node_name and self.pre_enqueue(new) is None:
+            # Later, when the queue has the new pod, too.
+            self.handle.clock.call_later(0.0, lambda: self.handle.activate([new]))
         if self._due is None:
             return
         moved = _membership(old) != _membership(new) != self._planned_groups.get(new.uid)
@@ -261,10 +260,6 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
             lambda: {(profile,): float(len(self._failures))},
             description="Pods that cannot be grouped",
         )
-
-
-def _after_own_update(pod: Pod, _old: object, new: object) -> QueueingHint:
-    return QueueingHint.QUEUE if isinstance(new, Pod) and new.uid == pod.uid else QueueingHint.SKIP
 
 
 def _membership(pod: Pod) -> tuple[str, str]:

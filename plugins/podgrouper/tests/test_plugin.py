@@ -318,6 +318,9 @@ async def test_pods_wait_for_their_group_before_they_are_scheduled(grouper: Grou
     await grouper.pass_time(2.0)
     assert {pod.name: pod.node_name for pod in grouper.cluster.pods()} == {"lost": "", "users": "n1", "alone": "n1"}
     assert grouper.membership("users") == ("users", None)
+    grouper.patch_pod("lost", {"metadata": {"annotations": {"pod-group-name": "users"}}})
+    await grouper.pass_time()
+    assert grouper.cluster.pod("lost", namespace="ml").node_name == "n1"
 
 
 async def test_only_the_leader_writes(grouper: GrouperCluster) -> None:
