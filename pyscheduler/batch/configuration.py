@@ -27,7 +27,7 @@ from pyscheduler.framework import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["ARG_NAMES", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
+__all__ = ["ARG_NAMES", "BIND_REQUEST", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ class BatchArgs:
     node_pool: str = ""
     #: Whether the members of a gang finish PreBind before the first one is bound.
     gang_barrier: bool = True
-    #: `api` binds pods itself, `bindRequest` leaves that to the binder of KAI.
+    #: `api` binds pods itself, `bindRequest` leaves that to a binder of BindRequests.
     binder: str = "api"
     #: Where past use of queues is known from; None: shares do not depend on it (KAI).
     usage: UsageSettings | None = None
@@ -117,7 +117,9 @@ _MULTIPLIERS: Final = (
     "reclaimerUtilizationMultiplier",
 )
 _CLOSED: Final = "disable"
-_BINDERS: Final = ("api", "bindRequest")
+#: The value of `binder` with which KAI's BindRequests are written.
+BIND_REQUEST: Final = "bindRequest"
+_BINDERS: Final = ("api", BIND_REQUEST)
 #: Keys that a file may have without an effect here.
 _IGNORED: Final = ("kind", "apiVersion", "metadata", "metrics")
 

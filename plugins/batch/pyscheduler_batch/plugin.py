@@ -222,6 +222,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.binder != self._args.binder:
+            text = f"the binder cannot change to {new.binder} while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.binder")
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
