@@ -33,7 +33,5 @@ def with_binder(plugins: Plugins, configs: Iterable[PluginConfig]) -> Plugins:
     names = [entry.name for _, chosen in plugins.sets() for entry in chosen.enabled]
     if not args or args.get("binder") != BIND_REQUEST or _BATCH not in names or _PLUGIN in names:
         return plugins
-    replaced = tuple(
-        PluginEntry(_PLUGIN) if entry.name == _DEFAULT else entry for entry in plugins.multi_point.enabled
-    )
+    replaced = tuple(PluginEntry(_PLUGIN) if entry.name == _DEFAULT else entry for entry in plugins.multi_point.enabled)
     return attrs.evolve(plugins, multi_point=attrs.evolve(plugins.multi_point, enabled=replaced))

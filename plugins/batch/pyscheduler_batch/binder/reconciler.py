@@ -278,13 +278,12 @@ class BindRequestReconciler(Plugin):
         self.handle.event_recorder.event(
             pod, type="Normal" if is_bound else "Warning", reason=reason, action="Binding", note=message
         )
-        condition = {
-            "type": _CONDITION,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": format_time(self.handle.clock.wall()),
-        }
+        before = next((each for each in pod.status.conditions if each.type == _CONDITION), None)
+        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
+            return
+        condition = {"type": _CONDITION, "status": status, "reason": reason, "message": message}
+        if before is None or before.status != status:
+            condition["lastTransitionTime"] = format_time(self.handle.clock.wall())
         try:
             await self.handle.client.patch_pod_status(pod, {"status": {"conditions": [condition]}})
         except APIError as error:
