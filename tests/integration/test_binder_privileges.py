@@ -1,4 +1,4 @@
-"""Schedulers that write BindRequests, and `pyscheduler binder`, under the roles that are printed for them."""
+"""`BindRequest`, `pyscheduler binder` and `GpuSharing` under the roles that are printed for them."""
 
 from __future__ import annotations
 
@@ -85,3 +85,43 @@ async def test_scheduler_and_binder_of_bind_requests_need_what_they_ask_for() ->
     assert cluster.rbac.usage.refusals() == {}
     assert [line for line in unused(cluster, writer.roles) if "bindrequests" in line or "pods/binding" in line] == []
     assert unused(cluster, binder.roles) == []
+
+
+async def test_shared_gpus_need_what_they_ask_for() -> None:
+    """Reservation pods are made, found and deleted, and pods learn their devices: no refusal, and no idle rule."""
+    clock = VirtualClock()
+    cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kai-resource-reservation"}}
+    cluster.add(namespace, node_manifest("n1", allocatable={"cpu": "4", "nvidia.com/gpu": "2"}))
+    text = (
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "leaderElection: {leaderElect: true}\n"
+        "profiles: [{schedulerName: pyscheduler, plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}, "
+        "pluginConfig: [{name: GpuSharing, args: {allocationTimeout: 0s}}]}]\n"
+    )
+    granted = Granted.of(cluster, clock, "sharing", text)
+    starting = asyncio.create_task(granted.scheduler.start())
+    await clock.advance(5)
+    await starting
+    running = asyncio.create_task(granted.scheduler.run())
+    # The answer to the creation is lost, so it is created twice and read; the ConfigMap of the second pod exists.
+    cluster.faults.add(Fault(method="POST", path="/kai-resource-reservation/pods$", lose="answer", times=1))
+    cluster.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c-0", "namespace": "default"}})
+    annotations = {"gpu-fraction": "0.5", "runai/shared-gpu-configmap": "c"}
+    cluster.add(pod_manifest("p", annotations=annotations))
+    await clock.advance(30)
+    assert cluster.get("v1", "Pod", "p", namespace="default")["spec"]["nodeName"] == "n1"
+    assert cluster.get("v1", "ConfigMap", "c-0", namespace="default")["data"]["GPU_PORTION"] == "0.50"
+    assert len(cluster.objects("v1", "Pod", namespace="kai-resource-reservation")) == 1
+    cluster.remove("v1", "Pod", "p", namespace="default")
+    await clock.advance(30)
+    assert cluster.objects("v1", "Pod", namespace="kai-resource-reservation") == []
+    stopping = asyncio.create_task(granted.scheduler.stop())
+    await clock.advance(20)
+    await stopping
+    await running
+    assert cluster.rbac.usage.refusals() == {}
+    own = ("configmaps", "kai-resource-reservation", "patch pods")
+    idle = [line for line in unused(cluster, granted.roles) if line.endswith(own) or own[1] in line]
+    assert idle == []

@@ -25,6 +25,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupChange, GroupFields, GroupState
+    from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 
 __all__ = ["Batch"]
 
@@ -185,6 +187,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self.inner_queues = self._args.preset != "kai"
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
+        self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
@@ -396,6 +399,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 yield fresh[1]
 
     # Jobs
+
+    def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:
+        """Return the pod's part of GPUs that it shares, if the profile enables `GpuSharing`."""
+        sharing = self._sharing.get(self.handle.profile_name)
+        return None if sharing is None else sharing.amounts_beside(pod)
 
     def job_key(self, pod: Pod) -> str:
         """Return the key of the pod's group, or of the pod itself."""
