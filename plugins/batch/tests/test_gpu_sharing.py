@@ -10,7 +10,9 @@ import pytest
 
 from pyscheduler.api import ConfigMap, Namespace, Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler_batch.binder.requests import BIND_REQUESTS
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, groups_of
 from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 from tests.scheduler.measured import Measured
@@ -234,6 +236,87 @@ async def test_a_label_of_a_crashed_scheduler_is_replaced(sharing: Sharing) -> N
     await sharing.pass_time(20)
     assert {*sharing.reservations()} == {*sharing.groups("p")}
     assert sharing.cluster.pod("whole").node_name == "n0"
+    await second.stop()
+
+
+async def test_a_failed_attempt_keeps_no_device(sharing: Sharing) -> None:
+    """A pod that failed after its devices were reserved, and fits nowhere now, gives its reservation pod back."""
+    sharing.cluster.server.faults.add(Fault(method="POST", path="/p/binding$", status=403, times=1))
+    sharing.pod("p", "0.5")
+    measured = await sharing.start()
+    await sharing.pass_time(0.5)
+    assert len(sharing.reservations()) == 1
+    assert sharing.cluster.pod("p").labels.keys() == {GROUP_LABEL}
+    sharing.cluster.add_pod("local", node_name="n0", requests={"cpu": "64"})
+    await sharing.pass_time(10)
+    assert sharing.reservations() == {}
+    assert sharing.cluster.pod("p").labels == {}
+    sharing.cluster.delete_pod("local")
+    await sharing.pass_time(10)
+    assert {*sharing.reservations()} == {*sharing.groups("p")}
+    await measured.stop()
+
+
+async def test_profiles_share_the_books(sharing: Sharing) -> None:
+    """What a pod of one profile has is taken for the pods of another one, also before its label is written."""
+    slow = Fault(method="PATCH", path="/pods/p[0-9]$", delay_seconds=1.0)
+    sharing.cluster.server.faults.add(slow)
+    second = "- schedulerName: second\n" + CONFIG.partition("- schedulerName: pyscheduler\n")[2]
+    config = (CONFIG.replace("# %s\n", "") + second).replace("ARGS", "allocationTimeout: 0s")
+    for number in range(6):
+        name = "second" if number % 2 else "pyscheduler"
+        sharing.cluster.add_pod(f"p{number}", annotations={"gpu-fraction": "0.5"}, scheduler_name=name)
+    measured = Measured(sharing.cluster, config=config)
+    await measured.start()
+    await sharing.pass_time(5)
+    assert len([pod for pod in sharing.cluster.pods() if pod.node_name and pod.namespace != RESERVED]) == 4
+    assert check_devices(sharing.cluster, 2) == (2, 4)
+    with pytest.raises(ConfigError, match="only spread may differ"):
+        Measured(sharing.cluster, config=config.replace("allocationTimeout: 0s", "allocationTimeout: 1s", 1))
+    await measured.stop()
+
+
+async def test_shares_of_live_bind_requests_are_kept(sharing: Sharing) -> None:
+    """A restarted scheduler counts the shares of pods whose binder has not bound them yet."""
+    sharing.cluster.serve(BIND_REQUESTS)
+    config = CONFIG.replace("ARGS", "allocationTimeout: 0s").replace(
+        "[{name: GpuSharing}]", "[{name: GpuSharing}, {name: BindRequest}], disabled: [{name: DefaultBinder}]"
+    )
+    sharing.pod("p0", "0.75")
+    sharing.pod("p1", "0.75")
+    first = Measured(sharing.cluster, config=config)
+    await first.start()
+    await sharing.pass_time()
+    stopping = asyncio.create_task(first.scheduler.stop(at_once=True))
+    await sharing.pass_time(15)
+    await stopping
+    before = {pod.name: groups_of(pod) for pod in sharing.cluster.pods() if pod.namespace == "default"}
+    sharing.pod("late", "0.5")
+    sharing.pod("small", "0.25")
+    second = Measured(sharing.cluster, config=config)
+    await second.start()
+    await sharing.pass_time(2)
+    assumed = second.scheduler.cache.is_assumed
+    assert {name: assumed(sharing.cluster.pod(name).uid) for name in ("p0", "p1", "small", "late")} == {
+        "p0": True,
+        "p1": True,
+        "small": True,
+        "late": False,
+    }
+    with_binder = "{name: BindRequest}, {name: BindRequestReconciler}]"
+    binder = Measured(
+        sharing.cluster,
+        config=config.replace("{name: BindRequest}]", with_binder).replace(
+            "schedulerName: pyscheduler", "schedulerName: binder"
+        ),
+    )
+    await binder.start()
+    await sharing.pass_time(20)
+    assert {name: sharing.groups(name) for name in before} == before
+    assert sharing.groups("small") in before.values()
+    assert sharing.groups("late") == ()
+    assert len(sharing.reservations()) == 2
+    await binder.stop()
     await second.stop()
 
 

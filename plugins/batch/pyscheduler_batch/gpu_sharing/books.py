@@ -28,7 +28,7 @@ def groups_of(pod: Pod) -> tuple[str, ...]:
 
 
 def group_labels(pod: Pod, groups: Sequence[str]) -> dict[str, str | None]:
-    """Return the change of a pod's labels to these names; None removes a label."""
+    """Return the change of a pod's labels to these names, or to none; None removes a label."""
     wanted = {GROUP_LABEL: groups[0]} if len(groups) == 1 else {f"{_ONE_OF_SEVERAL}{name}": name for name in groups}
     old = [key for key in pod.labels if key == GROUP_LABEL or key.startswith(_ONE_OF_SEVERAL)]
     return {**dict.fromkeys(old), **wanted}

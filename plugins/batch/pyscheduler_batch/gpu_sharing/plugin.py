@@ -64,6 +64,19 @@ class _Wanted:
     whole: int
 
 
+@attrs.define
+class _Shared:
+    """What the profiles of a scheduler share: a device that one of them has given away is taken for all."""
+
+    args: GpuSharingArgs
+    reservations: Reservations
+    books: GpuBooks = attrs.Factory(GpuBooks)
+    #: UIDs of pods without a node whose share is known from their label only, which an earlier scheduler wrote.
+    by_label: set[str] = attrs.Factory(set)
+    #: Whether some profile has registered handlers of pods.
+    is_followed: bool = False
+
+
 _WANTED: Final[StateKey[_Wanted]] = StateKey("PreFilterGpuSharing")
 
 
@@ -87,15 +100,17 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         self.rbac = rules(args)  # type: ignore[misc]  # of a class, as a rule
         self._pods = handle.lister(Pod)
         self._nodes = handle.lister(Node)
-        self.books = GpuBooks()
-        self._reservations = Reservations(handle, args)
-        #: UIDs of pods without a node whose share is known from their label only, which an earlier scheduler wrote.
-        self._by_label: set[str] = set()
+        shared = handle.shared("pyscheduler-batch/gpus", lambda: _Shared(args, Reservations(handle, args)))
+        if attrs.evolve(shared.args, spread=args.spread) != args:
+            raise ConfigError("GpuSharing has other args in another profile; only spread may differ")
+        self.books, self._reservations, self._by_label = shared.books, shared.reservations, shared.by_label
         by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         by_profile[handle.profile_name] = self
-        self._pods.add_event_handler(
-            on_add=self._pod_seen, on_update=lambda _, new: self._pod_seen(new), on_delete=self._pod_gone
-        )
+        if not shared.is_followed:
+            shared.is_followed = True
+            self._pods.add_event_handler(
+                on_add=self._pod_seen, on_update=lambda _, new: self._pod_seen(new), on_delete=self._pod_gone
+            )
 
     async def run(self) -> None:
         """Delete reservation pods whose device nobody shares, until cancelled."""
@@ -146,6 +161,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return Status.skip()
         if pod.uid in self._by_label:
             self._drop(pod.uid)  # it is decided anew
+        self._reservations.decide_anew(pod)
         state.write(_WANTED, wanted)
         return None
 

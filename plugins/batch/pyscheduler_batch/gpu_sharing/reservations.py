@@ -88,6 +88,9 @@ class Reservations:
         self._changed: dict[str, asyncio.Event] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._wake = asyncio.Event()
+        self._is_running = False
+        #: By uid of a pod, what removes its old labels.
+        self._removals: dict[str, asyncio.Task[None]] = {}
 
     # --- who shares what
 
@@ -144,14 +147,39 @@ class Reservations:
         if changed is not None:
             changed.set()
 
+    def decide_anew(self, pod: Pod) -> None:
+        """Remove the labels of a pod that waits for a decision: an attempt that failed, or a crash, has left them.
+
+        The label would keep devices reserved that the pod may never get.
+        """
+        seen = self._pods.get(pod.name, pod.namespace)
+        is_old = seen is not None and seen.uid == pod.uid and not seen.node_name and bool(groups_of(seen))
+        if is_old and self._is_running and pod.uid not in self._claimed and pod.uid not in self._removals:
+            removal = self._handle.spawn(self._remove_labels(pod), name=f"remove GPU labels of {pod.key}")
+            self._removals[pod.uid] = removal
+            removal.add_done_callback(lambda _: self._removals.pop(pod.uid, None))
+
+    async def _remove_labels(self, pod: Pod) -> None:
+        seen = self._pods.get(pod.name, pod.namespace)
+        if seen is None or seen.uid != pod.uid or seen.node_name:
+            return
+        patch = {"metadata": {"uid": pod.uid, "labels": group_labels(seen, ())}}
+        try:
+            await self._handle.client.patch(Pod, pod.name, pod.namespace, patch=patch)
+        except (APIError, TransportError) as error:
+            _log.warning('GPU labels were not removed pod=%s err="%s"', pod.key, error)
+
     # --- before a binding
 
     async def prepare(self, pod: Pod, share: Share, portion: float) -> None:
-        """Reserve a pod's devices and write their names; raise `PySchedulerError` if that fails."""
-        indexes = []
-        for group in share.groups:
-            async with self._locks.setdefault(group, asyncio.Lock()):
-                indexes.append(await self._reserved(group, share.node))
+        """Write the names of a pod's devices, and reserve them; raise `PySchedulerError` if that fails.
+
+        The label comes first: no scheduler deletes a reservation pod whose device a pod names.
+        """
+        removal = self._removals.get(pod.uid)
+        if removal is not None:
+            await asyncio.wait([removal])
+        pod = self._pods.get(pod.name, pod.namespace) or pod
         patch = {
             "metadata": {
                 "uid": pod.uid,
@@ -160,6 +188,10 @@ class Reservations:
             }
         }
         await self._handle.client.patch(Pod, pod.name, pod.namespace, patch=patch)
+        indexes = []
+        for group in share.groups:
+            async with self._locks.setdefault(group, asyncio.Lock()):
+                indexes.append(await self._reserved(group, share.node))
         for name, body in _config_maps(pod, ",".join(indexes), portion):
             await self._write_config_map(pod, name, body)
 
@@ -244,17 +276,26 @@ class Reservations:
     # --- reservations that nobody needs
 
     async def run(self) -> None:
-        """Delete reservation pods whose device nobody shares, until cancelled."""
+        """Delete reservation pods whose device nobody shares, until cancelled; once for all profiles."""
+        if self._is_running:
+            return
+        self._is_running = True
         self._wake.set()
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                for pod in self._idle():
-                    await self._delete(pod)
-            except (APIError, TransportError) as error:
-                _log.warning('Reservation pod was not deleted; it is tried again err="%s"', error)
-                self._handle.clock.call_later(_RETRY_SECONDS, self._wake.set)
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._delete_idle()
+        finally:
+            self._is_running = False
+
+    async def _delete_idle(self) -> None:
+        try:
+            for pod in self._idle():
+                await self._delete(pod)
+        except (APIError, TransportError) as error:
+            _log.warning('Reservation pod was not deleted; it is tried again err="%s"', error)
+            self._handle.clock.call_later(_RETRY_SECONDS, self._wake.set)
 
     def _idle(self) -> Sequence[Pod]:
         claimed = {group for groups in self._claimed.values() for group in groups}
