@@ -73,7 +73,7 @@ class DeviceShares:
         return (*kept[: devices - number], *(new(index) for index in range(number)))
 
     def take(self, names: Iterable[str], amount: int) -> None:
-        """Give a pod an amount of each of these devices."""
+        """Give a pod an amount, more than 0, of each of these devices."""
         for name in names:
             self.used[name] = self.used.get(name, 0) + amount
 
@@ -97,8 +97,11 @@ class ShareRequest:
     memory: int = 0
 
     def amount(self, capacity: int) -> int:
-        """Return the memory of each GPU in MiB, on a node whose GPUs have so much."""
-        return self.memory or int(self.portion * capacity)
+        """Return the memory of each GPU in MiB, on a node whose GPUs have so much; at least 1.
+
+        Differs from KAI: there, a small portion of a small GPU is 0, so any number of pods shares it.
+        """
+        return self.memory or max(int(self.portion * capacity), 1)
 
     def portion_of(self, capacity: int) -> float:
         """Return the portion of each GPU; for memory, rounded up to hundredths."""
@@ -154,7 +157,7 @@ def _positive(text: str, mistake: str) -> int:
 
 def _portion(text: str) -> float:
     mistake = "gpu-fraction annotation value must be a positive number smaller than 1.0"
-    if not text or text != text.strip() or "_" in text:
+    if not text or not text.isascii() or text != text.strip() or "_" in text:
         raise ValueError(mistake)
     try:
         value = float(text)

@@ -34,7 +34,7 @@ def test_annotations_are_read(annotations: dict[str, str], expected: ShareReques
         pytest.param({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, False, "fraction count", id="no device"),
         *(
             pytest.param({"gpu-fraction": text}, False, "smaller than 1.0", id=f"fraction {text}")
-            for text in ("1", "0", "-0.5", "nan", "inf", "half", " 0.5", "0_1.5", "")
+            for text in ("1", "0", "-0.5", "nan", "inf", "half", " 0.5", "0_1.5", "", "1e-400", "٠.٥")
         ),
         *(
             pytest.param({"gpu-memory": text}, False, "greater than 0", id=f"memory {text}")
@@ -55,6 +55,18 @@ def test_contradictions_and_wrong_values_are_refused(annotations: dict[str, str]
 def test_memory_of_gpus_is_read_from_the_label(label: str, expected: int) -> None:
     """In MiB, cut to hundreds; a label in bytes is converted, and fractions are percents without one."""
     assert gpu_memory({"nvidia.com/gpu.memory": label}) == expected
+
+
+@pytest.mark.parametrize("portion", ["0.001", "1e-320"])
+def test_smallest_portions_take_something(portion: str) -> None:
+    """A device is shared until the last of its pods is gone, however small their portions are."""
+    request = share_request({"gpu-fraction": portion}, has_whole_gpus=False)
+    assert request is not None
+    node, amount = DeviceShares(100), request.amount(100)
+    for _ in range(2):
+        node.take(["gpu"], amount)
+    assert node.give_back(["gpu"], amount) == []
+    assert node.give_back(["gpu"], amount) == ["gpu"]
 
 
 def test_memory_becomes_a_portion() -> None:
