@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 PATH: Final = "/validate-pods"
 #: How often the files of the certificate are read.
 _RELOAD_SECONDS: Final = 10.0
+#: The largest body, in bytes, and the time limit for its arrival. The API server takes objects of up to 3 MiB, and a
+#: review has more than the pod.
+_MOST_BYTES: Final = 8 << 20
+_BODY_SECONDS: Final = 10.0
 #: Why a pod was allowed without a decision.
 NOT_SYNCED: Final = "not_synced"
 UNREADABLE: Final = "unreadable"
@@ -135,7 +139,16 @@ class QuotaWebhook:
         if request.path == PATH:
             if request.method != "POST":
                 return web.Response(status=405, text="method not allowed: use POST\n")
-            return self._review(await request.read())
+            try:
+                async with asyncio.timeout(_BODY_SECONDS):
+                    body = await _body_of(request)
+            except TimeoutError:
+                self._open(UNREADABLE, "the body did not arrive in time")
+                return web.Response(status=408, text="the body did not arrive in time\n")
+            except DecodeError as error:
+                self._open(UNREADABLE, str(error))
+                return web.Response(status=413, text=f"{error}\n")
+            return self._review(body)
         probe = self._probes.answer(request.path, verbose="verbose" in request.query)
         if probe is not None:
             return web.Response(status=probe[0], text=probe[1])
@@ -196,3 +209,16 @@ class QuotaWebhook:
             lines += [f"# HELP {name} {text}", f"# TYPE {name} counter"]
             lines += [f'{name}{{{label}="{value}"}} {count}' for value, count in counts.items()]
         return "".join(f"{line}\n" for line in lines).encode()
+
+
+async def _body_of(request: web.BaseRequest) -> bytes:
+    """Return the body of a request; raise `DecodeError` if it is too large.
+
+    The own limit of aiohttp is smaller than a pod may be.
+    """
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise DecodeError(f"the body is larger than {_MOST_BYTES} bytes")
+    return bytes(body)

@@ -248,6 +248,24 @@ async def test_it_fails_open_and_counts_that(installed: Installed) -> None:
         assert await client.metric('pyscheduler_quota_webhook_requests_total{result="allowed"}') == 0
 
 
+async def test_large_pods_are_checked(installed: Installed) -> None:
+    """A pod of 2 MiB, which the API server takes, is checked; a body of 10 MiB is refused and counted."""
+    said = json.dumps({"cpu": "4", "pods": "2"})
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    spec = {"minMember": 2, "minResources": {"cpu": "4"}}
+    installed.cluster.add(
+        {**group, "spec": spec, "metadata": {"name": "g", "annotations": {RESERVED: said}, **NAMESPACED}}
+    )
+    async with program(*installed.webhook()) as webhook:
+        client = await Client.of(webhook, installed.authority)
+        await webhook.said("reserved quota is enforced")
+        large = pod("large", "3")
+        large["spec"]["containers"][0]["args"] = ["x" * (2 << 20)]
+        assert not (await client.review(large))["allowed"]
+        assert (await client.ask("/validate-pods", b" " * (10 << 20)))[0] == 413
+        assert await client.metric('pyscheduler_quota_webhook_fail_open_total{reason="unreadable"}') == 1
+
+
 async def test_it_allows_everything_until_its_caches_are_filled(installed: Installed) -> None:
     """It is not ready meanwhile, so that a Service does not send anything either."""
     from pyscheduler.cluster.embedded.serving.faults import Fault
