@@ -10,7 +10,7 @@ import msgspec
 from pyscheduler.podgroup.quotas import Amounts, PodTraits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, RawQuantity
     from pyscheduler.podgroup.identity import GroupId
@@ -81,9 +81,13 @@ class Claim:
         """Return whether the reservation has ended."""
         return self.granted is not None and not self.granted
 
-    def demand(self) -> dict[str, int]:
-        """Return what the members that do not exist yet need."""
-        return _left(self.total, self.drawn)
+    def demand(self, names: Iterable[str]) -> dict[str, int]:
+        """Return what the members that do not exist yet need of resources with these names.
+
+        A group may declare thousands of resources; a quota limits a few.
+        """
+        total, drawn = self.total, self.drawn
+        return {name: left for name in names if name in total and (left := total[name] - drawn.get(name, 0)) > 0}
 
     def outstanding(self) -> dict[str, int]:
         """Return what is reserved for members that do not exist yet; not to be changed."""

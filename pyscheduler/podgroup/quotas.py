@@ -7,6 +7,7 @@ billionths of a unit. Source: Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import attrs
@@ -152,6 +153,12 @@ class Quota:
         """Read a quota; a limit that cannot be read limits nothing."""
         status = quota.status
         return cls(quota.name, dict(_amounts(status.hard)), dict(_amounts(status.used)), quota)
+
+    @cached_property
+    def counts_all(self) -> bool:
+        """Return whether the quota has no scopes."""
+        spec = self.source.spec
+        return not spec.scopes and (spec.scope_selector is None or not spec.scope_selector.match_expressions)
 
     def counts(self, traits: PodTraits) -> bool:
         """Return whether the scopes of the quota select such a pod."""

@@ -35,23 +35,30 @@ _Sums: TypeAlias = Sequence[tuple[Quota, dict[str, int]]]
 _DONE: Final = frozenset({"Completed", "Finished"})
 
 
-def _shortfalls(demand: Amounts, own: Amounts, counting: _Sums) -> tuple[Shortfall, ...]:
-    """Return where quotas have no room for what a group needs; `own`: what of their reservations is the group's."""
+def _shortfalls(claim: Claim, counting: _Sums) -> tuple[Shortfall, ...]:
+    """Return where quotas have no room for what a group needs beside the reservations of others."""
+    own = claim.outstanding()
     short: list[Shortfall] = []
     for quota, reserved in counting:
-        others = {name: nanos - own.get(name, 0) for name, nanos in reserved.items()}
+        limited = claim.demand(quota.hard)
+        others = {name: reserved.get(name, 0) - own.get(name, 0) for name in limited}
         short += (
             Shortfall(
                 quota=quota.name,
                 resource=name,
-                needed=demand[name],
+                needed=limited[name],
                 hard=quota.hard[name],
                 used=quota.used.get(name, 0),
                 reserved=others.get(name, 0),
             )
-            for name in exceeded(demand, quota.hard, quota.used, others)
+            for name in exceeded(limited, quota.hard, quota.used, others)
         )
     return tuple(short)
+
+
+def _counts(quota: Quota, claim: Claim) -> bool:
+    """Return whether a quota counts the members of a claim; most quotas count all pods."""
+    return quota.counts_all or quota.counts(claim.traits())
 
 
 class Reservations:
@@ -126,24 +133,24 @@ class Reservations:
     def _decide_one(self, claim: Claim, sums: _Sums) -> None:
         """Grant a claim if it fits; a claim that no quota counts is neither granted nor short."""
         claim.is_decided = True
-        traits, demand, own = claim.traits(), claim.demand(), claim.outstanding()
-        counting = [(quota, reserved) for quota, reserved in sums if quota.counts(traits)]
-        claim.shortfalls = _shortfalls(demand, own, counting)
-        if claim.shortfalls or not any(name in quota.hard for quota, _ in counting for name in claim.total):
+        own = claim.outstanding()
+        counting = [(quota, reserved) for quota, reserved in sums if _counts(quota, claim)]
+        claim.shortfalls = _shortfalls(claim, counting)
+        if claim.shortfalls or not any(name in claim.total for quota, _ in counting for name in quota.hard):
             return
         claim.grant()
-        for _, reserved in counting:
-            for name, nanos in demand.items():
+        for quota, reserved in counting:
+            for name, nanos in claim.demand(quota.hard).items():
                 reserved[name] = reserved.get(name, 0) + nanos - own.get(name, 0)
         self.on_claim(claim)
 
     def shortfalls(self, claim: Claim) -> tuple[Shortfall, ...]:
         """Return where quotas have no room for a claim now, without a decision."""
-        traits, claims = claim.traits(), self.claims(claim.id.namespace)
+        claims = self.claims(claim.id.namespace)
         counting = [
-            (quota, self._reserved(quota, claims)) for quota in self.quotas(claim.id.namespace) if quota.counts(traits)
+            (quota, self._reserved(quota, claims)) for quota in self.quotas(claim.id.namespace) if _counts(quota, claim)
         ]
-        return _shortfalls(claim.demand(), claim.outstanding(), counting)
+        return _shortfalls(claim, counting)
 
     @staticmethod
     def _reserved(quota: Quota, claims: Iterable[Claim], but: GroupId | None = None) -> dict[str, int]:
@@ -151,10 +158,10 @@ class Reservations:
         total: dict[str, int] = {}
         for claim in claims:
             left = claim.outstanding() if claim.reserved and claim.id != but else {}
-            if left and quota.counts(claim.traits()):
-                for name, nanos in left.items():
-                    if name in quota.hard:
-                        total[name] = total.get(name, 0) + nanos
+            if left and _counts(quota, claim):
+                for name in quota.hard:
+                    if name in left:
+                        total[name] = total.get(name, 0) + left[name]
         return total
 
     def refusal_of(self, pod: Pod, more: Callable[[Quota], Amounts] = lambda _: {}) -> list[Shortfall]:

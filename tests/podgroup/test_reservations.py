@@ -111,7 +111,7 @@ def test_members_are_counted_once_there_is_a_quota() -> None:
     (claim,) = reservations
     assert claim.drawn == {}
     reservations.put_quota(quota(4, 2))
-    assert claim.demand()["requests.cpu"] == 3 * NANO
+    assert claim.demand(["requests.cpu"]) == {"requests.cpu": 3 * NANO}
     directory.pod_added(cpus("g-1", "g", 2))
     reservations.put_quota(quota(5, 4))
     assert reservations.decide("default") == []
