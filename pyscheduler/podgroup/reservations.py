@@ -279,7 +279,10 @@ class Reservations:
         if said is not None and said == claim.said:
             claim.grant()
             return
-        claim.reserve(said, {} if said is None else declared_amounts(said, 0))
+        # Others may write annotations, too. So they reserve no more than the group declares.
+        amounts = {} if said is None else declared_amounts(said, 0)
+        most = claim.total
+        claim.reserve(said, {name: min(nanos, most[name]) for name, nanos in amounts.items() if name in most})
 
     def _end_or_begin(self, claim: Claim) -> None:
         """End the reservation of a group that is done; begin again if it has members once more."""

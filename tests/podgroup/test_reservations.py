@@ -188,3 +188,19 @@ def test_annotations_count_only_while_they_are_trusted() -> None:
         "new": False,
         "broken": False,
     }
+
+
+def test_annotation_reserves_no_more_than_its_group_declares() -> None:
+    """Amounts that others write into an annotation reserve nothing beyond the declared ones."""
+    directory, reservations = made(trusts=True)
+    said = '{"cpu": "1e400", "memory": "NaN", "pods": -1, "example.com/gpu": 9}'
+    directory.object_added(make_group("g", minMember=2, minResources={"cpu": "2"}, annotations={RESERVED: said}))
+    reservations.put_quota(quota(6, 0))
+    assert reservations.refusal_of(cpus("four", "", 4)) == []
+    (claim,) = reservations
+    assert claim.outstanding() == {"cpu": 2 * NANO, "requests.cpu": 2 * NANO}
+    reservations.begin()
+    directory.object_added(make_group("other", minMember=2, minResources={"cpu": "4"}))
+    assert reservations.decide("default") == []
+    assert all(each.granted for each in reservations)
+    assert annotation_of(claim) == '{"cpu":"2","pods":"2"}'
