@@ -37,7 +37,7 @@ from pyscheduler_podgrouper.kinds import LINKS, PODGROUPS, defaults_kind, kinds_
 from pyscheduler_podgrouper.table import GROUPERS, GrouperTable, third_party_rows
 
 if TYPE_CHECKING:
-    from pyscheduler.api import ResourceKind
+    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.framework import Handle
 
 __all__ = ["PodGrouper"]
@@ -103,6 +103,8 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._names = frozenset(args.scheduler_names or (handle.profile_name,))
         self._pods = handle.lister(Pod)
         self._namespaces = handle.lister(Namespace) if args.namespace_label_selector else None
+        #: Names of namespaces that have pods and that no watch has shown yet.
+        self._unseen: set[str] = set()
         self._lookup = ClusterLookup(handle, args, kinds)
         self._writer = GroupsWriter(handle, args, failed=self._failed, grouped=self._grouped, written=self._written)
         #: Pods to be grouped, by namespace and name; None while this scheduler does not lead.
@@ -118,6 +120,9 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._failures: dict[str, int] = {}
         self._failed_total = 0
         self._pods.add_event_handler(on_add=self._enqueue, on_update=self._updated, on_delete=self._deleted)
+        if self._namespaces is not None:
+            self._namespaces.add_event_handler(on_add=self._namespace_added, on_update=self._namespace_updated)
+        handle.lister(PODGROUPS.type).add_event_handler(on_delete=self._group_deleted)
         self._register_metrics()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -190,6 +195,8 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         if self._namespaces is None:
             return True
         namespace = self._namespaces.get(pod.namespace)
+        if namespace is None:
+            self._unseen.add(pod.namespace)
         return namespace is not None and selects(namespace.labels, self._args.namespace_label_selector)
 
     def _is_current(self, pod: Pod) -> bool:
@@ -203,7 +210,8 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
 
     def _updated(self, old: Pod, new: Pod) -> None:
         """Group a pod again if something changed that rules read, or if somebody else changed its membership."""
-        if new.uid not in self._released and not new.node_name and self.pre_enqueue(new) is None:
+        is_held = not new.node_name and self.pre_enqueue(old) is not None
+        if is_held and self.pre_enqueue(new) is None:
             # Later, when the queue has the new pod, too.
             self.handle.clock.call_later(0.0, lambda: self.handle.activate([new]))
         if self._due is None:
@@ -219,10 +227,35 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._released.discard(pod.uid)
         self._followers.discard(pod.uid)
 
+    def _namespace_added(self, namespace: Namespace) -> None:
+        if namespace.name in self._unseen:
+            self._unseen.discard(namespace.name)
+            self._namespace_seen(namespace)
+
+    def _namespace_updated(self, old: Namespace, new: Namespace) -> None:
+        selector = self._args.namespace_label_selector
+        if selects(old.labels, selector) is not selects(new.labels, selector):
+            self._namespace_seen(new)
+
+    def _namespace_seen(self, namespace: Namespace) -> None:
+        """Group the waiting pods of a namespace that is selected from now on; schedule those of another one."""
+        waiting = [pod for pod in self._pods if pod.namespace == namespace.name and not pod.node_name]
+        for pod in waiting:
+            self._enqueue(pod)
+        self.handle.activate([pod for pod in waiting if pod.scheduler_name in self._names and not self._is_ours(pod)])
+
+    def _group_deleted(self, group: KubeObject) -> None:
+        """Make a group again if its pods wait for a node: without it, they would wait for ever."""
+        for pod in self._lookup.members(group.namespace, group.name):
+            if not (pod.node_name or pod.is_terminating):
+                self._enqueue(pod)
+
     # --- failures
 
     def _failed(self, pod: Pod, error: Exception) -> None:
         """Report why a pod is not grouped, and try it again later."""
+        if not self._is_current(pod):
+            return
         self._failed_total += 1
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
