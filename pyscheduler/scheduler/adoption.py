@@ -1,24 +1,29 @@
 """Bindings that an earlier scheduler gave to somebody else, such as a binder of BindRequests, and that are not done.
 
 Before the first pod is scheduled, their pods are assumed on their nodes, and their binding cycles go on at Bind. So the
-room of these pods is not given away, and no pod gets a second node.
+room of these pods is not given away, and no pod gets a second node. A binding is abandoned if its node has no room left
+for it: others can write such orders, too.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY, Resource
 from pyscheduler.runtime.placement import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework import Plugin
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -31,27 +36,82 @@ _log = logging.getLogger(__name__)
 def adopt_bindings(scheduling: SchedulingCycle, profiles: Iterable[Profile]) -> Sequence[Attempt]:
     """Take the pods of bindings that are under way out of the queue, assume them, and return their attempts.
 
-    A pod that PreEnqueue rejects is left in the queue.
+    A pod that PreEnqueue rejects is left in the queue. The plugins are asked to abandon bindings without room.
     """
-    attempts = []
+    attempts: list[Attempt] = []
+    rooms: _Rooms | None = None
     for profile in profiles:
-        for pod, node_name in _under_way(scheduling, profile):
-            attempt = _adopted(scheduling, profile, pod, node_name)
-            if attempt is not None:
-                attempts.append(attempt)
+        for name in profile.points[ExtensionPoint.BIND]:
+            plugin = profile.plugins[name]
+            without_room: list[tuple[Pod, str]] = []
+            for pod, node_name in _under_way(scheduling, plugin):
+                rooms = rooms or _Rooms(scheduling)
+                info = PodInfo.of(pod)
+                if not rooms.has(info, node_name):
+                    without_room.append((pod, node_name))
+                elif (attempt := _adopted(scheduling, profile, pod, node_name)) is not None:
+                    attempts.append(attempt)
+                    rooms.take(info, node_name)
+            if without_room:
+                _abandon(scheduling, plugin, without_room)
     if attempts:
         _log.info("Pods wait for bindings of an earlier scheduler pods=%d", len(attempts))
     return attempts
 
 
-def _under_way(scheduling: SchedulingCycle, profile: Profile) -> Iterator[tuple[Pod, str]]:
-    for name in profile.points[ExtensionPoint.BIND]:
-        find = getattr(profile.plugins[name], "bindings_under_way", None)
-        try:
-            yield from () if find is None else list(find())
-        except PLUGIN_FAILURES:
-            scheduling.recorder.warning("plugin_error")
-            _log.exception("Plugin failed to find the bindings that are under way plugin=%s", name)
+def _under_way(scheduling: SchedulingCycle, plugin: Plugin) -> Sequence[tuple[Pod, str]]:
+    find = getattr(plugin, "bindings_under_way", None)
+    try:
+        return () if find is None else list(find())
+    except PLUGIN_FAILURES:
+        scheduling.recorder.warning("plugin_error")
+        _log.exception("Plugin failed to find the bindings that are under way plugin=%s", plugin.name)
+        return ()
+
+
+class _Rooms:
+    """What nodes have left, beside the pods that were adopted."""
+
+    def __init__(self, scheduling: SchedulingCycle) -> None:
+        scheduling.cache.update_snapshot(scheduling.snapshot)
+        self._snapshot = scheduling.snapshot
+        #: By node: the requests of all pods there, and how many there are.
+        self._requested: dict[str, Resource] = {}
+        self._pods: Counter[str] = Counter()
+
+    def has(self, pod: PodInfo, node_name: str) -> bool:
+        """Return whether a node has the requested resources of a pod."""
+        node, requests = self._snapshot.get(node_name), pod.requests
+        if node is None or len(node.pods) + self._pods[node_name] >= node.allocatable.allowed_pods:
+            return False
+        requested = self._requested.get(node_name, node.requested)
+        names = (CPU, MEMORY, EPHEMERAL_STORAGE, *requests.scalars)
+        wanted = ((name, requests.get(name)) for name in names)
+        return all(requested.get(name) + amount <= node.allocatable.get(name) for name, amount in wanted if amount > 0)
+
+    def take(self, pod: PodInfo, node_name: str) -> None:
+        """Count an adopted pod."""
+        if node_name not in self._requested:
+            node = self._snapshot.get(node_name)
+            self._requested[node_name] = Resource() if node is None else node.requested.clone()
+        self._requested[node_name].add(pod.requests)
+        self._pods[node_name] += 1
+
+
+def _abandon(scheduling: SchedulingCycle, plugin: Plugin, bindings: Sequence[tuple[Pod, str]]) -> None:
+    _log.warning(
+        "Bindings of an earlier scheduler are abandoned because their nodes have no room pods=%d first=%s node=%s",
+        len(bindings),
+        bindings[0][0].key,
+        bindings[0][1],
+    )
+    abandon = getattr(plugin, "abandon_bindings", None)
+    try:
+        if abandon is not None:
+            abandon(bindings)
+    except PLUGIN_FAILURES:
+        scheduling.recorder.warning("plugin_error")
+        _log.exception("Plugin failed to abandon bindings plugin=%s", plugin.name)
 
 
 def _adopted(scheduling: SchedulingCycle, profile: Profile, pod: Pod, node_name: str) -> Attempt | None:

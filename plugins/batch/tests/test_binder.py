@@ -303,6 +303,33 @@ async def test_a_restarted_scheduler_replaces_requests_that_cannot_succeed(pysch
     await measured.stop()
 
 
+async def test_a_restarted_scheduler_follows_no_requests_that_overfill_a_node(binding: Binding) -> None:
+    """Requests that others wrote, and several for one pod: the oldest that fit are followed, the others deleted."""
+    for name in ("first", "second", "third"):
+        binding.pod(name, cpu="3")
+        binding.order(name, "n0")
+        await binding.pass_time(1)
+    binding.pod("small", cpu="1")
+    binding.order("small", "n0")
+    body = request_body(binding.cluster.pod("small"), "n0", backoff_limit=0)
+    body["metadata"]["name"] = "small-again"
+    binding.cluster.add(body, BindRequest)
+    measured = await binding.start(SCHEDULER)
+    await binding.pass_time(1)
+    assert measured.scheduler.cache.assumed_count == 2
+    assert {each.name for each in binding.requests()} == {"first", "small", "small-again"}
+    binder = await binding.start(config=BINDER)
+    await binding.pass_time(2)
+    assert {each.name: each.node_name for each in binding.cluster.pods()} == {
+        "first": "n0",
+        "second": "",
+        "third": "",
+        "small": "n0",
+    }
+    await measured.stop()
+    await binder.stop()
+
+
 async def test_a_restarted_binder_continues_the_count(binding: Binding) -> None:
     """Failures of an earlier binder count, so a pod is not tried for ever."""
     binding.faulty("POST", "/binding$", status=403)

@@ -131,20 +131,33 @@ class BindRequestPlugin(BindPlugin):
         return None if error is None else Status.from_error(error)
 
     def bindings_under_way(self) -> Iterator[tuple[Pod, str]]:
-        """Return the pods that wait for their binder, with their nodes: requests of an earlier scheduler.
+        """Return the pods that wait for their binder, with their nodes: requests of an earlier scheduler, oldest first.
 
         Requests for a node that is gone do not count, nor those that failed. They are replaced with the next binding.
+        Of several requests for one pod, the one with its name counts: schedulers write no other.
         """
-        for request in self._requests:
+        found: set[str] = set()
+        for request in sorted(self._requests, key=_rank):
             pod = self._pods.get(request.pod_name, request.namespace)
             if (
                 pod is not None
                 and _is_for(request, pod)
                 and pod.scheduler_name == self.handle.profile_name
-                and not (pod.node_name or pod.is_terminating or pod.uid in self._waits)
+                and not (pod.node_name or pod.is_terminating or pod.uid in self._waits or pod.uid in found)
                 and self._nodes.get(request.node_name) is not None
             ):
+                found.add(pod.uid)
                 yield pod, request.node_name
+
+    def abandon_bindings(self, bindings: Sequence[tuple[Pod, str]]) -> None:
+        """Delete the requests for these pods and nodes, so that no binder overfills a node. The pods are scheduled."""
+        places = {(pod.uid, node_name) for pod, node_name in bindings}
+        found = [each for each in self._requests if (each.pod_uid, each.node_name) in places]
+        self.handle.spawn(self._delete_all(found), name="delete BindRequests without room")
+
+    async def _delete_all(self, requests: Sequence[BindRequest]) -> None:
+        for request in requests:
+            await self._delete(request)
 
     async def run(self) -> None:
         """Log requests that no binder looks at, until cancelled."""
@@ -261,6 +274,10 @@ class BindRequestPlugin(BindPlugin):
         wait.deleted.add(request.uid)
         if wait.request is not None and wait.request.uid == request.uid:
             wait.end(PySchedulerError("the BindRequest was deleted before the pod was bound"))
+
+
+def _rank(request: BindRequest) -> tuple[bool, str]:
+    return request.name != request.pod_name, request.metadata.creation_timestamp or ""
 
 
 def _is_for(request: BindRequest, pod: Pod) -> bool:
