@@ -394,6 +394,24 @@ async def test_the_scheduler_stops_waiting(
     await binding.crash(measured)
 
 
+async def test_a_success_without_a_binding_returns_the_pod_to_the_queue(binding: Binding) -> None:
+    """Whoever writes a wrong phase makes no pod wait for ever, and its node is not held."""
+    binding.pod()
+    measured = await binding.start(SCHEDULER)
+    await binding.pass_time()
+    binding.decide(phase="Succeeded")
+    await binding.pass_time(20)
+    assert measured.scheduler.cache.is_assumed(binding.cluster.pod("p").uid)
+    binder = await binding.start(config=BINDER)
+    await binding.pass_time(15)
+    (event,) = binding.cluster.events("FailedScheduling")
+    assert event["note"].endswith("the BindRequest has succeeded, but the pod has no node")
+    await binding.pass_time(10)
+    assert binding.node_of() == "n0"
+    await binder.stop()
+    await measured.stop()
+
+
 async def test_missing_definition_is_named(pyscheduler_cluster: FakeCluster) -> None:
     """Without the CustomResourceDefinition the pod's event says what is missing; the pod is bound once it is there."""
     cluster = pyscheduler_cluster

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework import CycleState, Handle
+    from pyscheduler.framework.clock import Timer
 
 __all__ = ["BindRequestArgs", "BindRequestPlugin"]
 
@@ -46,6 +48,8 @@ _log = logging.getLogger(__name__)
 _TRIES: Final = 4
 #: The log names requests that no binder has looked at for so long, in seconds.
 _SILENT_SECONDS: Final = 60.0
+#: How long the watch of pods may be behind that of requests, in seconds.
+_CONFIRMATION_SECONDS: Final = 30.0
 
 
 @attrs.frozen(kw_only=True)
@@ -68,6 +72,8 @@ class _Wait:
     request: BindRequest | None = None
     #: UIDs of requests that were deleted meanwhile.
     deleted: set[str] = attrs.Factory(set)
+    #: Ends the wait if the pod has no node some time after its request has succeeded.
+    confirmation: Timer | None = None
 
     def end(self, error: PySchedulerError | None) -> None:
         """End the wait; later ends have no effect."""
@@ -128,6 +134,8 @@ class BindRequestPlugin(BindPlugin):
             error = failure
         finally:
             del self._waits[pod.uid]
+            if wait.confirmation is not None:
+                wait.confirmation.cancel()
         return None if error is None else Status.from_error(error)
 
     def bindings_under_way(self) -> Iterator[tuple[Pod, str]]:
@@ -263,7 +271,11 @@ class BindRequestPlugin(BindPlugin):
         if wait is None or wait.request is None or wait.request.uid != request.uid:
             return
         if request.phase == SUCCEEDED:
-            wait.end(None)
+            # Only the pod itself shows its node: a success may be a binder's mistake, or somebody else's word.
+            if wait.confirmation is None:
+                text = "the BindRequest has succeeded, but the pod has no node"
+                due = partial(wait.end, PySchedulerError(text))
+                wait.confirmation = self.handle.clock.call_later(_CONFIRMATION_SECONDS, due)
         elif request.phase == FAILED:
             wait.end(PySchedulerError(f"binder failed: {request.reason or 'it gave no reason'}"))
 
