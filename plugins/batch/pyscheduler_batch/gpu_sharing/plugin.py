@@ -103,7 +103,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         shared = handle.shared("pyscheduler-batch/gpus", lambda: _Shared(args, Reservations(handle, args)))
         if attrs.evolve(shared.args, spread=args.spread) != args:
             raise ConfigError("GpuSharing has other args in another profile; only spread may differ")
-        self.books, self._reservations, self._by_label = shared.books, shared.reservations, shared.by_label
+        self.books, self.reservations, self._by_label = shared.books, shared.reservations, shared.by_label
         by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         by_profile[handle.profile_name] = self
         if not shared.is_followed:
@@ -114,7 +114,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     async def run(self) -> None:
         """Delete reservation pods whose device nobody shares, until cancelled."""
-        await self._reservations.run()
+        await self.reservations.run()
 
     # --- requests
 
@@ -161,7 +161,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return Status.skip()
         if pod.uid in self._by_label:
             self._drop(pod.uid)  # it is decided anew
-        self._reservations.decide_anew(pod)
+        self.reservations.decide_anew(pod)
         state.write(_WANTED, wanted)
         return None
 
@@ -218,7 +218,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return _NO_ROOM
         self._hold(pod.uid, Share(node_name, tuple(groups), amount), capacity)
         if state.trial is None:
-            self._reservations.claim(pod.uid, groups)
+            self.reservations.claim(pod.uid, groups)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -226,7 +226,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         if share is not None and share.node == node_name:
             self._drop(pod.uid)
         if state.trial is None:
-            self._reservations.unclaim(pod.uid)
+            self.reservations.unclaim(pod.uid)
 
     def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
         """Give back a pod's share; a device that nobody shares any more is free, although it is reserved."""
@@ -286,7 +286,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return None
         portion = share.amount / self._capacity(node_name)
         try:
-            await self._reservations.prepare(pod, share, portion)
+            await self.reservations.prepare(pod, share, portion)
         except PySchedulerError as error:
             return Status.from_error(error)
         return None
@@ -294,13 +294,13 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
     # --- pods and their labels
 
     def _pod_seen(self, pod: Pod) -> None:
-        self._reservations.pod_seen(pod)
+        self.reservations.pod_seen(pod)
         if GROUP_LABEL not in pod.labels and not groups_of(pod):
             return
         if self._is_reservation(pod):
             self._reservation_seen(pod)
             # Pods that were seen before and have no node yet.
-            for each in self._reservations.sharing(pod.labels[GROUP_LABEL]):
+            for each in self.reservations.sharing(pod.labels[GROUP_LABEL]):
                 self._share_seen(each)
         else:
             self._share_seen(pod)
@@ -333,7 +333,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         return ""
 
     def _pod_gone(self, pod: Pod) -> None:
-        self._reservations.pod_gone(pod)
+        self.reservations.pod_gone(pod)
         if self._is_reservation(pod):
             reserved = self.books.reserved.get(pod.node_name, {})
             if reserved.get(pod.labels[GROUP_LABEL]) == pod.uid:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -86,7 +87,8 @@ class Reservations:
         #: By name of a device, the pod that reserves it, and those who wait for a change of it.
         self._reserving: dict[str, Pod] = {}
         self._changed: dict[str, asyncio.Event] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        #: By name of a device, while a binding makes or awaits its reservation pod.
+        self.locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._wake = asyncio.Event()
         self._is_running = False
         #: By uid of a pod, what removes its old labels.
@@ -190,7 +192,7 @@ class Reservations:
         await self._handle.client.patch(Pod, pod.name, pod.namespace, patch=patch)
         indexes = []
         for group in share.groups:
-            async with self._locks.setdefault(group, asyncio.Lock()):
+            async with self.locks.setdefault(group, asyncio.Lock()):
                 indexes.append(await self._reserved(group, share.node))
         for name, body in _config_maps(pod, ",".join(indexes), portion):
             await self._write_config_map(pod, name, body)
