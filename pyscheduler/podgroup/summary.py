@@ -68,6 +68,8 @@ class Summary:
     pending: int
     #: Why members are not bound, as the scheduler says; "" if all are.
     reason: str
+    #: For each sub-group with members: its name, how many of them have a node, and how many it needs.
+    sub_groups: Sequence[tuple[str, int, int]] = ()
 
 
 def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]:
@@ -106,6 +108,7 @@ def summary_of(state: GroupState, dialect: Dialect) -> Summary:
         waiting=waiting,
         pending=pending,
         reason=_reason(state, members) if waiting or pending or not members else "",
+        sub_groups=() if state.parts is None else state.parts.leaves(each.pod.uid for each in members if each.node),
     )
 
 
@@ -161,6 +164,9 @@ def _reason(state: GroupState, members: Iterable[Member]) -> str:
         return "the minimum is not known: there is no PodGroup of this name"
     if group.is_gang and there + len(state.succeeded) < group.min:
         return f"{there} of at least {group.min} members exist"
+    lacking = "" if state.parts is None else state.parts.lacking_members()
+    if lacking:
+        return f"too few members of sub-groups exist: {lacking}"
     return f"not tried yet by {untried}" if untried else ""
 
 
