@@ -2,14 +2,16 @@
 
 First the minimum of each required part is placed: all of it, or it is undone, so that another part can have the room.
 Then come parts that the group does not need, each with its minimum or not at all, and at last single members.
-Order among siblings: required before optional ones, then by the part of the minimum that has nodes, then by name.
-Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from it: if a part does not fit, its siblings
-are tried as well.
+Order among siblings: required before optional ones, then the part that needs the fewest members, then by name.
+Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from it: siblings are ordered by the number of
+members that they need, not by its share of the minimum; and if a part does not fit, its siblings are tried as well. So
+members that are alike start whenever they can.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING
 
 import attrs
@@ -64,10 +66,16 @@ class _Part:
             return sum(child.had_minimum for child in self.children) >= self.minimum
         return self.most >= self.minimum
 
+    def missing(self) -> float:
+        """Return how many members must get a node for its minimum; infinity if it has too few."""
+        if self.children:
+            return sum(sorted([child.missing() for child in self.children])[: self.minimum])
+        needed = max(self.minimum - self.placed, 0)
+        return needed if needed <= len(self.waiting) else inf
+
     def key(self) -> tuple[bool, bool, float, str]:
         """Return the key that orders it among its siblings."""
-        share = self.has / self.minimum if self.minimum else 1.0
-        return (not self.is_hard, self.minimum == 0, share, self.name)
+        return (not self.is_hard, self.minimum == 0, self.missing(), self.name)
 
     def leaves(self) -> Iterable[_Part]:
         """Yield the parts without children, itself or below."""
@@ -137,6 +145,9 @@ class SubGroupTrial:
         """Place the minimum of a part, or nothing of it; return whether it has its minimum."""
         if part.has_minimum() or part.has_failed:
             return part.has_minimum()
+        if part.missing() == inf:
+            part.has_failed = True
+            return False
         mark, checkpoint = len(self._log), self._statement.checkpoint()
         if part.children:
             for child in sorted(part.children, key=_Part.key):
@@ -199,6 +210,8 @@ class SubGroupTrial:
 
     def _text(self, part: _Part) -> str:
         """Return which parts are short."""
+        while len(part.children) == 1 and part.children[0].children:
+            part = part.children[0]
         whose = f'sub-group "{part.name}" of podGroup {self._group}' if part.name else f"podGroup {self._group}"
         if not part.children:
             return f"{whose} has nodes for {part.most} of {part.minimum} pods"
