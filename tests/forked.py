@@ -132,9 +132,10 @@ def _server() -> tuple[subprocess.Popen[bytes], socket.socket]:
     return process, ours
 
 
-def process_to_fork_from() -> int:
-    """Return the id of the process to fork from; start it if need be."""
-    return _server()[0].pid
+def programs() -> list[int]:
+    """Return the ids of the programs that run."""
+    server = _server()[0].pid
+    return [int(pid) for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split()]
 
 
 def end() -> None:

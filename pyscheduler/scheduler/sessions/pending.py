@@ -25,6 +25,7 @@ class PendingPods:
 
     def all(self) -> list[PodInfo]:
         """Return all pods."""
+        # The rule of `_counts`, inline: there may be 50,000 pods.
         name, found = self._profile_name, []
         for queued in self._queues:
             info = queued.pod_info

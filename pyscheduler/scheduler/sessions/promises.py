@@ -191,9 +191,11 @@ def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
     """
     table, placer, asked = session.nodes, session.placer, task.request > 0
     row = table.index.get(name, -1) if name else _first_row(session, task)
+    if row < 0:
+        return False
     # One row, and not all: a large job has as many rows to look at as tasks.
     idle, wanted = table.idle[row, asked], task.request[asked]
-    if row < 0 or np.any(idle + table.releasing[row, asked] - table.pipelined[row, asked] < wanted):
+    if np.any(idle + table.releasing[row, asked] - table.pipelined[row, asked] < wanted):
         return False
     if not all(mask[row] for mask in _accepting(session, task)):
         return False

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -25,12 +25,13 @@ from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
+from pyscheduler.scheduler.sessions.tables import ClusterTables, parts
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import Node, Pod
     from pyscheduler.batch.contract import Action
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.sessions.submission import Submission
-    from pyscheduler.scheduler.sessions.tables import ClusterTables
 
 __all__ = ["Pass", "Sessions"]
 
@@ -74,9 +74,6 @@ FAILED: Final = "SessionFailed"
 #: Other tasks of the scheduler may run after so many pods that the snapshot is to show elsewhere.
 _PART: Final = 64
 _WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
-
-
-_T = TypeVar("_T")
 
 
 class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
@@ -316,11 +313,11 @@ class Sessions:
         with SnapshotPlacer(
             self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
         ) as placer:
-            for pods in _parts(tables.releasing()):
+            for pods in parts(tables.releasing(), _PART):
                 placer.remove_releasing(pods)
                 await turns.yield_if_due()
             promised = [tables.infos[uid] for uid in self.submission.promises if uid in tables.infos]
-            for infos in _parts(promised):
+            for infos in parts(promised, _PART):
                 placer.forget_nominations(infos)
                 await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
@@ -445,11 +442,6 @@ class Sessions:
             with_past=partial(self.guards.with_past, decisions.takers),
             labels=placer.labels,
         )
-
-
-def _parts(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Return the items in parts that take a few milliseconds each."""
-    return (items[at : at + _PART] for at in range(0, len(items), _PART))
 
 
 def _node_facts(node: Node) -> tuple[object, ...]:

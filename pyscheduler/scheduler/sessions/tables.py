@@ -8,7 +8,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 import numpy as np
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.scheduler.sessions.pending import PendingPods
 
-__all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables"]
+__all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables", "parts"]
 
 #: Reasons for which a job is in no queue.
 NO_QUEUE: Final = "QueueDoesNotExist"
@@ -51,6 +51,7 @@ _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
 _PREEMPTED: Final = "PreemptionByScheduler"
+_T = TypeVar("_T")
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -222,7 +223,7 @@ class ClusterTables:
         for row in rows:
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
-        for part in _parts(changes[0]):
+        for part in parts(changes[0]):
             self._read_pending(part)
             await turns.yield_if_due()
         gone += [(uid, NO_NODE) for uid in changes[1]]
@@ -407,7 +408,7 @@ class ClusterTables:
         pods = [info.pod for info in infos]
         requests: list[Amounts] = []
         are_plain = True
-        for part in _parts(infos):
+        for part in parts(infos):
             requests += [self._amounts(info.requests) for info in part]
             are_plain = are_plain and self._plugin.are_plain(spec, [info.pod for info in part])
             if len(requests) < len(infos):
@@ -495,9 +496,9 @@ class ClusterTables:
         return found
 
 
-def _parts(infos: Sequence[PodInfo]) -> Iterator[Sequence[PodInfo]]:
-    """Return the pods in parts that take a few milliseconds each."""
-    return (infos[at : at + _PART] for at in range(0, len(infos), _PART))
+def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
+    """Return the items in parts of this size, each of which should take a few milliseconds."""
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def _was_evicted(pod: Pod) -> bool:

@@ -73,6 +73,26 @@ async def test_a_promise_ends_with_its_node(pyscheduler_cluster: FakeCluster) ->
     await measured.stop()
 
 
+async def test_a_promise_waits_for_no_node_in_a_cluster_without_nodes(
+    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When all nodes are gone, the job goes without its promise, and the next node serves the first in order."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    await evicted_for(cluster)
+    cluster.delete_node("n1")
+    await cluster.clock.advance(10)
+    assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", ""]
+    assert not [record for record in caplog.records if record.exc_info]
+    cluster.add_node("n2", allocatable={"cpu": "1"})
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", "n2"]
+    await measured.stop()
+
+
 async def test_an_eviction_that_fails_is_tried_again(pyscheduler_cluster: FakeCluster) -> None:
     """A victim whose deletion the server refuses for seconds is evicted in the end."""
     cluster = pyscheduler_cluster

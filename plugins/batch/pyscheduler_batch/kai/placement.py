@@ -22,7 +22,7 @@ from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -234,15 +234,7 @@ class Placement:
             return await self._place_children(trial, rows, branch, wanted)
         tasks = [task for leaf in _leaves(branch) for task in wanted.get(leaf.name, ())]
         found = self._node_sets(trial, branch, tasks, rows)
-        for each in found.sets:
-            mark, outer = trial.statement.checkpoint(), trial.scores
-            trial.scores = found.scores if found.scores is not None else outer
-            is_placed = await self._place_children(trial, each, branch, wanted)
-            trial.scores = outer
-            if is_placed:
-                return True
-            trial.statement.rollback(mark)
-        return False
+        return await _place_on_first(trial, found, lambda some: self._place_children(trial, some, branch, wanted))
 
     def _node_sets(self, trial: _Trial, member: Leaf | Branch, tasks: list[Task], rows: NDArray[np.int64]) -> NodeSets:
         """Return the sets of nodes of a sub-group with a constraint; record why there is none."""
@@ -270,15 +262,7 @@ class Placement:
         if leaf.constraint is None or self._topology is None or not tasks:
             return await self._place_tasks(trial, rows, tasks)
         found = self._node_sets(trial, leaf, tasks, rows)
-        for each in found.sets:
-            mark, outer = trial.statement.checkpoint(), trial.scores
-            trial.scores = found.scores if found.scores is not None else outer
-            is_placed = await self._place_tasks(trial, each, tasks)
-            trial.scores = outer
-            if is_placed:
-                return True
-            trial.statement.rollback(mark)
-        return False
+        return await _place_on_first(trial, found, lambda some: self._place_tasks(trial, some, tasks))
 
     async def _place_tasks(self, trial: _Trial, rows: NDArray[np.int64], tasks: Iterable[Task]) -> bool:
         for task in tasks:
@@ -389,6 +373,22 @@ class Placement:
     def _at(self, figures: NDArray[_T], rows: NDArray[np.int64]) -> NDArray[_T]:
         """Return those figures [N] that belong to `rows`."""
         return figures if rows is self._every else figures[rows]
+
+
+async def _place_on_first(
+    trial: _Trial, found: NodeSets, place: Callable[[NDArray[np.int64]], Awaitable[bool]]
+) -> bool:
+    """Place tasks on the first set of nodes that takes them; return False if none does."""
+    outer = trial.scores
+    for rows in found.sets:
+        mark = trial.statement.checkpoint()
+        trial.scores = found.scores if found.scores is not None else outer
+        is_placed = await place(rows)
+        trial.scores = outer
+        if is_placed:
+            return True
+        trial.statement.rollback(mark)
+    return False
 
 
 def _pack(free: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import GPU, PODS
+from pyscheduler.batch.axis import CPU, MEMORY, PODS
 from pyscheduler.batch.contract import Policy
 from pyscheduler.batch.tasks import ALLOCATED, NO_NODE
 from pyscheduler.batch.topology import TopologyTree
@@ -185,12 +185,10 @@ class _Room:
         self._asked = np.flatnonzero((total > 0) & (np.arange(len(total)) != pods))
         self._total: Amounts = total
         self._free = free
-        gpu = axis.index.get(GPU, -1)
-        native = {name for name in ("cpu", "memory") if name in axis.index}
-        extended = [at for name, at in axis.index.items() if name not in native]
+        extended = [at for name, at in axis.index.items() if name not in (CPU, MEMORY)]
         #: float64[N], or None if some tasks request what others do not: how many of the largest tasks each node takes.
         self._places: NDArray[np.float64] | None = None
-        if all((requests[:, at] > 0).all() or not (requests[:, at] > 0).any() for at in {*extended, gpu} - {-1}):
+        if all((requests[:, at] > 0).all() or not (requests[:, at] > 0).any() for at in extended):
             needs = np.flatnonzero(most > 0)
             if len(self._asked):
                 self._places = np.clip(np.floor(free[:, needs] / most[needs] + _TOLERANCE).min(axis=1), 0.0, None)
