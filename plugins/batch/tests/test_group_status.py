@@ -125,6 +125,41 @@ async def test_kube_batch_groups_have_phase_and_counts(kube_batch: Any) -> None:
     assert (status["phase"], status["running"], status["admitted"]) == ("Running", 1, 2)
     await scheduler.stop()
 
+async def test_kube_batch_groups_go_through_its_phases(kube_batch: Any) -> None:
+    """Pending, Running, Unknown when a lost member finds no room, and Pending again when all have ended."""
+    kube_batch.nodes(2, cpu="1")
+    kube_batch.queue("default")
+    scheduler = await kube_batch.start()
+    kube_batch.job("one", "default", 3)
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["conditions"][0]["reason"]) == ("Pending", "NotEnoughResources")
+    assert status["conditions"][0]["message"] == "1/3 tasks in gang unschedulable: 0 nodes are available"
+    kube_batch.cluster.add_node("n2", allocatable={"cpu": "1", "memory": "64Gi", "pods": "110"})
+    await kube_batch.pass_time()
+    kube_batch.go("Running", "one-0", "one-1", "one-2")
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["running"]) == ("Running", 3)
+    assert [each["type"] for each in status["conditions"]] == ["Unschedulable"]
+    gone = next(pod for pod in kube_batch.cluster.pods() if pod.node_name == "n0")
+    kube_batch.cluster.delete_node("n0")
+    kube_batch.cluster.delete_pod(gone.name)
+    kube_batch.pods("one", 1, start=3)
+    await kube_batch.pass_time()
+    assert kube_batch.group_status("one")["phase"] == "Unknown"
+    kube_batch.cluster.delete_pod("one-3")
+    await kube_batch.pass_time()
+    condition = kube_batch.group_status("one")["conditions"][0]
+    assert (condition["reason"], kube_batch.group_status("one")["phase"]) == ("NotEnoughTasks", "Unknown")
+    assert condition["message"] == "Not enough valid tasks for gang-scheduling, valid: 2, min: 3"
+    left = [pod.name for pod in kube_batch.cluster.pods()]
+    kube_batch.go("Succeeded", *left)
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["running"], status["succeeded"]) == ("Pending", 0, 2)
+    await scheduler.stop()
+
 
 async def test_the_transition_id_alone_is_no_reason_to_write(volcano: Any) -> None:
     """Passes that find the same state leave the condition of an earlier pass."""
