@@ -67,26 +67,30 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By policy, the kind that describes the topology of nodes for it.
-_TOPOLOGIES: Final = {"topology": KAI_TOPOLOGIES, "network-topology-aware": HYPER_NODES}
+#: By preset and policy, the kind that the policy reads.
+_READ_BY: Final = {
+    ("kai", "topology"): KAI_TOPOLOGIES,
+    ("volcano", "network-topology-aware"): HYPER_NODES,
+    ("volcano", ResourceQuotas.name): RESOURCE_QUOTAS,
+}
+_TOPOLOGIES: Final = (KAI_TOPOLOGIES, HYPER_NODES)
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
 
 
-def _topologies(args: BatchArgs) -> Sequence[ResourceKind]:
-    return [kind for policy, kind in _TOPOLOGIES.items() if args.policy(policy) is not None]
-
-
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
 
 
-def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
-    """Return the kinds that policies of the configuration read."""
-    has_quotas = args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None
-    return (*([RESOURCE_QUOTAS] if has_quotas else []), *_topologies(args))
+def _kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
+    """Return, by policy of the configuration, the kind that it reads."""
+    return {
+        policy: kind
+        for (preset, policy), kind in _READ_BY.items()
+        if preset == args.preset and args.policy(policy) is not None
+    }
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -135,7 +139,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *_TOPOLOGIES.values(),
+        *_TOPOLOGIES,
         *_ALWAYS_WATCHED,
     )
 
@@ -146,8 +150,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        preset = read.preset
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_kinds_of_policies(read), *_ALWAYS_WATCHED)
+        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_kinds_of_policies(read).values())
+        return (*kinds, *_ALWAYS_WATCHED)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -170,7 +174,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in _topologies(self._args)]
+        read = _kinds_of_policies(self._args).values()
+        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in read if kind in _TOPOLOGIES]
         has_quotas = RESOURCE_QUOTAS in self.watches
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
@@ -225,9 +230,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
-        if not set(_kinds_of_policies(new)) <= set(self.watches):
-            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
-            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
+        for policy, kind in _kinds_of_policies(new).items():
+            if kind not in self.watches:
+                text = f'the policy "{policy}" cannot be added while the scheduler runs'
+                raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:

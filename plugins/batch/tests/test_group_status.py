@@ -125,6 +125,7 @@ async def test_kube_batch_groups_have_phase_and_counts(kube_batch: Any) -> None:
     assert (status["phase"], status["running"], status["admitted"]) == ("Running", 1, 2)
     await scheduler.stop()
 
+
 async def test_kube_batch_groups_go_through_its_phases(kube_batch: Any) -> None:
     """Pending, Running, Unknown when a lost member finds no room, and Pending again when all have ended."""
     kube_batch.nodes(2, cpu="1")
