@@ -506,10 +506,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        row = self._row
+        return TaskFacts(row.sub_group_of(spec, pod), row.role(pod), row.preemptible(pod) is not False)
 
     def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
         """Return whether no pod has a label or annotation that says something about it within its job."""
+        if spec.policies is not None:
+            return False  # any label may be one of theirs
         has_none, expected = self._row.marks.isdisjoint, self._groups.directory.expected
         for pod in pods:
             metadata = expected(pod).metadata
