@@ -162,11 +162,11 @@ def _reason(state: GroupState, members: Iterable[Member]) -> str:
     group, there = state.group, state.child_count
     if not group.is_declared:
         return "the minimum is not known: there is no PodGroup of this name"
-    if group.is_gang and there + len(state.succeeded) < group.min:
-        return f"{there} of at least {group.min} members exist"
     lacking = "" if state.parts is None else state.parts.lacking_members()
     if lacking:
         return f"too few members of sub-groups exist: {lacking}"
+    if group.is_gang and there + len(state.succeeded) < group.min:
+        return f"{there} of at least {group.min} members exist"
     return f"not tried yet by {untried}" if untried else ""
 
 

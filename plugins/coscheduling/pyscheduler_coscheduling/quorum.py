@@ -77,20 +77,19 @@ def shortage(state: GroupState, pod: Pod) -> str:
     """Return the message that the group has too few members; "" if it has enough."""
     minimum = state.group.min
     count = siblings(state)
-    if count < minimum:
+    lacking = "" if state.parts is None else state.parts.lacking_members()
+    if count < minimum or lacking:
         return (
             f"pre-filter pod {pod.name} cannot find enough sibling pods, "
             f"current pods number: {count}, minMember of group: {minimum}"
+            + (f", sub-groups: {lacking}" if lacking else "")
         )
     gated = f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
     if count - len(state.gated) < minimum:
         return gated
-    if state.parts is None:
-        return ""
-    lacking = state.parts.lacking_members()
-    if lacking:
-        return f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods of sub-groups: {lacking}"
-    return gated if state.gated and state.parts.lacking_members(without_gated=True) else ""
+    if state.parts is not None and state.gated and state.parts.lacking_members(without_gated=True):
+        return gated
+    return ""
 
 
 def stray(state: GroupState, pod: Pod) -> str:

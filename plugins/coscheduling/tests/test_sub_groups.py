@@ -155,7 +155,7 @@ async def test_too_few_pods_of_a_sub_group_hold_the_group(world: Any) -> None:
     trees.pods({"a": 5, "b": 1})
     await world.settle()
     assert not trees.bound()
-    assert "current pods of sub-groups: b 1/2" in trees.message("a-0")
+    assert "current pods number: 6, minMember of group: 4, sub-groups: b 1/2" in trees.message("a-0")
     trees.cluster.add_pod(
         "b-1", labels={"kai.scheduler/subgroup-name": "b"}, annotations={"pod-group-name": "g"}, requests={"cpu": "1"}
     )
