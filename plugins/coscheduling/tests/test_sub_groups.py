@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import KubeObject
+from pyscheduler.framework import Status
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster
+from pyscheduler_coscheduling.plugin import Coscheduling
 
 TABLE = DialectTable(DIALECTS)
 KAI, VOLCANO = (TABLE.named(name).kinds[0] for name in ("kai", "volcano"))
@@ -231,3 +233,47 @@ async def test_volcano_roles_have_minimums(world: Any, minimum: int, bound: Mapp
         )
     await world.settle(5)
     assert trees.bound() == bound
+
+
+async def test_preemption_evicts_for_whole_sub_groups_only(world: Any) -> None:
+    """With eleven pods of lower priority, eight are evicted for two sub-groups, and none for a part of the third."""
+    trees = Trees(world, cpus=11, preemption=True)
+    for number in range(11):
+        trees.cluster.add_pod(f"low-{number}", requests={"cpu": "1"}, priority=0)
+    await world.settle()
+    trees.kai(**TWO_OF_THREE)
+    trees.pods({"a": 4, "b": 4, "c": 4}, priority=100)
+    await world.settle()
+    leaving = [pod.name for pod in trees.cluster.pods() if pod.is_terminating]
+    assert len(leaving) == 8
+    for name in leaving:
+        trees.cluster.delete_pod(name)
+    await world.settle(30)
+    assert trees.bound() == {"a": 4, "b": 4, "low": 3}
+    trees.cluster.assert_invariants()
+
+
+async def test_a_surplus_sub_group_that_loses_a_member_holds_no_node(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If one of its pods cannot be reserved after the trial, the rest of that sub-group gives its nodes back."""
+    original = Coscheduling.permit
+    refused: list[str] = []
+
+    def permit(self: Coscheduling, state: Any, pod: Any, node_name: str) -> Any:
+        if state.trial is None and pod.name == "c-2" and not refused:
+            refused.append(pod.name)
+            return Status.unschedulable("not now")
+        return original(self, state, pod, node_name)
+
+    monkeypatch.setattr(Coscheduling, "permit", permit)
+    trees = Trees(world, cpus=12)
+    trees.kai(**TWO_OF_THREE)
+    trees.pods({"a": 4, "b": 4, "c": 4})
+    await world.settle()
+    assert trees.bound() == {"a": 4, "b": 4}
+    assert "lost members" in trees.message("c-0")
+    assert not world.running.scheduler.cache.assumed_count
+    await world.settle(60)
+    assert trees.bound() == {"a": 4, "b": 4, "c": 4}
+    trees.cluster.assert_invariants()
