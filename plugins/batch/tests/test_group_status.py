@@ -94,6 +94,25 @@ async def test_a_group_waits_until_its_namespace_has_quota(volcano: Any) -> None
     await scheduler.stop()
 
 
+async def test_a_group_without_pods_says_why_it_is_not_enqueued(volcano: Any) -> None:
+    """Volcano's controller creates the pods of an enqueued group, so the event is all that users see; told once."""
+    volcano.nodes(1, cpu="1")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.group("big", "default", 1, minResources={"cpu": "4"})
+    await volcano.pass_time()
+    volcano.cluster.add_node("small", allocatable={"cpu": "1", "memory": "64Gi", "pods": "110"})
+    await volcano.pass_time()
+    assert volcano.group_status("big")["phase"] == "Pending"
+    text = "resource in cluster is overused: overused cpu; queue resource quota insufficient: insufficient cpu"
+    found = [(each["type"], each["note"]) for each in volcano.cluster.events("Unschedulable")]
+    assert found == [("Normal", text)]
+    volcano.cluster.add_node("large", allocatable={"cpu": "8", "memory": "64Gi", "pods": "110"})
+    await volcano.pass_time()
+    assert volcano.group_status("big")["phase"] == "Inqueue"
+    await scheduler.stop()
+
+
 async def test_a_broken_gang_is_unknown(volcano: Any) -> None:
     """A running gang that lost a member, and has no room for the new one, has the phase Unknown."""
     volcano.nodes(2, cpu="1")

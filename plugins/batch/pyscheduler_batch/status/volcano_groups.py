@@ -104,10 +104,20 @@ def volcano_report(
         failed=job.counts[TaskState.FAILED],
         admitted=_admitted(job) if is_kube_batch else None,
         condition=condition,
-        notes=_kube_batch_notes(job, problem, reasons) if is_kube_batch else _notes(job, condition, problem, reasons),
+        notes=_kube_batch_notes(job, problem, reasons)
+        if is_kube_batch
+        else _notes(job, condition, problem, reasons) or _enqueue_notes(job, session),
         session_id=session_id,
         now=session.now,
     )
+
+
+def _enqueue_notes(job: Job, session: VolcanoSession) -> tuple[Note, ...]:
+    """Return the event of a group without pods that is not enqueued: its controller waits for that."""
+    messages = session.reasons.get(job.uid, {}).values()
+    if job.tasks or job.phase != "Pending" or not messages:
+        return ()
+    return (Note(UNSCHEDULABLE, "; ".join(filter(None, messages))),)
 
 
 def _admitted(job: Job) -> int:
