@@ -96,5 +96,5 @@ class JobSpec:
     topology: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     #: Sentences for the user about values that do not count.
     warnings: tuple[str, ...] = ()
-    #: A stable reason why the job cannot be scheduled as it is described, "" if it can.
+    #: A stable reason why the job cannot be scheduled as it is described, "" if it can. ": " and a message may follow.
     error: str = ""

@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "podgroup": ("pyscheduler.cli.podgroup.command", "Show pod groups, and plan those of workloads."),
     "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
+    "webhook": ("pyscheduler.cli.webhook", "Keep reserved quota for the groups that reserved it."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }

@@ -120,6 +120,8 @@ class Dialect:
     object_body: Callable[[Mapping[str, Any]], Mapping[str, Any]] = object_body
     #: The smallest `spec.minMember` that the CRD of `kinds` accepts; None if it does not check.
     crd_minimum: int | None = None
+    #: Whether objects of `kinds` declare resources, for which groups wait until quotas of their namespace have room.
+    declares_resources: bool = False
     #: Returns what a member says; it counts before what the object says.
     pod_fields: Callable[[Pod], GroupFields] | None = None
     #: Whether members that succeeded count if the living ones cannot reach the minimum any more.
@@ -145,6 +147,7 @@ DIALECTS: Final = (
         keys=(_label("scheduling.x-k8s.io/pod-group"),),
         claimed_by="Coscheduling",
         kinds=(SIGS_PODGROUPS,),
+        declares_resources=True,
         # Koordinator reads these objects, too, with its annotations on them.
         object_fields=partial(object_fields, gang_annotations=True),
         crd_minimum=1,
@@ -156,6 +159,7 @@ DIALECTS: Final = (
         keys=(_label("pod-group.scheduling.ming.io"),),
         claimed_by="Coscheduling",
         kinds=(MING_PODGROUPS,),
+        declares_resources=True,
         object_fields=partial(object_fields, least=0),
         status=PhaseStatus(ming_phase),
     ),
@@ -173,6 +177,7 @@ DIALECTS: Final = (
         keys=_GROUP_NAME,
         claimed_by="Coscheduling",
         kinds=KUBE_BATCH_PODGROUPS,
+        declares_resources=True,
         object_fields=object_fields,
         count_succeeded=True,
         status=KubeBatchStatus(),
@@ -184,6 +189,7 @@ DIALECTS: Final = (
         keys=_GROUP_NAME,
         claimed_by="Coscheduling",
         kinds=(VOLCANO_PODGROUPS,),
+        declares_resources=True,
         object_fields=object_fields,
         sub_groups=volcano_sub_groups,
         status=CountsStatus(),
@@ -204,6 +210,7 @@ DIALECTS: Final = (
         keys=(_label("pod-group.scheduling.sigs.k8s.io"),),
         claimed_by="Gang",
         kinds=(KOORDINATOR_PODGROUPS,),
+        declares_resources=True,
         object_fields=partial(object_fields, least=0, gang_annotations=True),
         crd_minimum=0,
         pod_fields=gang_pod_fields,

@@ -22,7 +22,7 @@ from tests import processes
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
     *("run", "demo", "demo-gang", "demo-batch", "cluster", "explain"),
-    *("podgroup", "queue", "simulate", "plugins", "config"),
+    *("podgroup", "queue", "simulate", "webhook", "plugins", "config"),
 ]
 
 

@@ -21,16 +21,19 @@ from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
-from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
+from pyscheduler_batch.volcano.resource_quota import ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -93,6 +96,10 @@ def _kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
     }
 
 
+def _kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
+    return (RESOURCE_QUOTAS,) if args.waits_for_quota else ()
+
+
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
     """Return the permissions for evictions, and to write the status of the preset's groups and queues.
 
@@ -150,8 +157,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_kinds_of_policies(read).values())
-        return (*kinds, *_ALWAYS_WATCHED)
+        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
+        return (*kinds, *dict.fromkeys([*_kinds_of_policies(read).values(), *_kinds_of_reservations(read)]))
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -174,9 +181,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        read = _kinds_of_policies(self._args).values()
-        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in read if kind in _TOPOLOGIES]
-        has_quotas = RESOURCE_QUOTAS in self.watches
+        #: What the policies of the first configuration watch; a reload cannot add to it.
+        self._policy_kinds = set(_kinds_of_policies(self._args).values())
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES if kind in self._policy_kinds
+        ]
+        has_quotas = RESOURCE_QUOTAS in self._policy_kinds
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
         self._is_running = False
@@ -197,6 +207,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.usage is not None and self._args.preset == "kai":
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
             self._statuses.listeners.append(self._usage.note_totals)
+        self._reservations: QuotaReservations | None = None
+        if self._args.waits_for_quota:
+            self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
+            self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         #: The keys of jobs whose members were bound, or run, since the last report.
         self._moved: set[str] = set()
         #: Called with None if jobs and queues must be read anew.
@@ -230,8 +244,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
+        if new.quota_reservation != self._args.quota_reservation:
+            text = "quotaReservation cannot change while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.quotaReservation")
         for policy, kind in _kinds_of_policies(new).items():
-            if kind not in self.watches:
+            if kind not in self._policy_kinds:
                 text = f'the policy "{policy}" cannot be added while the scheduler runs'
                 raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
@@ -252,6 +269,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             work.create_task(self._statuses.run(), name="statuses of queues and groups")
             if self._usage is not None:
                 work.create_task(self._usage.run(), name="past use of queues")
+            if self._reservations is not None:
+                work.create_task(self._reservations.run(), name="quota reservations")
 
     def _tell_news(self) -> None:
         self.on_news()  # which the scheduler sets later
@@ -445,7 +464,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 last_start = kai_last_start(spec.last_start, pods)
                 spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
-            return spec
+            held = self._waits_for_quota(state)
+            return attrs.evolve(spec, error=f"{WAITING_FOR_QUOTA}: {held}") if held and not spec.error else spec
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -461,6 +481,15 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             phase="Inqueue",
             error=GROUP_REQUIRED if self._args.require_group else "",
         )
+
+    def _waits_for_quota(self, state: GroupState) -> str:
+        """Return why a group must wait for quota; "" if it need not."""
+        if self._reservations is None or not self._args.waits_for_quota:
+            return ""
+        return self._reservations.refusal(state)
+
+    def _quota_changed(self, group: GroupId) -> None:
+        self._on_change(f"group/{group.key}")
 
     def _queue_of(self, pod: Pod) -> str:
         """Return the queue that a pod names, or ""."""

@@ -176,3 +176,12 @@ async def test_a_policy_that_needs_a_new_watch_is_refused(
     assert reloading.refusals == 1
     assert f'the policy "{policy}" cannot be added while the scheduler runs; restart it' in caplog.text
     await reloading.measured.stop()
+
+
+async def test_quota_reservation_needs_a_restart(reloading: Reloading, caplog: pytest.LogCaptureFixture) -> None:
+    """It decides what is watched; the old file stays in force."""
+    await reloading.measured.start()
+    await reloading.replace(FIRST + "quotaReservation: none\n")
+    assert reloading.refusals == 1
+    assert "quotaReservation cannot change while the scheduler runs; restart it" in caplog.text
+    await reloading.measured.stop()

@@ -45,7 +45,9 @@ class GroupCycleRules:
 
     def _is_refused(self, group: GroupState, pod: Pod) -> bool:
         """Return True if PreFilter would refuse every member: then this pod is tried alone, and the others sleep on."""
-        return bool(quorum.shortage(group, pod)) or self._members.failures.is_refused(group.id)
+        members = self._members
+        is_blocked = bool(quorum.shortage(group, pod) or members.waits_for_quota(group))
+        return is_blocked or members.failures.is_refused(group.id)
 
     def permit(self, group: GroupState, trial: Trial) -> Status | None:
         """Return None if the members with a node in this cycle, or already bound, make the minimum."""

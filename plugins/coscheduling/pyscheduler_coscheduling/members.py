@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupId, GroupState
+    from pyscheduler.podgroup.reservation_controller import QuotaReservations
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.windows import Moment
 
@@ -40,6 +41,8 @@ class Members:
         self.dialects = self.groups.claim(plugin, args.dialects or None)
         self.directory = self.groups.directory
         self.waiting = handle.index_waiting_pods(self._waits_for)
+        #: Set if groups wait for quota.
+        self.quotas: QuotaReservations | None = None
         self.failures = Failures(
             handle.clock,
             denied_seconds=args.denied_pg_expiration_time_seconds,
@@ -66,6 +69,10 @@ class Members:
     def is_served(self, state: GroupState) -> bool:
         """Return True if this plugin serves the group."""
         return self.groups.server_of(state) == self._plugin
+
+    def waits_for_quota(self, state: GroupState) -> str:
+        """Return why the group must wait for quota; "" if it need not."""
+        return "" if self.quotas is None else self.quotas.refusal(state)
 
     # --- holding
 

@@ -51,6 +51,7 @@ _MOST_KEYS: Final = 100_000
 _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
+_GATED: Final = (TaskState.GATED, NO_NODE)
 _PREEMPTED: Final = "PreemptionByScheduler"
 _T = TypeVar("_T")
 
@@ -216,8 +217,9 @@ class ClusterTables:
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
         for uid in self._evicting.symmetric_difference(evicting):
-            if uid in self._places:
-                rows.add(self._places[uid][1])
+            row = self._places.get(uid, _GATED)[1]
+            if row != NO_NODE:
+                rows.add(row)
         self._evicting = set(evicting)
         self._generations = generations.copy()
         gone: list[tuple[str, int]] = []
@@ -225,7 +227,7 @@ class ClusterTables:
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
         for part in parts(changes[0]):
-            self._read_pending(part)
+            self._read_pending(part, pods.gated)
             await turns.yield_if_due()
         gone += [(uid, NO_NODE) for uid in changes[1]]
         for uid, row in gone:
@@ -316,10 +318,10 @@ class ClusterTables:
         self._releasing[row], self._foreign[row] = releasing, foreign
         return before - here
 
-    def _read_pending(self, changed: Iterable[PodInfo]) -> None:
-        """Read waiting pods that changed."""
+    def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
+        """Read waiting pods that changed. `gated`: uids of those that PreEnqueue rejects."""
         for info in changed:
-            self._put(info, None)
+            self._put(info, _GATED if info.pod.metadata.uid in gated else None)
 
     def _put(self, info: PodInfo, place: tuple[TaskState, int] | None) -> None:
         """Record a task; its job is built anew if anything about the task changed. `place`: None if it waits."""
@@ -327,8 +329,10 @@ class ClusterTables:
         known = self.infos.get(uid)
         if known is info and places.get(uid) == place:
             return
-        if known is not None and known is not info:
+        if known is not None and (known is not info or places.get(uid) == _GATED):
+            # Who opened a gate may have put the pod into a group, which its annotations will say later.
             self._remove(uid)
+            known = None
         if place is not None:
             places[uid] = place
         elif known is not None:
