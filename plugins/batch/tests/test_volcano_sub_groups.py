@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-POLICY = {"name": "tp", "matchLabelKeys": ["slice"], "subGroupSize": 4, "minSubGroups": 2}
+from pyscheduler.testing import FakeCluster, VirtualClock
+
+POLICY: dict[str, Any] = {"name": "tp", "matchLabelKeys": ["slice"], "subGroupSize": 4, "minSubGroups": 2}
 
 
 def members(volcano: Any, counts: Mapping[str, int], *, start: int = 0, **keywords: Any) -> None:
@@ -113,3 +117,55 @@ async def test_a_replaced_member_completes_its_sub_group(volcano: Any) -> None:
     await volcano.pass_time()
     assert bound(volcano) == {"s0": 4, "s1": 4}
     await scheduler.stop()
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("pods"), st.sampled_from("0123"), st.integers(1, 4)),
+    st.tuples(st.just("pods"), st.sampled_from("0123"), st.integers(1, 4)),
+    st.tuples(st.just("delete"), st.sampled_from("0123"), st.integers(0, 9)),
+    st.tuples(st.just("node"), st.just(""), st.integers(1, 5)),
+)
+
+
+@pytest.mark.slow
+def test_no_sub_group_starts_in_part_in_any_history(volcano: Any) -> None:
+    """Whatever comes and goes, pods are bound in sub-groups that have their size, and only if two of them do."""
+    fired: Counter[str] = Counter()
+
+    @settings(max_examples=settings.default.max_examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps=st.lists(STEPS, min_size=6, max_size=14))
+    def run(steps: list[tuple[str, str, int]]) -> None:
+        asyncio.run(live(type(volcano)(FakeCluster(clock=VirtualClock()), "volcano"), steps, fired))
+
+    run()
+    assert fired["started"]
+    assert fired["waited"]
+
+
+async def live(volcano: Any, steps: list[tuple[str, str, int]], fired: Counter[str]) -> None:
+    """Play a history, and check after each step what was bound in it."""
+    volcano.nodes(1, cpu="6")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.group("g", "default", 8, subGroupPolicy=[POLICY])
+    members(volcano, {"0": 4, "1": 3})
+    known: set[str] = set()
+    for number, (what, value, count) in enumerate(steps, start=1):
+        pods = sorted(pod.name for pod in volcano.cluster.pods() if pod.name.startswith(f"s{value}-"))
+        if what == "pods":
+            members(volcano, {value: count}, start=10 * number)
+        elif what == "node":
+            volcano.cluster.add_node(f"m{number}", allocatable={"cpu": str(count), "memory": "64Gi", "pods": "110"})
+        elif pods:
+            volcano.cluster.delete_pod(pods[count % len(pods)])
+        await volcano.pass_time()
+        placed = {pod.uid: pod.name.partition("-")[0] for pod in volcano.cluster.pods() if pod.node_name}
+        counts = Counter(placed.values())
+        fresh = {name for uid, name in placed.items() if uid not in known}
+        assert all(counts[name] >= POLICY["subGroupSize"] for name in fresh), counts
+        whole = sum(size >= POLICY["subGroupSize"] for size in counts.values())
+        assert not fresh or whole >= POLICY["minSubGroups"], counts
+        fired["started" if fresh else "waited"] += 1
+        known = set(placed)
+    await scheduler.stop()
+    await volcano.cluster.close()
