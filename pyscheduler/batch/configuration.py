@@ -28,7 +28,7 @@ from pyscheduler.podgroup.reservation_controller import MODES, WAIT
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["ARG_NAMES", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
+__all__ = ["ARG_NAMES", "BIND_REQUEST", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +76,7 @@ class BatchArgs:
     node_pool: str = ""
     #: Whether the members of a gang finish PreBind before the first one is bound.
     gang_barrier: bool = True
-    #: `api` binds pods itself, `bindRequest` leaves that to the binder of KAI.
+    #: `api` binds pods itself, `bindRequest` leaves that to a binder of BindRequests.
     binder: str = "api"
     #: `wait`: a job is held until the quotas of its namespace have room for all that its group declares; `none`.
     quota_reservation: str = WAIT
@@ -125,7 +125,9 @@ _MULTIPLIERS: Final = (
     "reclaimerUtilizationMultiplier",
 )
 _CLOSED: Final = "disable"
-_BINDERS: Final = ("api", "bindRequest")
+#: The value of `binder` with which KAI's BindRequests are written.
+BIND_REQUEST: Final = "bindRequest"
+_BINDERS: Final = ("api", BIND_REQUEST)
 #: Keys that a file may have without an effect here.
 _IGNORED: Final = ("kind", "apiVersion", "metadata", "metrics")
 

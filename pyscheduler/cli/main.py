@@ -17,6 +17,7 @@ __all__ = ["cli", "main"]
 #: Command: module and one line of help. The help is here, so that the list of commands imports no command.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
+    "binder": ("pyscheduler.cli.binder", "Bind pods by the BindRequests of a scheduler."),
     "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the recorded pods of a production cluster."),
     "demo-gang": (
         "pyscheduler.cli.demo.gang_demo",

@@ -366,6 +366,14 @@ class BindPlugin(Plugin):
         """Bind, and return None; or return SKIP to leave the pod to the next bind plugin. May be `async def`."""
         raise NotImplementedError
 
+    def bindings_under_way(self) -> Iterable[tuple[Pod, str]]:
+        """Return pods without a node that an earlier scheduler gave to somebody else to bind, with their nodes.
+
+        Called once, before the first pod is scheduled. The pods hold these nodes from then on, and `bind` is called for
+        them without the extension points before it, to wait for the outcome.
+        """
+        return ()
+
 
 class PostBindPlugin(Plugin):
     """Be told that a pod was bound."""

@@ -44,8 +44,10 @@ from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port
 from tests.plugins.storage import COMPLETED, SELECTED, claim, storage_class, volume
 
 ACCOUNT = account_user_name("kube-system", "pyscheduler")
-#: Those of a scheduler; the program of podgrouper.yaml schedules nothing.
-CONFIGS = sorted(path for path in (ROOT / "configs").glob("*.yaml") if path.name != "podgrouper.yaml")
+#: Those of a scheduler; the programs of two files schedule nothing.
+CONFIGS = sorted(
+    path for path in (ROOT / "configs").glob("*.yaml") if path.name not in {"binder.yaml", "podgrouper.yaml"}
+)
 
 
 def unused(cluster: EmbeddedCluster, roles: list[dict[str, Any]]) -> list[str]:

@@ -28,6 +28,7 @@ from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupChange, GroupFields, GroupState
+    from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 
 __all__ = ["Batch"]
 
@@ -200,6 +202,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self.inner_queues = self._args.preset != "kai"
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
+        self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
@@ -241,6 +244,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.binder != self._args.binder:
+            text = f"the binder cannot change to {new.binder} while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.binder")
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
@@ -418,6 +424,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 yield fresh[1]
 
     # Jobs
+
+    def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:
+        """Return the pod's part of GPUs that it shares, if the profile enables `GpuSharing`."""
+        sharing = self._sharing.get(self.handle.profile_name)
+        return None if sharing is None else sharing.amounts_beside(pod)
 
     def job_key(self, pod: Pod) -> str:
         """Return the key of the pod's group, or of the pod itself."""

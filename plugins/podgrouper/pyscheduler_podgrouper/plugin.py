@@ -110,6 +110,8 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._wake = asyncio.Event()
         #: By uid of a pod, the names of the group and the sub-group that were planned last.
         self._planned_groups: dict[str, tuple[str, str]] = {}
+        #: UIDs of pods whose plans depend on nodes.
+        self._followers: set[str] = set()
         #: UIDs of pods whose group is there; the annotation follows.
         self._released: set[str] = set()
         #: By uid of a pod, how often it failed in a row.
@@ -161,6 +163,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         for each in members:
             sub_group = each.plan.sub_group_of(each.pod) or each.pod.labels.get(SUB_GROUP_LABEL, "")
             self._planned_groups[each.pod.uid] = (each.plan.name, sub_group)
+            (self._followers.add if each.plan.follows_nodes else self._followers.discard)(each.pod.uid)
         self._writer.put(members, tasks)
 
     async def _planned(self, pod: Pod) -> Member | None:
@@ -206,13 +209,15 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         if self._due is None:
             return
         moved = _membership(old) != _membership(new) != self._planned_groups.get(new.uid)
-        if moved or _read_by_rules(old) != _read_by_rules(new):
+        is_placed = old.node_name != new.node_name and new.uid in self._followers
+        if moved or is_placed or _read_by_rules(old) != _read_by_rules(new):
             self._enqueue(new)
 
     def _deleted(self, pod: Pod) -> None:
         self._failures.pop(pod.uid, None)
         self._planned_groups.pop(pod.uid, None)
         self._released.discard(pod.uid)
+        self._followers.discard(pod.uid)
 
     # --- failures
 
@@ -274,7 +279,6 @@ def _read_by_rules(pod: Pod) -> tuple[object, ...]:
         pod.uid,
         labels,
         annotations,
-        pod.node_name,
         pod.metadata.deletion_timestamp,
         pod.metadata.owner_references,
     )

@@ -290,16 +290,40 @@ async def test_permissions_are_those_of_the_kinds(grouper: GrouperCluster) -> No
     assert ("", "configmaps") not in rules
 
 
+def leader_ready(grouper: GrouperCluster) -> Json:
+    """Create a LeaderWorkerSet of three pods whose workers follow their leader."""
+    grouper.serve(
+        owner_kind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", frozenset({"spec"}))
+    )
+    spec = {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 3}}
+    return grouper.add(item("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", spec=spec))
+
+
+def lws_labels(index: int) -> dict[str, str]:
+    """Return the labels of a pod of a LeaderWorkerSet."""
+    key = "leaderworkerset.sigs.k8s.io"
+    return {f"{key}/worker-index": str(index), f"{key}/group-index": "0"}
+
+
+async def test_a_rule_that_reads_nodes_is_asked_again_when_its_pod_gets_one(grouper: GrouperCluster) -> None:
+    """The minimum of a LeaderWorkerSet rises when its leader is bound."""
+    top = leader_ready(grouper)
+    await grouper.start()
+    grouper.pod("leader", top, labels=lws_labels(0))
+    await grouper.pass_time()
+    assert [group.spec.min_member for group in grouper.groups().values()] == [1]
+    grouper.cluster.add_node("n1")
+    await grouper.pass_time(1.0)
+    assert grouper.cluster.pod("leader", namespace="ml").node_name == "n1"
+    assert [group.spec.min_member for group in grouper.groups().values()] == [3]
+
+
 async def test_one_group_is_written_for_pods_that_say_different_things(grouper: GrouperCluster) -> None:
     """Of the pods of one round, the one that asks for the most members decides."""
-    lws = owner_kind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", frozenset({"spec"}))
-    grouper.serve(lws)
-    spec = {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 3}}
-    top = grouper.add(item("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", spec=spec))
+    top = leader_ready(grouper)
     await grouper.start()
-    key = "leaderworkerset.sigs.k8s.io"
     for index in (1, 0):
-        grouper.pod(f"p{index}", top, labels={f"{key}/worker-index": str(index), f"{key}/group-index": "0"})
+        grouper.pod(f"p{index}", top, labels=lws_labels(index))
     await grouper.pass_time()
     (group,) = grouper.groups().values()
     assert group.spec.min_member == 3

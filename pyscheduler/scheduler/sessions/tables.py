@@ -106,6 +106,8 @@ class ClusterTables:
         self._releasing_on: list[list[PodInfo]] = []
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
+        #: float64[N, R]: what pods hold of a node besides their requests.
+        self._beside = np.zeros((0, len(self.axis)))
         #: int8[N]: the `NodeUse` of each node.
         self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
@@ -145,6 +147,7 @@ class ClusterTables:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        used += self._beside
         absent = self._use == NodeUse.NONE
         allocatable[absent], used[absent] = 0.0, 0.0
         table = NodeTable.of(self.names, allocatable)
@@ -273,6 +276,7 @@ class ClusterTables:
         self._releasing_on = [[] for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
+        self._beside = np.zeros((len(names), len(self.axis)))
         self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
         self._look_alikes.clear()
@@ -293,7 +297,7 @@ class ClusterTables:
     def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
         before, here = self._on_row[row], set()
-        releasing, foreign = self.axis.zeros(), self.axis.zeros()
+        releasing, foreign, beside = self.axis.zeros(), self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
         #: By state, so that the tasks of a node share them.
         places: dict[TaskState, tuple[TaskState, int]] = {}
@@ -307,15 +311,17 @@ class ClusterTables:
                 if is_own and (pod.uid in self._evicting or _was_evicted(pod)):
                     self._whole.discard(self._plugin.job_key(pod))
                 leaving.append(info)
-                releasing += self._amounts(info.requests)
+                releasing += self._amounts_of(info)
             if is_own:
                 here.add(pod.uid)
                 state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
                 self._put(info, places.setdefault(state, (state, row)))
             else:
-                foreign += self._amounts(info.requests)
+                foreign += self._amounts_of(info)
+            if more := self._plugin.amounts_beside(pod):
+                beside += self.axis.amounts(more)
         self._on_row[row], self._releasing_on[row] = here, leaving
-        self._releasing[row], self._foreign[row] = releasing, foreign
+        self._releasing[row], self._foreign[row], self._beside[row] = releasing, foreign, beside
         return before - here
 
     def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
@@ -414,7 +420,7 @@ class ClusterTables:
         requests: list[Amounts] = []
         are_plain = True
         for part in parts(infos):
-            requests += [self._amounts(info.requests) for info in part]
+            requests += [self._amounts_of(info) for info in part]
             are_plain = are_plain and self._plugin.are_plain(spec, [info.pod for info in part])
             if len(requests) < len(infos):
                 await turns.yield_if_due()
@@ -483,15 +489,20 @@ class ClusterTables:
                     total += task.request
         self.queues.add(job.queue_row, total * sign, non_preemptible=not job.preemptible)
 
-    def _amounts(self, resource: Resource) -> Amounts:
+    def _amounts_of(self, info: PodInfo) -> Amounts:
+        """Return float64[R], read-only: the requests of a pod, and what it counts for besides."""
+        return self._amounts(info.requests, self._plugin.amounts_beside(info.pod))
+
+    def _amounts(self, resource: Resource, more: Mapping[str, float] | None = None) -> Amounts:
         """Return float64[R], read-only and shared between equal requests; one pod."""
         scalars = tuple(resource.scalars.items())
-        key = (resource.milli_cpu, resource.memory, resource.ephemeral_storage, scalars)
+        beside = tuple(more.items()) if more else ()
+        key = (resource.milli_cpu, resource.memory, resource.ephemeral_storage, scalars, beside)
         found = self._requests.get(key)
         if found is None:
             values: dict[str, float] = {CPU: resource.milli_cpu, MEMORY: resource.memory, PODS: 1, **resource.scalars}
             values[EPHEMERAL_STORAGE] = resource.ephemeral_storage
-            found = self._requests[key] = self.axis.amounts(values)
+            found = self._requests[key] = self.axis.amounts(values) + (self.axis.amounts(more) if more else 0.0)
             found.flags.writeable = False
         return found
 
