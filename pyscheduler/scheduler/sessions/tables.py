@@ -18,6 +18,7 @@ from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.plugin import NodeUse
+from pyscheduler.batch.sub_groups import has_minimum
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState, is_critical, make_task, state_of_waiting
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 
@@ -437,13 +438,8 @@ class ClusterTables:
 
     def _note_whole(self, key: str, job: Job) -> None:
         """Remember whether a job has its minimum of nodes; mark one that had it."""
-        minimum = job.min_member
-        if job.sub_groups:
-            inner = {each.parent for each in job.sub_groups.values()}
-            minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
-            minimum = sum(minima) if minima else minimum
         active = job.count(ACTIVE)
-        is_whole = active >= minimum
+        is_whole = has_minimum(job, ACTIVE) if job.sub_groups else active >= job.min_member
         if is_whole and active:
             self._whole.add(key)
         elif not active:
