@@ -100,7 +100,7 @@ class ClusterTables:
         self._evicting: set[str] = set()
         self._generations = np.empty(0, dtype=np.int64)
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
-        self._on_row: list[set[str]] = []
+        self._on_row: list[dict[str, None]] = []
         self._releasing_on: list[list[PodInfo]] = []
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
@@ -220,7 +220,7 @@ class ClusterTables:
         self._evicting = set(evicting)
         self._generations = generations.copy()
         gone: list[tuple[str, int]] = []
-        for row in rows:
+        for row in sorted(rows):
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
         for part in parts(changes[0]):
@@ -266,7 +266,7 @@ class ClusterTables:
         self._places = {}
         self._evicting, self._dirty = set(), dict.fromkeys(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
-        self._on_row = [set() for _ in names]
+        self._on_row = [{} for _ in names]
         self._releasing_on = [[] for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
@@ -287,9 +287,11 @@ class ClusterTables:
             entry.members = {uid: None for uid in uids if entry_of.get(uid) is entry}
         return entry.members
 
-    def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
+    def _read_row(self, snapshot: Snapshot, row: int) -> list[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
-        before, here = self._on_row[row], set()
+        # In order: sets of text have another order in each process.
+        before: dict[str, None] = self._on_row[row]
+        here: dict[str, None] = {}
         releasing, foreign = self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
         #: By state, so that the tasks of a node share them.
@@ -306,14 +308,14 @@ class ClusterTables:
                 leaving.append(info)
                 releasing += self._amounts(info.requests)
             if is_own:
-                here.add(pod.uid)
+                here[pod.uid] = None
                 state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
                 self._put(info, places.setdefault(state, (state, row)))
             else:
                 foreign += self._amounts(info.requests)
         self._on_row[row], self._releasing_on[row] = here, leaving
         self._releasing[row], self._foreign[row] = releasing, foreign
-        return before - here
+        return [uid for uid in before if uid not in here]
 
     def _read_pending(self, changed: Iterable[PodInfo]) -> None:
         """Read waiting pods that changed."""
