@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Node, Pod
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
@@ -102,6 +102,9 @@ class ClusterTables:
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
         self._on_row: list[dict[str, None]] = []
         self._releasing_on: list[list[PodInfo]] = []
+        self._nodes: list[Node | None] = []
+        #: How often something changed that filters read of a node.
+        self.node_changes = 0
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
         #: int8[N]: the `NodeUse` of each node.
@@ -268,6 +271,7 @@ class ClusterTables:
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [{} for _ in names]
         self._releasing_on = [[] for _ in names]
+        self._nodes = [None for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
         self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
@@ -297,6 +301,9 @@ class ClusterTables:
         #: By state, so that the tasks of a node share them.
         places: dict[TaskState, tuple[TaskState, int]] = {}
         node = snapshot.nodes[row].node
+        if node is not self._nodes[row]:
+            self.node_changes += _node_facts(node) != _node_facts(self._nodes[row])
+            self._nodes[row] = node
         self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
@@ -506,6 +513,16 @@ def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
 def _was_evicted(pod: Pod) -> bool:
     """Return whether a scheduler evicted the pod for another one."""
     return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
+
+
+def _node_facts(node: Node | None) -> tuple[object, ...]:
+    """Return what filters may read of a node: all but the times of its conditions."""
+    if node is None:
+        return ()
+    meta, status = node.metadata, node.status
+    conditions = [(each.type, each.status) for each in status.conditions]
+    offered = (status.allocatable, status.capacity, status.images, status.declared_features)
+    return node.spec, meta.labels, meta.annotations, offered, conditions
 
 
 def _state_on_node(pod: Pod) -> TaskState:

@@ -20,6 +20,7 @@ from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
+from pyscheduler_batch.kai.search_memory import attempt_of
 from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ class _Evicting(Action, ABC):
         if not self.is_worth_it(cycle, gang):
             self._note(cycle, gang)
             return False
+        attempt = attempt_of(cycle, self.name, gang)
+        if attempt is not None and attempt.has_failed():
+            return False
         await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
         solver = Solver(
@@ -101,6 +105,8 @@ class _Evicting(Action, ABC):
         )
         statement = await solver.solve(gang)
         if statement is None:
+            if attempt is not None and solver.is_exhausted:
+                await attempt.note_failure()
             return False
         await cycle.commit(statement)
         return True

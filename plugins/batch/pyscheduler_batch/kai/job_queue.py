@@ -16,7 +16,7 @@ from pyscheduler_batch.kai.forest import TOP
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_batch.kai.forest import Forest
     from pyscheduler_batch.kai.gang import Gang
@@ -132,6 +132,10 @@ class _Node:
         self._find_head()
         return gang
 
+    def last_read(self) -> JobKey | None:
+        """Return the key of the last job of the list that was looked at; None if the node has seen its end."""
+        return self._jobs[self._at][0] if 0 <= self._at < len(self._jobs) else None
+
     @property
     def is_empty(self) -> bool:
         """Return whether nothing is left below the queue."""
@@ -160,6 +164,8 @@ class JobQueue:
         self._top: list[_Node] = []
         self._popped: dict[int, Quantities] = {}
         self._nodes: dict[int, _Node] = {}
+        #: The leaves at the begin.
+        self._leaves: list[_Node] = []
         more: dict[int, list[Gang]] = {}
         for gang in added:
             more.setdefault(gang.job.queue_row, []).append(gang)
@@ -167,6 +173,7 @@ class JobQueue:
             node = _Node(row, jobs.get(row, ()), last_first=victims, accepts=accepts)
             for gang in more.get(row, ()):
                 node.add(orders.job_key(gang), gang)
+            self._leaves.append(node)
             if not node.is_empty:
                 self._nodes[row] = node
         self._link_all()
@@ -215,6 +222,10 @@ class JobQueue:
                 parent.children = heap
         line._top = [child(row, None) for row in forest.order.get(TOP, ())]
         return line
+
+    def last_read(self) -> Iterator[tuple[int, JobKey | None]]:
+        """Return by queue row the key of the last of its first jobs that was looked at; None for all of them."""
+        return ((node.row, node.last_read()) for node in self._leaves)
 
     def _link_all(self) -> None:
         """Hang all leaves into the tree, children before their parents."""

@@ -287,6 +287,21 @@ class Proportion(Policy):
         inputs: Amounts = np.hstack([np.array(self.allocated).reshape(-1, 3), self.fair_shares])
         return inputs
 
+    def search_inputs(self) -> list[Amounts]:
+        """Return what a search for victims depends on besides the settings of queues, as float64[.., 3] each.
+
+        Fair shares are infinite in a resource of which every queue gets all it asks for: see `search_memory`.
+        """
+        allocated = np.array(self.allocated).reshape(-1, 3)
+        is_enough = np.all((self.fair_shares >= self.requested) & (self.requested >= allocated), axis=0)
+        return [
+            allocated,
+            np.array(self.non_preemptible).reshape(-1, 3),
+            np.array(self._allocatable).reshape(-1, 3),
+            np.where(is_enough, _INFINITY, self.fair_shares),
+            np.array([self.pool]),
+        ]
+
     def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)
