@@ -207,7 +207,6 @@ async def test_failed_searches_are_recalled_only_where_they_would_fail_again(
         assert answer == await twin(sessions)
         if rng.random() < 0.5:
             await kai.pass_time(1)
-    print(dict(counts))
     assert min(counts[what] for what in ("recalled", "found", "failed")) > 0, counts
 
 
