@@ -47,6 +47,8 @@ class PurposeRule(Rule):
         self._served: dict[str, float] = {}
         #: When each job last lost a pod from outside.
         self._lost: dict[str, float] = {}
+        #: When a node last left or lost room.
+        self._narrowed = float("-inf")
         #: Since when each gang lacks members although some hold nodes.
         self._broken: dict[str, float] = {}
         #: Gangs that were whole at some time in the log; of the others only their annotation says since when they wait.
@@ -125,8 +127,9 @@ class PurposeRule(Rule):
             text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
             self.report(fact.at, fact.revision, (pod.key, record.by), text)
             return
-        if fact.at - self._served.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
-            self.skip()  # decided before: the rest of a gang, or the job found other room
+        if fact.at - max(self._narrowed, self._served.get(record.by, self._narrowed)) <= self.options.in_flight_seconds:
+            # Decided before: the scheduler did not know yet; or it is the rest of a gang, or the job found other room.
+            self.skip()
             return
         deadline = fact.at + pod.grace_seconds + self.options.lease_seconds
         self._debts[record.by].append(_Debt(fact, deadline))
@@ -159,6 +162,8 @@ class PurposeRule(Rule):
         if fact.kind == "pod-gone":
             self._lost[fact.subject] = fact.at
         everybody = fact.kind in {"node-room", "foreign-bound", "class"}
+        if fact.kind == "node-room":
+            self._narrowed = fact.at
         for job in list(self._debts):
             concerned = fact.subject == job and fact.kind in {"pod-gone", "pod-changed", "group"}
             if fact.kind == "queue":

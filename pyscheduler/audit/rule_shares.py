@@ -4,7 +4,8 @@ Reclaims of one job that follow each other are one decision. It is judged by the
 first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
 allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later; or they
 are evicted before they are bound. And evictions that the scheduler has announced by an event may not be written yet, or
-fail to be. So each of these states is tried, and one that justifies the decision is enough.
+fail to be. So each of these states is tried, and one that justifies the decision is enough. If nodes came or went a
+moment earlier, nothing objects to it: what a pass knew is not known then.
 """
 
 from __future__ import annotations
@@ -309,7 +310,8 @@ class ShareRule(Rule):
                 if not found:
                     return
                 objection = objection or found
-        if not objection:
+        # Nodes have a watch of their own: a pass may know new queues and not yet that a node is gone.
+        if not objection or any(moment.pool != known[0].pool for moment in known):
             self.skip()
             return
         pods = ", ".join(one.pod.key for one in decision.evicted)

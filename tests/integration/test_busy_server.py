@@ -214,12 +214,12 @@ async def test_a_server_that_refuses_everything() -> None:
         binding = asyncio.create_task(site.bind(300, "refused"))
         await site.until(lambda: site.router.refused > 0)
         await site.clock.sleep(1.0)
-        before, since = site.router.refused, site.clock.now()
+        before = site.router.refused
         await site.clock.sleep(5.0)
-        later, seconds = site.router.refused - before, site.clock.now() - since
+        later, seconds = site.router.refused - before, site.clock.now() - began
         print({"refused at first": before, "later": later, "in seconds": seconds})  # noqa: T201 - behind the bounds
-        # By the clock: on a busy machine the sleep takes longer than it was asked to.
-        assert before <= 80 + (since - began)
-        assert 1 <= later <= seconds + 2
+        # By the clock: on a busy machine the sleep takes longer than it was asked to, and so does the first burst.
+        assert later >= 1
+        assert before + later <= 80 + seconds
         site.router.places = 8
         await binding

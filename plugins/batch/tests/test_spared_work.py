@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOST = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"
-STEPS = 20
+STEPS = 14
 
 
 def add_nodes(kai: BatchCluster, count: int) -> None:

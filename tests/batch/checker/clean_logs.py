@@ -79,6 +79,26 @@ def fair_reclaim() -> Log:
     return log
 
 
+def reclaim_by_a_pass_that_does_not_know_of_a_lost_node() -> Log:
+    """Reclaim for a queue that has just come, on a node that has just gone: their watches are not equally fast."""
+    log = situation()
+    log.node("n2")
+    log.queue("c", quota=0, overQuotaWeight=0)
+    log.job("w", "c", 8, 0, node="n1")
+    log.job("large", "a", 8)
+    log.reason(*(f"large-{index}" for index in range(8)))
+    log.job("k", "b", 6)
+    log.delete("Queue", "b")
+    log.wait(30.0)
+    log.delete("Node", "n2")
+    log.queue("b", quota=2)
+    log.wait(0.1)
+    log.reason(*(f"k-{index}" for index in range(6)))
+    log.evict(*(f"w-{index}" for index in range(6)), action="reclaim", by="k")
+    log.wait(300.0)
+    return log
+
+
 def fair_preemption() -> Log:
     """Preempt a job of a lower priority in the same queue."""
     log = situation()
@@ -230,6 +250,7 @@ CLEAN = (
     reclaim_from_what_the_pass_placed,
     reclaim_after_one_that_was_not_written,
     reclaim_from_what_left_meanwhile,
+    reclaim_by_a_pass_that_does_not_know_of_a_lost_node,
     fair_preemption,
     lowered_limit,
     evictor_deleted,
