@@ -81,6 +81,7 @@ class Cycle:
         self.has_entered = False
         #: Which waiting jobs the simulations of a search have read.
         self.reads = Reads()
+        self._is_total = self.may_remember and self.proportion.is_totally_ordered()
         #: An action among few jobs begins the searches that the original begins, since each leaves a reason.
         self.is_large = len(session.jobs) > _SMALL
 
@@ -180,7 +181,13 @@ class Cycle:
         # Top queues without any of them do not change their order.
         tops = {self._top[each.job.queue_row] for each in wanted}
         self.reads.tops |= tops
-        return JobQueue(self, self.pending_under(tops), added=added, accepts=lambda other: other.job.uid != own)
+        return JobQueue(
+            self,
+            self.pending_under(tops),
+            added=added,
+            accepts=lambda other: other.job.uid != own,
+            is_total=self._is_total,
+        )
 
     def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""

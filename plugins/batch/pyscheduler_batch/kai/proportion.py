@@ -302,6 +302,11 @@ class Proportion(Policy):
             np.array([self.pool]),
         ]
 
+    def is_totally_ordered(self) -> bool:
+        """Return whether no queue has a parent, and allocatable shares are comparable: each pair in all resources."""
+        chain = sorted(self._allocatable)
+        return max(self._parent, default=-1) < 0 and all(map(_at_most, chain, chain[1:]))
+
     def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)

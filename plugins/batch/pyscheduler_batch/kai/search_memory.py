@@ -60,9 +60,9 @@ class Reads:
         #: By queue row, the key of the last job; None for all jobs of the queue.
         self.last: dict[int, JobKey | None] = {}
 
-    def note(self, line: JobQueue) -> None:
-        """Add what a line has read."""
-        for row, key in line.last_read():
+    def note(self, line: JobQueue, left: Collection[int]) -> None:
+        """Add what a line has read. `left`: the queues that still have jobs of interest."""
+        for row, key in line.last_read(left):
             known = self.last.setdefault(row, key)
             if known is not None and (key is None or known < key):
                 self.last[row] = key
@@ -77,7 +77,8 @@ class Reads:
             count += end
             if count > _MOST_WAITING:
                 return None
-            found[row] = [(key, gang.requested()) for key, gang in entries[:end]]
+            if end:
+                found[row] = [(key, gang.requested()) for key, gang in entries[:end]]
         return found
 
 

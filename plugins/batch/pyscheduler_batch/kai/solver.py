@@ -270,15 +270,7 @@ class _Search:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle = self._cycle
         line = cycle.line_for(gang, [cycle.gangs[uid] for uid in victims])
-        try:
-            return await self._place_in_order(statement, gang, line, victims, rows)
-        finally:
-            cycle.reads.note(line)
-
-    async def _place_in_order(
-        self, statement: Statement, gang: Gang, line: JobQueue, victims: Collection[str], rows: NDArray[np.int64]
-    ) -> bool:
-        cycle, own = self._cycle, gang.job.uid
+        own = gang.job.uid
         wanted = {*victims, own}
         left = Counter(cycle.gangs[uid].job.queue_row for uid in wanted)
         while left:
@@ -291,7 +283,9 @@ class _Search:
             if is_placed:
                 continue
             if following.job.uid == own:
+                cycle.reads.note(line, left)
                 return False
             # The original asks again here; the answer is kept, and decides what a later action sees of the job.
             following.to_place()
+        cycle.reads.note(line, left)
         return True
