@@ -76,9 +76,8 @@ class Cycle:
         self.proportion.touched.clear()
         self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
         self._touched_running = {*self._touched_pending}
-        #: Whether failed searches are remembered, and whether those of earlier passes were looked at.
+        #: Whether failed searches are remembered.
         self.may_remember = may_remember(self)
-        self.has_entered = False
         #: Which waiting jobs the simulations of a search have read.
         self.reads = Reads()
         self._is_total = self.may_remember and self.proportion.is_totally_ordered()

@@ -46,6 +46,9 @@ class _Evicting(Action, ABC):
     `minJobSearchDuration`, see `Budget`.
     """
 
+    #: Whether failed searches are remembered.
+    remembers: ClassVar[bool] = True
+
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
         cycle = await prepared_cycle(session)
@@ -89,7 +92,7 @@ class _Evicting(Action, ABC):
         if not self.is_worth_it(cycle, gang):
             self._note(cycle, gang)
             return False
-        attempt = attempt_of(cycle, self.name, gang)
+        attempt = attempt_of(cycle, self.name, gang) if self.remembers else None
         if attempt is not None and attempt.has_failed():
             return False
         await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
@@ -229,6 +232,8 @@ class Consolidation(_Evicting):
     """
 
     name: ClassVar[str] = "consolidation"
+    # The first candidates are those of all jobs, in the order in which jobs were built.
+    remembers: ClassVar[bool] = False
 
     @property
     def _most(self) -> int:

@@ -13,6 +13,7 @@ from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.backlog import Backlog
 from pyscheduler_batch.kai.gang import USED, Gang, TaskRules
 from pyscheduler_batch.kai.job_index import JobIndex
+from pyscheduler_batch.kai.placed_jobs import PlacedJobs
 from pyscheduler_batch.kai.search_memory import FailedSearches
 from pyscheduler_batch.kai.shared_values import SharedValues
 
@@ -94,8 +95,7 @@ class KeptJobs(Kept):
         self.virtual: set[str] = set()
         #: Whether the keys of jobs hold until a job or its tasks change.
         self.is_stable = keys.is_stable
-        #: How often a job with placed tasks that may be evicted came, went or changed.
-        self.placed_changes = 0
+        self.placed = PlacedJobs()
         self.failed = FailedSearches()
         first_pod = keys.first_pod if keys.is_stable else None
         self._rules = TaskRules(keys.of_task, first_pod, quantities, self.virtual)
@@ -139,10 +139,8 @@ class KeptJobs(Kept):
         self.pending.put(uid, pending)
         self.backlog.put(uid, pending, proportion)
         candidate = in_leaf if in_leaf is not None and in_leaf.preemptible else None
-        before = self.running.job(uid)
+        self.placed.note(uid, self.running.job(uid), candidate)
         self.running.put(uid, candidate)
-        if before is not candidate and any(each is not None and each.count(ACTIVE) for each in (before, candidate)):
-            self.placed_changes += 1
         row, is_placed = (-1, False) if candidate is None else (candidate.queue_row, candidate.count(ACTIVE) > 0)
         self._sizes.put(uid, row, None if candidate is None else self._gpus(candidate))
         self._priorities.put(uid, row, candidate.priority if candidate is not None and is_placed else None)

@@ -5,14 +5,13 @@ A search that failed is not repeated as long as everything is equal that it depe
 
 - what is free on each node, and what filters say about nodes: `_World.nodes` and `Session.node_changes`. Filters that
   look at anything else are not remembered (`Session.lasts`);
-- what queues hold and may hold: `_World.queues`. A fair share counts only in a resource of which some queue gets less
-  than it asks for. Elsewhere no queue is ever above its fair share, because a simulation places nothing that queues do
-  not ask for: neither the order of queues nor the rule about saturation can depend on it;
-- the jobs that may be victims: each is another object after a change, and `KeptJobs.placed_changes` counts these;
+- what queues hold and may hold: `_World.queues`. A simulation places nothing that queues do not ask for;
+- the jobs that may be victims: `PlacedJobs`;
 - the job itself, and the jobs that must not be evicted for it;
 - the waiting jobs that simulations read, which decide the order of queues: those at the begin of each queue (`Reads`).
 
-Nothing is remembered, or recalled, after the pass has moved a task, and with policies of other distributions.
+Nothing is remembered, or recalled, after the pass has evicted or promised anything, and with policies of other
+distributions. The jobs that the pass has placed are placed in the next pass as well.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.statement import position_of
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,6 +42,8 @@ _OURS: Final = "pyscheduler_batch."
 _PLACEABLE: Final = ACTIVE | {TaskState.PENDING}
 #: With more failures, all are forgotten.
 _MOST_FAILURES: Final = 256
+#: After a pass has moved more tasks, it remembers nothing.
+_MOST_MOVED: Final = 256
 #: Other tasks of the scheduler may run after so many jobs that are looked at.
 _TURN_EVERY: Final = 64
 #: A failure that depends on more waiting jobs is not remembered.
@@ -84,22 +85,22 @@ class Reads:
 
 @attrs.frozen(eq=False)
 class _World:
-    """What all searches of a pass depend on, as long as nothing is moved."""
+    """What all searches depend on, until the pass moves something."""
 
     #: The columns of the node table.
     nodes: Sequence[NDArray[np.float64] | NDArray[np.bool_]]
     #: The sums and shares of queues, and the pool.
     queues: Sequence[NDArray[np.float64]]
     node_changes: int
-    placed_changes: int
+    placed: tuple[int, Mapping[str, object]]
 
     def equals(self, other: _World) -> bool:
         """Return whether a search has the same result in both."""
         return (
             self.node_changes == other.node_changes
-            and self.placed_changes == other.placed_changes
             and all(map(np.array_equal, self.queues, other.queues))
             and all(map(np.array_equal, self.nodes, other.nodes))
+            and self.placed == other.placed
         )
 
 
@@ -125,11 +126,11 @@ class FailedSearches:
         #: How many searches were not repeated.
         self.recalled = 0
 
-    def enter(self, cycle: Cycle) -> None:
-        """Forget everything if the world of this pass is another one."""
-        world = _world_of(cycle)
+    def enter(self, cycle: Cycle, placed: Iterable[Job]) -> None:
+        """Forget everything if the world is another one. `placed`: jobs that this pass placed."""
+        world = _world_of(cycle, placed)
         if self._world is None or not world.equals(self._world):
-            self._world = world
+            self._world = attrs.evolve(world, nodes=[column.copy() for column in world.nodes])
             self.failed.clear()
             self._victims_last = None
 
@@ -195,11 +196,17 @@ class Attempt:
 
 def attempt_of(cycle: Cycle, action: str, gang: Gang) -> Attempt | None:
     """Return a search that is about to begin; None if its result is not to be remembered."""
-    if not cycle.may_remember or any(position_of(task) != first for task, first in cycle.session.ledger.moved.values()):
+    moved = cycle.session.ledger.moved
+    if not cycle.may_remember or len(moved) > _MOST_MOVED or gang.has_topology():
         return None
-    if not cycle.has_entered:
-        cycle.has_entered = True
-        cycle.kept.failed.enter(cycle)
+    placed: dict[str, Job] = {}
+    for task, first in moved.values():
+        if position_of(task) == first:
+            continue
+        if first.state != TaskState.PENDING or task.state not in ALLOCATED:
+            return None
+        placed[task.job.uid] = task.job
+    cycle.kept.failed.enter(cycle, placed.values())
     cycle.reads = Reads()
     return Attempt(cycle, action, gang)
 
@@ -215,14 +222,14 @@ def may_remember(cycle: Cycle) -> bool:
     )
 
 
-def _world_of(cycle: Cycle) -> _World:
-    nodes = cycle.session.nodes
+def _world_of(cycle: Cycle, placed: Iterable[Job]) -> _World:
+    nodes, kept = cycle.session.nodes, cycle.kept
     ready = np.ones(len(nodes), dtype=np.bool_) if nodes.ready is None else nodes.ready
     return _World(
-        (nodes.allocatable.copy(), nodes.idle.copy(), nodes.releasing.copy(), nodes.pipelined.copy(), ready.copy()),
+        (nodes.allocatable, nodes.idle, nodes.releasing, nodes.pipelined, ready),
         cycle.proportion.search_inputs(),
         cycle.session.node_changes,
-        cycle.kept.placed_changes,
+        kept.placed.state(job for job in placed if kept.running.job(job.uid) is not None),
     )
 
 
