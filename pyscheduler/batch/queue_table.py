@@ -66,9 +66,11 @@ class QueueTable:
         """Add amounts to the sums of a queue and its ancestors; subtract with negative amounts."""
         # Paths are short: much faster than one access with an array of rows.
         for each in self.paths[row].tolist():
-            self.allocated[each] += amounts
+            sums = self.allocated[each]
+            sums += amounts
             if non_preemptible:
-                self.non_preemptible[each] += amounts
+                sums = self.non_preemptible[each]
+                sums += amounts
 
 
 def paths_of(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -77,7 +77,8 @@ class Ledger:
             # Only whether the node releases the task is new.
             if (old.state == TaskState.RELEASING) != (to.state == TaskState.RELEASING):
                 change = task.request if to.state == TaskState.RELEASING else -task.request
-                self.nodes.releasing[to.node] += change
+                row = self.nodes.releasing[to.node]
+                row += change
         else:
             self._book(-task.request, old)
             self._book(task.request, to)
@@ -115,12 +116,16 @@ class Ledger:
         for left in leaving:
             self.nodes.idle[left] -= amounts
             self.nodes.releasing[left] += amounts
+        # Views of rows: nothing has to be written back.
         if state == TaskState.PIPELINED:
-            self.nodes.pipelined[node] += amounts
+            row = self.nodes.pipelined[node]
+            row += amounts
         elif node >= 0 and (state in ACTIVE or state == TaskState.RELEASING):
-            self.nodes.idle[node] -= amounts
+            row = self.nodes.idle[node]
+            row -= amounts
             if state == TaskState.RELEASING:
-                self.nodes.releasing[node] += amounts
+                row = self.nodes.releasing[node]
+                row += amounts
 
 
 @attrs.frozen

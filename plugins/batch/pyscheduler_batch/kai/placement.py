@@ -326,9 +326,14 @@ class Placement:
         chosen = self._every if rows is self.all_rows else rows
         if chosen is rows:
             fits = fits[rows]
-        if not fits.any():
+        hits = fits.nonzero()[0]
+        if not len(hits):
             return None
         fits_idle = self._holds("now", task.request, lambda some: self._table.idle[some])
+        if len(hits) == 1 and not self._orders:
+            # In a full cluster mostly one node is left: nothing is to be compared.
+            node = int(chosen[hits[0]])
+            return node, bool(fits_idle[node])
         scores = self._scores(task, chosen, fits_idle)
         score = np.where(fits, scores if extra is None else scores + extra[chosen], -np.inf)
         best = int(np.argmax(score))
