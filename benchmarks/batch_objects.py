@@ -16,7 +16,7 @@ from pyscheduler.testing.builders import node_manifest, pod_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["BATCH", "busy_cluster", "gang", "racks"]
+__all__ = ["BATCH", "busy_cluster", "gang", "racks", "workload", "workload_pods"]
 
 #: The batch profile.
 BATCH: Final = "batch"
@@ -75,3 +75,28 @@ def gang(
             scheduler_name=BATCH,
             **keywords,
         )
+
+
+def workload(name: str, queue: str, pods: int) -> dict[str, Any]:
+    """Return a PyTorchJob with so many workers."""
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": "default", "labels": {"kai.scheduler/queue": queue}},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": pods, "template": {"spec": {}}}}},
+    }
+
+
+def workload_pods(owner: Mapping[str, Any], pods: int) -> Iterator[dict[str, Any]]:
+    """Return the pods of a PyTorchJob, as its operator makes them: of a tenth of a CPU, and in no group."""
+    metadata = owner["metadata"]
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"]}
+    for number in range(pods):
+        pod = pod_manifest(
+            f"{metadata['name']}-worker-{number}",
+            requests={"cpu": "100m", "memory": "100Mi"},
+            labels={"training.kubeflow.org/replica-type": "worker"},
+            scheduler_name=BATCH,
+        )
+        pod["metadata"]["ownerReferences"] = [{**reference, "uid": metadata["uid"], "controller": True}]
+        yield pod

@@ -33,6 +33,8 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "of_5000": ("of the rate at 5,000 nodes", "{:.0%}"),
     "of_equal": ("of the rate of equal pods", "{:.0%}"),
     "of_coscheduling": ("of the rate of the plugin Coscheduling", "{:.0%}"),
+    "ready_pods_per_second": ("throughput with ready groups", "{:,.0f} pods/s"),
+    "of_ready_groups": ("of the rate with ready groups", "{:.0%}"),
     "sync_seconds": ("first sync", "{:.2f} s"),
     "sync_cpu_seconds": ("CPU of the first sync", "{:.2f} s"),
     "cpu_seconds": ("CPU", "{:.2f} s"),

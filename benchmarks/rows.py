@@ -10,6 +10,7 @@ import attrs
 
 from benchmarks import (
     batch,
+    batch_grouping,
     batch_holds,
     batch_latency,
     batch_topology,
@@ -274,6 +275,7 @@ def _batch_rows(*, short: bool) -> Sequence[Row]:
 def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
     """Return how soon a batch profile decides."""
     nodes, repeats = (20, 4) if short else (2500, 300)
+    workloads = 10 if short else 1000
     return [
         Row(
             name="batch-one-reclaim",
@@ -301,6 +303,12 @@ def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
             what=f"pods arrive while a gang of {nodes * 2:,} pods is bound: {nodes:,} nodes, over HTTP, preset kai",
             measure=partial(batch_holds.large_gang, nodes, nodes * 2),
             targets={"longest_hold_ms": "<= 50 ms"},
+        ),
+        Row(
+            name="batch-grouped",
+            what=f"PodGrouper groups {workloads * 10:,} pods of {workloads:,} workloads: 1,000 nodes, over HTTP",
+            measure=partial(batch_grouping.grouped, workloads),
+            targets={"of_ready_groups": ">= 70 %"},
         ),
         Row(
             name="batch-philly",

@@ -52,6 +52,7 @@ profiles:
   plugins: {{multiPoint: {{enabled: [{{name: Batch}}], disabled: [{{name: DefaultPreemption}}]}}}}
   pluginConfig: [{{name: Batch, args: {{preset: kai}}}}]
 """
+_GROUPING: Final = _BATCH.replace("enabled: [{name: Batch}]", "enabled: [{name: Batch}, {name: PodGrouper}]")
 _COHORTS: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -80,6 +81,7 @@ CONFIGURATIONS: Final = {
     "default": CONFIG,
     "per-node-filter": _PER_NODE_FILTER,
     "batch": _BATCH,
+    "grouping": _GROUPING,
     "cohorts": _COHORTS,
     **{
         name: (Path(__file__).parents[1] / "configs" / file).read_text(encoding="utf-8")

@@ -16,13 +16,15 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from benchmarks import clusters
-from benchmarks.batch_objects import busy_cluster, gang, racks
+from benchmarks.batch_objects import busy_cluster, gang, racks, workload, workload_pods
 from benchmarks.cohort_stage import CohortStage
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
 from benchmarks.weight import environment, running_status
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.framework.clock import LoopClock
+from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import rare_collections
 
 if TYPE_CHECKING:
@@ -88,6 +90,25 @@ class _Desk:
         for manifest in gang("racked", "all", pods, group={"topologyConstraint": constraint}):
             self.cluster.add(manifest)
         return pods
+
+    def create_workloads(self, *, count: int, pods: int, is_ready: bool) -> object:
+        """Create PyTorchJobs and then their pods, all at once; `is_ready`: with a group of all pods for each."""
+        self.cluster.add(open_definition("kubeflow.org", "PyTorchJob", "pytorchjobs", ["v1"]))
+        owners = self.cluster.add(*(workload(f"job-{number:05d}", "starved", pods) for number in range(count)))
+        for owner in owners:
+            name = owner["metadata"]["name"]
+            if is_ready:
+                self.cluster.add(next(gang(name, "starved", pods)))
+            for pod in workload_pods(owner, pods):
+                if is_ready:
+                    pod["metadata"]["annotations"] = {"pod-group-name": name}
+                self.cluster.add(pod)
+        return count
+
+    def count_groups(self) -> object:
+        """Return how many PodGroups of KAI there are."""
+        resource = self.cluster.resource(KAI_PODGROUPS.type.api_version, "PodGroup")
+        return len(self.cluster.registry.collection(resource).page().records)
 
     def create_gangs(self, *, count: int, pods: int, pause_seconds: float, queue: str, prefix: str) -> object:
         """Create gangs one after the other, at random about so often, in the background."""

@@ -65,6 +65,7 @@ _BATCH: Final = (
     "batch-topology-http",
     "batch-beside",
     "batch-large-gang",
+    "batch-grouped",
     "batch-philly",
     "batch-full",
     "batch-idle",

@@ -112,13 +112,18 @@ def test_only_marked_processes_are_found() -> None:
 
 
 @pytest.mark.skipif(not forked.IS_POSSIBLE, reason="programs are forked on Linux only")
-@pytest.mark.parametrize("turns", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("turns", [1, 2, 3, 5, 8])
 async def test_a_start_that_is_cancelled_leaves_no_process(turns: int) -> None:
     """The caller has no process to kill yet, so the start kills it and closes its pipes."""
     starting = asyncio.create_task(forked.start("cluster", "--port", "0", env=os.environ))
     for _ in range(turns):
         await asyncio.sleep(0)
-    starting.cancel()
+    if not starting.cancel():  # on a busy machine, the other process may be done by then
+        program = starting.result()
+        kill(program)
+        await asyncio.gather(program.stdout.read(), program.stderr.read(), program.wait())
+        assert turns > 3
+        return
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert forked.programs() == []

@@ -134,7 +134,13 @@ from pyscheduler.api.quantity import (
     quantity_value as quantity_value,
     value_of as value_of,
 )
-from pyscheduler.api.quotas import ResourceQuota as ResourceQuota, ResourceQuotaStatus as ResourceQuotaStatus
+from pyscheduler.api.quotas import (
+    ResourceQuota as ResourceQuota,
+    ResourceQuotaSpec as ResourceQuotaSpec,
+    ResourceQuotaStatus as ResourceQuotaStatus,
+    ScopedResourceSelectorRequirement as ScopedResourceSelectorRequirement,
+    ScopeSelector as ScopeSelector,
+)
 from pyscheduler.api.requirements import (
     EVERYTHING as EVERYTHING,
     NOTHING as NOTHING,

@@ -58,6 +58,7 @@ class PodSpec(Wire):
     resources: ResourceRequirements | None = None
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    active_deadline_seconds: int | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
     host_network: bool = False

@@ -7,7 +7,13 @@ from typing import ClassVar
 
 from pyscheduler.api.meta import KubeObject, RawQuantity, Wire
 
-__all__ = ["ResourceQuota", "ResourceQuotaStatus"]
+__all__ = [
+    "ResourceQuota",
+    "ResourceQuotaSpec",
+    "ResourceQuotaStatus",
+    "ScopeSelector",
+    "ScopedResourceSelectorRequirement",
+]
 
 
 class ResourceQuotaStatus(Wire):
@@ -17,10 +23,32 @@ class ResourceQuotaStatus(Wire):
     used: Mapping[str, RawQuantity] = {}
 
 
+class ScopedResourceSelectorRequirement(Wire):
+    """One condition on pods: operator ``In``, ``NotIn``, ``Exists`` or ``DoesNotExist``."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Wire):
+    """The conditions that a pod must meet to count."""
+
+    match_expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+
+class ResourceQuotaSpec(Wire):
+    """Which pods count. The limits are in the status."""
+
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
 class ResourceQuota(KubeObject):
-    """A limit for the objects of a namespace. Its spec is not read: the status has what is in force."""
+    """A limit for the objects of a namespace, or for those of its pods that its scopes select."""
 
     api_version: ClassVar[str] = "v1"
     kind: ClassVar[str] = "ResourceQuota"
 
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()

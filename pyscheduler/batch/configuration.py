@@ -23,11 +23,12 @@ from pyscheduler.batch.shard import actions_and_tiers, shard_settings
 from pyscheduler.batch.usage_settings import UsageSettings, usage_settings
 from pyscheduler.batch.values import mapping_of
 from pyscheduler.framework import ConfigError
+from pyscheduler.podgroup.reservation_controller import MODES, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["ARG_NAMES", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
+__all__ = ["ARG_NAMES", "BIND_REQUEST", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -75,8 +76,10 @@ class BatchArgs:
     node_pool: str = ""
     #: Whether the members of a gang finish PreBind before the first one is bound.
     gang_barrier: bool = True
-    #: `api` binds pods itself, `bindRequest` leaves that to the binder of KAI.
+    #: `api` binds pods itself, `bindRequest` leaves that to a binder of BindRequests.
     binder: str = "api"
+    #: `wait`: a job is held until the quotas of its namespace have room for all that its group declares; `none`.
+    quota_reservation: str = WAIT
     #: Where past use of queues is known from; None: shares do not depend on it (KAI).
     usage: UsageSettings | None = None
     #: Sentences for the log about what has no effect.
@@ -85,6 +88,11 @@ class BatchArgs:
     def policy(self, name: str) -> PolicyEntry | None:
         """Return the first entry of a policy; None if it is not configured."""
         return next((entry for tier in self.tiers for entry in tier if entry.name == name), None)
+
+    @property
+    def waits_for_quota(self) -> bool:
+        """Return whether jobs are held for lack of quota; Volcano's own policy for it decides if it is there."""
+        return self.quota_reservation == WAIT and self.preset != KAI.name and self.policy("resourcequota") is None
 
     def arguments_of(self, action: str) -> Mapping[str, str]:
         """Return the arguments of an action, together with the settings of KAI's scheduler that its actions read."""
@@ -117,7 +125,9 @@ _MULTIPLIERS: Final = (
     "reclaimerUtilizationMultiplier",
 )
 _CLOSED: Final = "disable"
-_BINDERS: Final = ("api", "bindRequest")
+#: The value of `binder` with which KAI's BindRequests are written.
+BIND_REQUEST: Final = "bindRequest"
+_BINDERS: Final = ("api", BIND_REQUEST)
 #: Keys that a file may have without an effect here.
 _IGNORED: Final = ("kind", "apiVersion", "metadata", "metrics")
 
@@ -484,6 +494,12 @@ def _seconds(value: object) -> float:
         raise ValueError(f"expected a duration such as 90s, found {_shown(value)}") from None
 
 
+def _quota_reservation(value: object) -> str:
+    if isinstance(value, str) and value in MODES:
+        return value
+    raise ValueError(_unknown("quotaReservation", value, MODES))
+
+
 def _binder(value: object) -> str:
     if isinstance(value, str) and value in _BINDERS:
         return value
@@ -516,6 +532,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[object], object]]]] = {
     "nodePool": ("node_pool", _string),
     "gangBarrier": ("gang_barrier", _boolean),
     "binder": ("binder", _binder),
+    "quotaReservation": ("quota_reservation", _quota_reservation),
     "usageDBConfig": ("usage", usage_settings),
     "scenarioSearchBudgets": ("search_budgets", search_budgets),
 }

@@ -110,6 +110,10 @@ class BatchPlugin:
         """Return what names the job of a pod: equal for all its tasks."""
         raise NotImplementedError
 
+    def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:  # noqa: ARG002 - for plugins that share devices
+        """Return what a pod counts for besides its requests, of its queue and its node; below 0 it counts for less."""
+        return None
+
     def is_foreign(self, key: str, pods: Sequence[Pod]) -> bool:  # noqa: ARG002 - for plugins that share a cluster
         """Return whether another scheduler is responsible for a job: it is ignored without a word."""
         return False

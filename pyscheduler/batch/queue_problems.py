@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["queue_problem"]
+__all__ = ["WAITING_FOR_QUOTA", "queue_problem"]
+
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+"""The reason of a job for which the quotas of its namespace have no room; a message follows it in `JobSpec.error`."""
 
 _TEXTS: Final = {
     "QueueDoesNotExist": "{queue} does not exist; create it, or change the queue of the pod group",
@@ -24,9 +27,9 @@ _TEXTS: Final = {
 
 def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
     """Return the reason and the message if the job or its queue is not as it must be, else None."""
-    reason = job.queue_error or queues.problems.get(job.queue, "")
-    if not reason:
-        return None
+    reason, _, said = (job.queue_error or queues.problems.get(job.queue, "")).partition(": ")
+    if not reason or said:
+        return (reason, said) if reason else None
     name = f'queue "{job.queue}"'
     if not job.queue and reason == "QueueDoesNotExist":
         return reason, "the pod group names no queue; set its queue"

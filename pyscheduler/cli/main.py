@@ -17,6 +17,7 @@ __all__ = ["cli", "main"]
 #: Command: module and one line of help. The help is here, so that the list of commands imports no command.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
+    "binder": ("pyscheduler.cli.binder", "Bind pods by the BindRequests of a scheduler."),
     "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the recorded pods of a production cluster."),
     "demo-gang": (
         "pyscheduler.cli.demo.gang_demo",
@@ -28,6 +29,7 @@ _COMMANDS: Final = {
     "podgroup": ("pyscheduler.cli.podgroup.command", "Show pod groups, and plan those of workloads."),
     "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
+    "webhook": ("pyscheduler.cli.webhook", "Keep reserved quota for the groups that reserved it."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }

@@ -16,10 +16,12 @@ from pyscheduler.flags.declaration import FlagCommand
 from pyscheduler.flags.run_flags import Flags, all_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyscheduler.flags.effective_config import Effective
     from pyscheduler.serving.lifecycle import RunOptions
 
-__all__ = ["command"]
+__all__ = ["command", "run_on_cluster", "run_program"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +64,11 @@ def command(**parameters: Any) -> None:
       pyscheduler run --kubeconfig ~/.kube/config --config configs/default.yaml
       kubectl run hello --image=nginx --overrides='{"spec":{"schedulerName":"pyscheduler"}}'
     """
+    run_program(parameters)
+
+
+def run_program(parameters: Mapping[str, Any], built_in: str = "") -> None:
+    """Run a scheduler until a signal arrives; `built_in` is its configuration where --config names none."""
     from pyscheduler.flags.effective_config import effective
     from pyscheduler.serving.lifecycle import RunOptions
     from pyscheduler.serving.version import version_text
@@ -71,8 +78,12 @@ def command(**parameters: Any) -> None:
         click.echo(version_text(flags.globals.version))
         return
     _set_up_logging(flags)
-    found = effective(flags)
-    _log.info("Starting scheduler version=%s config=%s", version_text(""), flags.main.config or "none")
+    found = effective(flags, built_in)
+    _log.info(
+        "Starting scheduler version=%s config=%s",
+        version_text(""),
+        flags.main.config or ("built-in" if built_in else "none"),
+    )
     for name, value in flags.items():
         _log.debug("FLAG name=%s value=%s", name, value)
     for warning in found.warnings:

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from pyscheduler.config.binder import with_binder
 from pyscheduler.config.types import (
     Configuration,
     PluginConfig,
@@ -112,7 +113,7 @@ def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
 def _complete_profile(
     profile: SchedulerProfile, said: Mapping[str, object], gates: Mapping[str, bool]
 ) -> SchedulerProfile:
-    plugins = merge_plugins(default_plugins(gates), profile.plugins)
+    plugins = with_binder(merge_plugins(default_plugins(gates), profile.plugins), profile.plugin_config)
     configs = [
         attrs.evolve(config, args=_gated(config.args, _args_said(said, index), gates))
         for index, config in enumerate(profile.plugin_config)

@@ -53,10 +53,13 @@ class Effective:
     warnings: Sequence[str] = ()
 
 
-def effective(flags: Flags) -> Effective:
-    """Return the configuration with the flags applied; raise `ConfigError` with every mistake in the flags."""
+def effective(flags: Flags, built_in: str = "") -> Effective:
+    """Return the configuration with the flags applied; raise `ConfigError` with every mistake in the flags.
+
+    `built_in` is the text of the configuration of a command without `--config`, instead of the default one.
+    """
     from pyscheduler.config.feature_gates import parse, warnings_of
-    from pyscheduler.config.load import load
+    from pyscheduler.config.load import load, loads
 
     named = ",".join(flags.feature_gate.feature_gates)
     gates = parse(named)
@@ -68,12 +71,14 @@ def effective(flags: Flags) -> Effective:
     ]
     if problems:
         raise ConfigError(*problems)
-    config = load(flags.main.config or None, gates=gates)
+    path = flags.main.config
+    config = loads(built_in, gates=gates) if built_in and not path else load(path or None, gates=gates)
     warnings = [*warnings_of(named)]
-    if flags.main.config:
+    if path or built_in:
+        why = "because --config is given" if path else "because the command has a configuration of its own"
         deprecated = [field.name for field in attrs.fields(type(flags.deprecated)) if field.name != _STILL_USED]
         ignored = [name for name in deprecated if name in flags.given]
-        warnings += [f"--{name.replace('_', '-')} is ignored, because --config is given" for name in ignored]
+        warnings += [f"--{name.replace('_', '-')} is ignored, {why}" for name in ignored]
     else:
         config = _with_deprecated(config, flags)
     config = _with_election(config, flags, gates)

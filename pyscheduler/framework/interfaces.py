@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
-    from pyscheduler.framework.group_cycle import GroupVerdict
+    from pyscheduler.framework.group_cycle import GroupVerdict, MemberTree
     from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.node_info import NodeInfo
@@ -366,6 +366,14 @@ class BindPlugin(Plugin):
         """Bind, and return None; or return SKIP to leave the pod to the next bind plugin. May be `async def`."""
         raise NotImplementedError
 
+    def bindings_under_way(self) -> Iterable[tuple[Pod, str]]:
+        """Return pods without a node that an earlier scheduler gave to somebody else to bind, with their nodes.
+
+        Called once, before the first pod is scheduled. The pods hold these nodes from then on, and `bind` is called for
+        them without the extension points before it, to wait for the outcome.
+        """
+        return ()
+
 
 class PostBindPlugin(Plugin):
     """Be told that a pod was bound."""
@@ -402,6 +410,10 @@ class GroupCyclePlugin(Plugin):
     def places_missing(self, group: Hashable) -> int:
         """Return how many members without a place must find one before the group can start; 1 where that is unknown."""
         return 1
+
+    def member_tree(self, group: Hashable) -> MemberTree | None:
+        """Return the parts of a group that have minimums of their own; None for a group without such parts."""
+        return None
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle, after its members were dealt with."""

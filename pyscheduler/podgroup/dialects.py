@@ -37,6 +37,7 @@ from pyscheduler.podgroup.status import (
     koordinator_phase,
     ming_phase,
 )
+from pyscheduler.podgroup.sub_group_fields import kai_sub_groups, volcano_sub_groups
 from pyscheduler.podgroup.wire import (
     IN_TREE_PODGROUPS,
     KAI_PODGROUPS,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.podgroup.fields import GroupFields
+    from pyscheduler.podgroup.sub_groups import SubGroups
 
 __all__ = ["DIALECTS", "Dialect", "DialectTable", "Key", "KeyPlace", "kinds_of", "resolve"]
 
@@ -111,11 +113,15 @@ class Dialect:
     kinds: tuple[ResourceKind, ...] = ()
     #: Returns what an object of any of `kinds` says.
     object_fields: Callable[[Any], GroupFields] | None = None
+    #: Returns what an object of any of `kinds` says about parts of its group with minimums of their own; None: nothing.
+    sub_groups: Callable[[Any], SubGroups] | None = None
     #: Returns the body of an object of the first of `kinds`, from values by the names of `GroupFields`: simulations
     #: create groups with it.
     object_body: Callable[[Mapping[str, Any]], Mapping[str, Any]] = object_body
     #: The smallest `spec.minMember` that the CRD of `kinds` accepts; None if it does not check.
     crd_minimum: int | None = None
+    #: Whether objects of `kinds` declare resources, for which groups wait until quotas of their namespace have room.
+    declares_resources: bool = False
     #: Returns what a member says; it counts before what the object says.
     pod_fields: Callable[[Pod], GroupFields] | None = None
     #: Whether members that succeeded count if the living ones cannot reach the minimum any more.
@@ -141,6 +147,7 @@ DIALECTS: Final = (
         keys=(_label("scheduling.x-k8s.io/pod-group"),),
         claimed_by="Coscheduling",
         kinds=(SIGS_PODGROUPS,),
+        declares_resources=True,
         # Koordinator reads these objects, too, with its annotations on them.
         object_fields=partial(object_fields, gang_annotations=True),
         crd_minimum=1,
@@ -152,6 +159,7 @@ DIALECTS: Final = (
         keys=(_label("pod-group.scheduling.ming.io"),),
         claimed_by="Coscheduling",
         kinds=(MING_PODGROUPS,),
+        declares_resources=True,
         object_fields=partial(object_fields, least=0),
         status=PhaseStatus(ming_phase),
     ),
@@ -169,6 +177,7 @@ DIALECTS: Final = (
         keys=_GROUP_NAME,
         claimed_by="Coscheduling",
         kinds=KUBE_BATCH_PODGROUPS,
+        declares_resources=True,
         object_fields=object_fields,
         count_succeeded=True,
         status=KubeBatchStatus(),
@@ -180,7 +189,9 @@ DIALECTS: Final = (
         keys=_GROUP_NAME,
         claimed_by="Coscheduling",
         kinds=(VOLCANO_PODGROUPS,),
+        declares_resources=True,
         object_fields=object_fields,
+        sub_groups=volcano_sub_groups,
         status=CountsStatus(),
     ),
     Dialect(
@@ -190,6 +201,7 @@ DIALECTS: Final = (
         claimed_by="Coscheduling",
         kinds=(KAI_PODGROUPS,),
         object_fields=partial(object_fields, least=0),
+        sub_groups=kai_sub_groups,
     ),
     Dialect(
         name="koordinator",
@@ -198,6 +210,7 @@ DIALECTS: Final = (
         keys=(_label("pod-group.scheduling.sigs.k8s.io"),),
         claimed_by="Gang",
         kinds=(KOORDINATOR_PODGROUPS,),
+        declares_resources=True,
         object_fields=partial(object_fields, least=0, gang_annotations=True),
         crd_minimum=0,
         pod_fields=gang_pod_fields,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import parse_label_selector
+from pyscheduler.podgroup.quota_summary import NO_QUOTA, QuotaFacts, quota_facts
 from pyscheduler.podgroup.status import Phase, koordinator_phase
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
     from pyscheduler.podgroup.membership import GroupState
+    from pyscheduler.podgroup.reservations import Reservations
 
 __all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
 
@@ -68,19 +70,26 @@ class Summary:
     pending: int
     #: Why members are not bound, as the scheduler says; "" if all are.
     reason: str
+    #: For each sub-group with members: its name, how many of them have a node, and how many it needs.
+    sub_groups: Sequence[tuple[str, int, int]] = ()
+    quota: QuotaFacts = NO_QUOTA
 
 
-def summaries(directory: GroupDirectory, *, selector: str = "") -> list[Summary]:
+def summaries(
+    directory: GroupDirectory, *, selector: str = "", reservations: Reservations | None = None
+) -> list[Summary]:
     """Return the groups that match a label selector, in the order of namespace and name.
 
-    The labels of a group are those of its object, or of any member if it has no object.
+    The labels of a group are those of its object, or of any member if it has no object. `reservations`: if quotas were
+    read.
     """
     compiled = parse_label_selector(selector)
     found = (
         state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
     )
     return sorted(
-        (summary_of(state, directory.dialect_of(state)) for state in found), key=lambda summary: summary.state.id
+        (summary_of(state, directory.dialect_of(state), reservations) for state in found),
+        key=lambda summary: summary.state.id,
     )
 
 
@@ -89,8 +98,9 @@ def labelled(state: GroupState) -> Iterable[KubeObject]:
     return _pods(state) if state.object is None else (state.object,)
 
 
-def summary_of(state: GroupState, dialect: Dialect) -> Summary:
+def summary_of(state: GroupState, dialect: Dialect, reservations: Reservations | None = None) -> Summary:
     """Return the summary of a group; `dialect` is the one that it is declared in."""
+    quota = quota_facts(state, reservations)
     members = sorted(map(_member, _pods(state)), key=lambda member: member.pod.name)
     waiting = sum(1 for member in members if member.intended)
     status = getattr(state.object, "status", None)
@@ -105,7 +115,9 @@ def summary_of(state: GroupState, dialect: Dialect) -> Summary:
         bound=len(state.bound),
         waiting=waiting,
         pending=pending,
-        reason=_reason(state, members) if waiting or pending or not members else "",
+        reason=_reason(state, members, quota) if waiting or pending or not members else "",
+        sub_groups=() if state.parts is None else state.parts.leaves(each.pod.uid for each in members if each.node),
+        quota=quota,
     )
 
 
@@ -145,7 +157,7 @@ def _computed_phase(state: GroupState) -> str:
     return str(phase)
 
 
-def _reason(state: GroupState, members: Iterable[Member]) -> str:
+def _reason(state: GroupState, members: Iterable[Member], quota: QuotaFacts) -> str:
     """Return why members are not bound: the most frequent message, if possible one that is no echo."""
     counts: dict[str, int] = {}
     untried = ""
@@ -157,8 +169,13 @@ def _reason(state: GroupState, members: Iterable[Member]) -> str:
     if counts:
         return min(counts, key=lambda message: (_is_echo(message), -counts[message], message))
     group, there = state.group, state.child_count
+    if quota.message:
+        return quota.message
     if not group.is_declared:
         return "the minimum is not known: there is no PodGroup of this name"
+    lacking = "" if state.parts is None else state.parts.lacking_members()
+    if lacking:
+        return f"too few members of sub-groups exist: {lacking}"
     if group.is_gang and there + len(state.succeeded) < group.min:
         return f"{there} of at least {group.min} members exist"
     return f"not tried yet by {untried}" if untried else ""

@@ -38,6 +38,8 @@ class Attempt:
     is_deleted: bool = False
     #: Whether the pod was bound, or its failure dealt with; until then somebody has to.
     is_settled: bool = False
+    #: Whether an earlier scheduler prepared the pod and handed its binding over; only Bind and what follows runs.
+    is_prepared: bool = False
     #: Where the pod waits for other pods of its gang between PreBind and Bind; None for a pod that waits for nobody.
     barrier: GangBarrier | None = None
 

@@ -69,6 +69,30 @@ class BindingCycle:
         """Run the extension points up to Bind; return the status that ended the cycle, None after a binding."""
         profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
         pod = attempt.pod
+        if attempt.is_prepared:
+            self.scheduling.queue.done(pod.uid)
+        else:
+            status = await self._prepare(attempt)
+            if status is not None:
+                return status
+        under_way = self.statuses.drop(pod.uid)
+        if under_way is not None:
+            # A nomination that is written after the binding would stay on the bound pod forever.
+            await asyncio.wait([under_way])
+        if self.extenders is not None and not attempt.is_prepared:
+            bound = await self.extenders.bind(pod, node_name)
+            if bound is not None:
+                return None if bound.is_success else bound
+        status = await profile.run_bind(state, pod, node_name)
+        attempt.is_deleted = status is not None and isinstance(status.error, NotFoundError)
+        if status is not None and status.is_skip:
+            return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
+        return status
+
+    async def _prepare(self, attempt: Attempt) -> Status | None:
+        """Wait at Permit, run PreBind and wait for the gang; return the status that ended the cycle, or None."""
+        profile, state, node_name = attempt.profile, attempt.state, attempt.node_name
+        pod = attempt.pod
         prepares = True
         if self.nominate_expectation:
             status = profile.run_pre_bind_pre_flights(state, pod, node_name)
@@ -86,20 +110,6 @@ class BindingCycle:
         status = await profile.run_pre_bind(state, pod, node_name, may_be_called_off=prepares)
         if status is None and attempt.barrier is not None:
             status = await attempt.barrier.wait(pod.uid)
-        if status is not None:
-            return status
-        under_way = self.statuses.drop(pod.uid)
-        if under_way is not None:
-            # A nomination that is written after the binding would stay on the bound pod forever.
-            await asyncio.wait([under_way])
-        if self.extenders is not None:
-            bound = await self.extenders.bind(pod, node_name)
-            if bound is not None:
-                return None if bound.is_success else bound
-        status = await profile.run_bind(state, pod, node_name)
-        attempt.is_deleted = status is not None and isinstance(status.error, NotFoundError)
-        if status is not None and status.is_skip:
-            return Status(Code.ERROR, f"no Bind plugin of profile {profile.name} was willing to bind the pod")
         return status
 
     def _announce(self, attempt: Attempt) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.scheduler.adoption import adopt_bindings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -148,6 +149,7 @@ class Scheduler:
         for profile in self.profiles.values():
             profile.start_background()
         self._loop = asyncio.current_task()
+        await self.begin_to_bind(adopt_bindings(self.scheduling, self.profiles.values()))
         in_a_row, yielded_at = 0, self.clock.now()
         while (work := await self.work.next()) is not None:
             may_continue = False

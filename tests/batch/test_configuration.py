@@ -282,8 +282,30 @@ def test_settings_are_read_with_their_types() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mapping", "waits"),
+    [
+        pytest.param({"preset": "volcano"}, True, id="volcano"),
+        pytest.param({"preset": "kube-batch", "quotaReservation": "wait"}, True, id="said"),
+        pytest.param({"preset": "volcano", "quotaReservation": "none"}, False, id="none"),
+        pytest.param({"preset": "kai"}, False, id="groups of KAI declare no resources"),
+        pytest.param(
+            {"preset": "volcano", "tiers": [{"plugins": [{"name": "resourcequota"}]}]}, False, id="Volcano's own policy"
+        ),
+    ],
+)
+def test_jobs_wait_for_quota_unless_something_else_decides(mapping: dict[str, Any], waits: bool) -> None:
+    """The default is to wait, where groups declare resources."""
+    assert batch_args(mapping).waits_for_quota is waits
+
+
+@pytest.mark.parametrize(
     ("mapping", "line"),
     [
+        pytest.param(
+            {"preset": "volcano", "quotaReservation": "off"},
+            'no quotaReservation is called "off"; known are wait, none @ $.quotaReservation',
+            id="quota reservation",
+        ),
         pytest.param({}, "a preset is missing; write one of kai, volcano, kube-batch @ $.preset", id="no preset"),
         pytest.param(
             {"preset": "volcno"}, 'no preset is called "volcno"; did you mean "volcano"? @ $.preset', id="preset"

@@ -21,8 +21,8 @@ from tests import processes
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("run", "demo", "demo-gang", "demo-batch", "cluster", "explain"),
-    *("podgroup", "queue", "simulate", "plugins", "config"),
+    *("run", "binder", "demo", "demo-gang", "demo-batch", "cluster", "explain"),
+    *("podgroup", "queue", "simulate", "webhook", "plugins", "config"),
 ]
 
 

@@ -15,6 +15,7 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest
 
+ROOT = Path(__file__).parents[2]
 CLUSTER = [
     node_manifest("small", allocatable={"cpu": "1"}),
     node_manifest("large", allocatable={"cpu": "8"}),
@@ -76,6 +77,24 @@ def test_pending_pod_shows_the_message_of_its_condition(cluster: Path, capsys: p
     assert (code, err) == (0, "")
     assert "does not fit on any node\n0/3 nodes are available: " in out
     assert "2 Insufficient cpu" in out
+
+
+def test_member_of_a_group_shows_which_quota_lacks_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plugin of the group reads quotas from the file, too."""
+    metadata = {"name": "g", "namespace": "default"}
+    version = "scheduling.x-k8s.io/v1alpha1"
+    spec = {"minMember": 1, "minResources": {"cpu": "3"}}
+    group = {"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    status = {"hard": {"requests.cpu": "2"}, "used": {"requests.cpu": "1"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata | {"name": "compute"}, "status": status}
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    name = "pyscheduler-coscheduling"
+    member = pod_manifest("g-0", requests={"cpu": "1"}, labels=labels, scheduler_name=name)
+    node = node_manifest("n1", allocatable={"cpu": "9", "pods": "9"})
+    options = ("--objects", write(tmp_path, node, group, quota, member), "--config", ROOT / "configs/coscheduling.yaml")
+    code, out, err = explain(capsys, "default/g-0", *options)
+    assert (code, err) == (0, "")
+    assert "insufficient quota for the whole group: compute lacks requests.cpu: needed 2, limit 2, used 1" in out
 
 
 def test_preemption_names_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,13 +17,14 @@ import pytest
 import yaml
 
 from pyscheduler.cli.podgroup.command import main
-from pyscheduler.cli.podgroup.reader import events_about, read_directory
+from pyscheduler.cli.podgroup.reader import events_about, read_directory, read_reservations
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DialectTable
+from pyscheduler.podgroup.quota_claims import RESERVED
 from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
@@ -150,6 +151,55 @@ async def test_forbidden_kind_causes_one_warning(cluster: EmbeddedCluster) -> No
     cluster.faults.add(Fault(method="GET", path="/pods$", status=403))
     with pytest.raises(ForbiddenError):
         await read(cluster)
+
+
+def quota(hard: str, used: str) -> dict[str, object]:
+    """Return a quota of CPUs."""
+    status = {"hard": {"requests.cpu": hard}, "used": {"requests.cpu": used}}
+    metadata = {"name": "compute", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": status}
+
+
+async def test_reserved_quota_and_lack_of_quota_are_shown(cluster: EmbeddedCluster) -> None:
+    """The annotation has what is reserved; quotas say how much of it is left, and why other groups wait."""
+    spec = {"minMember": 2, "minResources": {"cpu": "4", "memory": "6Gi"}}
+    for name, annotation in (("kept", '{"cpu":"4","memory":"6Gi","pods":"2"}'), ("ended", "{}"), ("late", None)):
+        metadata = {"name": name, "namespace": "default"}
+        if annotation is not None:
+            metadata["annotations"] = {RESERVED: annotation}
+        body = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        cluster.add(body)
+    cluster.add(pod_manifest("kept-0", labels={SIGS: "kept"}, requests={"cpu": "1"}), quota("5", "1"))
+    found, warnings = await described_groups(cluster)
+    assert warnings == []
+    assert found["kept"][0].quota.left == {"cpu": "3", "memory": "6Gi", "pods": "1"}
+    line = "cpu=4, memory=6Gi, pods=2 (for pods that do not exist yet: cpu=3, memory=6Gi, pods=1)"
+    assert f"Reserved:       {line}" in found["kept"][1]
+    assert "Reserved:       Ended" in found["ended"][1]
+    assert "Reserved:       <none>" in found["train"][1]
+    lack = "compute lacks requests.cpu: needed 4, limit 5, used 1, reserved by other groups 3"
+    assert f"Reserved:       insufficient quota for the whole group: {lack}" in found["late"][1]
+    late = found["late"][0]
+    assert late.reason.endswith(lack), "it has no pods that could say so"
+    assert data_of(late)["status"]["quotaReservation"]["phase"] == "Waiting"
+    assert row(found["kept"][0], NOW, wide=True, namespaced=False)[-4] == "cpu=4,memory=6Gi,pods=2"
+    cluster.faults.add(Fault(method="GET", path="/resourcequotas$", status=403))
+    found, warnings = await described_groups(cluster)
+    assert warnings == ["resourcequotas may not be listed, and count as absent: injected fault: status 403"]
+    assert (found["late"][0].quota.phase, found["kept"][0].quota.phase) == ("", "Reserved")
+
+
+async def described_groups(cluster: EmbeddedCluster) -> tuple[dict[str, tuple[Summary, str]], list[str]]:
+    """Return by name the summary and the description of each group, and the warnings."""
+    client = cluster.transport().connect(
+        ClientSettings(qps=-1), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder()
+    )
+    warnings: list[str] = []
+    directory, _ = await read_directory(client, DialectTable(), "default", warnings.append)
+    reservations = await read_reservations(client, directory, "default", warnings.append)
+    await client.close()
+    found = summaries(directory, reservations=reservations)
+    return {one.state.id.name: (one, "\n".join(described(one, (), NOW))) for one in found}, warnings
 
 
 async def test_members_waiting_at_permit_are_shown_as_waiting(pyscheduler_cluster: FakeCluster) -> None:

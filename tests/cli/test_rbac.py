@@ -122,7 +122,8 @@ def test_kinds_of_own_dialects_have_permissions_in_their_own_group_only() -> Non
         ("batch-kube-batch", {"list lanes.example/lanes", "watch lanes.example/lanes"}),
         (
             "coscheduling",
-            {f"{verb} crews.example/crews" for verb in ("list", "watch")} | {"patch crews.example/crews/status"},
+            {f"{verb} crews.example/crews" for verb in ("list", "watch", "patch")}
+            | {"patch crews.example/crews/status"},
         ),
     ):
         config = load(ROOT / "configs" / f"{name}.yaml")

@@ -14,6 +14,7 @@ from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cli.main import cli
 from pyscheduler.podgroup import DIALECTS, kinds_of
+from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/rbac"
@@ -73,8 +74,8 @@ def test_whoever_may_view_a_namespace_may_see_its_groups() -> None:
 
 
 def test_a_role_for_people_lists_what_queue_commands_read() -> None:
-    """The role covers pods, nodes, and the queues and groups of all batch dialects, for reading alone."""
+    """The role covers pods, nodes, quotas, and the queues and groups of all batch dialects, for reading alone."""
     (role,) = manifests((FOLDER / "queue-viewer.yaml").read_text(encoding="utf-8"))
     queues = [kind for row in QUEUE_DIALECTS for kind in row.kinds]
-    kinds = [PODS, NODES, *queues, *kinds_of([row.groups for row in JOB_DIALECTS])]
+    kinds = [PODS, NODES, RESOURCE_QUOTAS, *queues, *kinds_of([row.groups for row in JOB_DIALECTS])]
     assert rules_of([role]) == {(kind.group, kind.plural, verb) for kind in kinds for verb in ("get", "list")}

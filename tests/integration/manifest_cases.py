@@ -362,12 +362,12 @@ KAI = (
     ),
     Case(
         "26-kai-gpu-fraction.yaml",
-        {"nb": 5},
-        setup=_KAI,
+        # Three shared devices: 0.5 + 0.25 + 0.25, 0.5, and memory on nodes whose labels do not say how much they have.
+        {"nb": 5, "gpu-reservation": 3},
+        setup=(*_KAI, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kai-resource-reservation"}}),
         groups=[1] * 5,
         groups_path=KAI_GROUPS,
         check=_have_device_groups,
-        missing="fractions of GPUs are not implemented yet",
     ),
     Case(
         "27-kai-topology.yaml",

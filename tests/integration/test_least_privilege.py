@@ -44,8 +44,10 @@ from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port
 from tests.plugins.storage import COMPLETED, SELECTED, claim, storage_class, volume
 
 ACCOUNT = account_user_name("kube-system", "pyscheduler")
-#: Those of a scheduler; the program of podgrouper.yaml schedules nothing.
-CONFIGS = sorted(path for path in (ROOT / "configs").glob("*.yaml") if path.name != "podgrouper.yaml")
+#: Those of a scheduler; the programs of two files schedule nothing.
+CONFIGS = sorted(
+    path for path in (ROOT / "configs").glob("*.yaml") if path.name not in {"binder.yaml", "podgrouper.yaml"}
+)
 
 
 def unused(cluster: EmbeddedCluster, roles: list[dict[str, Any]]) -> list[str]:
@@ -365,7 +367,9 @@ def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: P
         assert [rule["resources"] for rule in missing] == [["poddisruptionbudgets"]]
     else:
         assert len(missing) == len(annotates)
-    kinds = {"podgroups", "queues", "priorityclasses", "topologies"} if is_batch else {"podgroups"}
+    kinds = {"podgroups", "resourcequotas"}
+    if is_batch:
+        kinds |= {"queues", "priorityclasses", "topologies"}
     for rule in more:
         assert rule in annotates or rule["resources"][0].partition("/")[0] in kinds, rule
     in_tree = {"default.yaml", "bin-packing.yaml", "two-profiles.yaml"}
@@ -419,7 +423,9 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
 
 
 #: The permissions that a batch profile adds, or shares with others that its jobs may not use.
-OF_BATCH = re.compile(r"podgroups|queues|topologies|delete pods|pods/status|priorityclasses|-usage|create configmaps")
+OF_BATCH = re.compile(
+    "podgroups|resourcequotas|queues|topologies|delete pods|pods/status|priorityclasses|-usage|create configmaps"
+)
 #: Further args of the preset kai: it counts past use in a ConfigMap.
 COUNTS = "\n          usageDBConfig: {clientType: scheduler, usageParams: {fetchInterval: 2s}}"
 
@@ -446,6 +452,10 @@ class BatchWork:
             "value": 80,
         }
         cluster.add(high)
+        if preset != "kai":
+            metadata = {"name": "compute", "namespace": "default"}
+            status = {"hard": {"requests.cpu": "100"}, "used": {"requests.cpu": "1"}}
+            cluster.add({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": status})
 
     def create(self, kind: ResourceKind, name: str, spec: dict[str, Any]) -> None:
         """Create a group or a queue."""
@@ -461,7 +471,9 @@ class BatchWork:
 
     def job(self, kind: ResourceKind, name: str, count: int, **spec: Any) -> None:
         """Create a group that needs one pod, with its pods."""
-        self.create(kind, name, {"minMember": 1, "queue": "default", **spec})
+        # A reservation is written, and Volcano's enqueue lets it through although the cluster is full.
+        amounts = {} if self.preset == "kai" else {"minResources": {"cpu": "100m"}}
+        self.create(kind, name, {"minMember": 1, "queue": "default", **amounts, **spec})
         key = "pod-group-name" if self.preset == "kai" else "scheduling.k8s.io/group-name"
         priority = {"priorityClassName": "high", "priority": 80} if spec else {}
         for number in range(count):

@@ -11,3 +11,6 @@ __all__ = ["pyscheduler_register"]
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugins of this distribution."""
     registry.add("Batch", "pyscheduler_batch.plugin:Batch")
+    registry.add("GpuSharing", "pyscheduler_batch.gpu_sharing.plugin:GpuSharing")
+    registry.add("BindRequest", "pyscheduler_batch.binder.plugin:BindRequestPlugin")
+    registry.add("BindRequestReconciler", "pyscheduler_batch.binder.reconciler:BindRequestReconciler")

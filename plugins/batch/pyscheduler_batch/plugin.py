@@ -21,16 +21,20 @@ from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
+from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
-from pyscheduler_batch.volcano.resource_quota import RESOURCE_QUOTAS, ResourceQuotas
+from pyscheduler_batch.volcano.resource_quota import ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupChange, GroupFields, GroupState
+    from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 
 __all__ = ["Batch"]
 
@@ -67,26 +72,34 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By policy, the kind that describes the topology of nodes for it.
-_TOPOLOGIES: Final = {"topology": KAI_TOPOLOGIES, "network-topology-aware": HYPER_NODES}
+#: By preset and policy, the kind that the policy reads.
+_READ_BY: Final = {
+    ("kai", "topology"): KAI_TOPOLOGIES,
+    ("volcano", "network-topology-aware"): HYPER_NODES,
+    ("volcano", ResourceQuotas.name): RESOURCE_QUOTAS,
+}
+_TOPOLOGIES: Final = (KAI_TOPOLOGIES, HYPER_NODES)
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
 
 
-def _topologies(args: BatchArgs) -> Sequence[ResourceKind]:
-    return [kind for policy, kind in _TOPOLOGIES.items() if args.policy(policy) is not None]
-
-
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
 
 
-def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
-    """Return the kinds that policies of the configuration read."""
-    has_quotas = args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None
-    return (*([RESOURCE_QUOTAS] if has_quotas else []), *_topologies(args))
+def _kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
+    """Return, by policy of the configuration, the kind that it reads."""
+    return {
+        policy: kind
+        for (preset, policy), kind in _READ_BY.items()
+        if preset == args.preset and args.policy(policy) is not None
+    }
+
+
+def _kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
+    return (RESOURCE_QUOTAS,) if args.waits_for_quota else ()
 
 
 def _rules(preset: str) -> tuple[PolicyRule, ...]:
@@ -135,7 +148,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *_TOPOLOGIES.values(),
+        *_TOPOLOGIES,
         *_ALWAYS_WATCHED,
     )
 
@@ -146,8 +159,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        preset = read.preset
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *_kinds_of_policies(read), *_ALWAYS_WATCHED)
+        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
+        return (*kinds, *dict.fromkeys([*_kinds_of_policies(read).values(), *_kinds_of_reservations(read)]))
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -170,8 +183,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in _topologies(self._args)]
-        has_quotas = RESOURCE_QUOTAS in self.watches
+        #: What the policies of the first configuration watch; a reload cannot add to it.
+        self._policy_kinds = set(_kinds_of_policies(self._args).values())
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES if kind in self._policy_kinds
+        ]
+        has_quotas = RESOURCE_QUOTAS in self._policy_kinds
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
         self._is_running = False
@@ -185,6 +202,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self.inner_queues = self._args.preset != "kai"
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
+        self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
         self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
@@ -192,6 +210,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.usage is not None and self._args.preset == "kai":
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
             self._statuses.listeners.append(self._usage.note_totals)
+        self._reservations: QuotaReservations | None = None
+        if self._args.waits_for_quota:
+            self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
+            self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         #: The keys of jobs whose members were bound, or run, since the last report.
         self._moved: set[str] = set()
         #: Called with None if jobs and queues must be read anew.
@@ -222,12 +244,19 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
+        if new.binder != self._args.binder:
+            text = f"the binder cannot change to {new.binder} while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.binder")
         if new.usage != self._args.usage:
             text = "usageDBConfig cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
-        if not set(_kinds_of_policies(new)) <= set(self.watches):
-            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
-            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
+        if new.quota_reservation != self._args.quota_reservation:
+            text = "quotaReservation cannot change while the scheduler runs; restart it"
+            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.quotaReservation")
+        for policy, kind in _kinds_of_policies(new).items():
+            if kind not in self._policy_kinds:
+                text = f'the policy "{policy}" cannot be added while the scheduler runs'
+                raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -246,6 +275,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             work.create_task(self._statuses.run(), name="statuses of queues and groups")
             if self._usage is not None:
                 work.create_task(self._usage.run(), name="past use of queues")
+            if self._reservations is not None:
+                work.create_task(self._reservations.run(), name="quota reservations")
 
     def _tell_news(self) -> None:
         self.on_news()  # which the scheduler sets later
@@ -394,6 +425,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     # Jobs
 
+    def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:
+        """Return the pod's part of GPUs that it shares, if the profile enables `GpuSharing`."""
+        sharing = self._sharing.get(self.handle.profile_name)
+        return None if sharing is None else sharing.amounts_beside(pod)
+
     def job_key(self, pod: Pod) -> str:
         """Return the key of the pod's group, or of the pod itself."""
         group = self._groups.directory.group_id(pod)
@@ -439,7 +475,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 last_start = kai_last_start(spec.last_start, pods)
                 spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
-            return spec
+            held = self._waits_for_quota(state)
+            return attrs.evolve(spec, error=f"{WAITING_FOR_QUOTA}: {held}") if held and not spec.error else spec
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -455,6 +492,15 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             phase="Inqueue",
             error=GROUP_REQUIRED if self._args.require_group else "",
         )
+
+    def _waits_for_quota(self, state: GroupState) -> str:
+        """Return why a group must wait for quota; "" if it need not."""
+        if self._reservations is None or not self._args.waits_for_quota:
+            return ""
+        return self._reservations.refusal(state)
+
+    def _quota_changed(self, group: GroupId) -> None:
+        self._on_change(f"group/{group.key}")
 
     def _queue_of(self, pod: Pod) -> str:
         """Return the queue that a pod names, or ""."""
@@ -500,10 +546,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        row = self._row
+        return TaskFacts(row.sub_group_of(spec, pod), row.role(pod), row.preemptible(pod) is not False)
 
     def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
         """Return whether no pod has a label or annotation that says something about it within its job."""
+        if spec.policies is not None:
+            return False  # any label may be one of theirs
         has_none, expected = self._row.marks.isdisjoint, self._groups.directory.expected
         for pod in pods:
             metadata = expected(pod).metadata

@@ -11,6 +11,7 @@ import attrs
 
 from pyscheduler.framework.plugin_args import wire
 from pyscheduler.podgroup import DeadlockArgs
+from pyscheduler.podgroup.reservation_controller import MODES, WAIT
 from pyscheduler.podgroup.strategy import Strategy, strategy_problems
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class CoschedulingArgs:
     deadlock: DeadlockArgs = attrs.Factory(DeadlockArgs)
     #: The dialects to serve, by name; by default those whose row names this plugin.
     dialects: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
+    #: `wait`: a group is held until the quotas of its namespace have room for all of its minResources; `none`.
+    quota_reservation: str = WAIT
     #: Refuse pods without a group.
     require_group: bool = False
     #: Accepted so that old manifests can be read; without effect.
@@ -70,6 +73,8 @@ class CoschedulingArgs:
         if self.min_resources_scope not in _SCOPES:
             scope = f'Unsupported value: "{self.min_resources_scope}"'
             yield f'minResourcesScope: {scope}: supported values: "cluster", "node"'
+        if self.quota_reservation not in MODES:
+            yield f'quotaReservation: Unsupported value: "{self.quota_reservation}": supported values: "wait", "none"'
         yield from strategy_problems(self.strategy)
 
     @property

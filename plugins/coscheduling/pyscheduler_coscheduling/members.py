@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupId, GroupState
+    from pyscheduler.podgroup.reservation_controller import QuotaReservations
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.windows import Moment
 
@@ -40,6 +41,8 @@ class Members:
         self.dialects = self.groups.claim(plugin, args.dialects or None)
         self.directory = self.groups.directory
         self.waiting = handle.index_waiting_pods(self._waits_for)
+        #: Set if groups wait for quota.
+        self.quotas: QuotaReservations | None = None
         self.failures = Failures(
             handle.clock,
             denied_seconds=args.denied_pg_expiration_time_seconds,
@@ -66,6 +69,10 @@ class Members:
     def is_served(self, state: GroupState) -> bool:
         """Return True if this plugin serves the group."""
         return self.groups.server_of(state) == self._plugin
+
+    def waits_for_quota(self, state: GroupState) -> str:
+        """Return why the group must wait for quota; "" if it need not."""
+        return "" if self.quotas is None else self.quotas.refusal(state)
 
     # --- holding
 
@@ -115,7 +122,7 @@ class Members:
 
     def missing(self, state: GroupState) -> int:
         """Return how many members with a node the group still needs, at least one."""
-        return max(1, state.group.min - quorum.assigned(state))
+        return max(1, quorum.missing(state))
 
     def drop_ended(self, state: GroupState) -> None:
         """Do not count rejected members whose Unreserve has not run yet."""
@@ -127,12 +134,13 @@ class Members:
     # --- ending waits
 
     def allow_all(self, state: GroupState) -> None:
-        """Allow all waiting members: the group has its minimum."""
+        """Allow the waiting members: the group has its minimum. Those of a sub-group below its own minimum wait on."""
         self.failures.forgive(state.id)
         self.groups.passed(state.id)
         self.groups.deadlocks.completed(state)
         for held in self.waiting.of(state.id):
-            held.allow(self._plugin)
+            if quorum.may_start(state, held.pod):
+                held.allow(self._plugin)
 
     def roll_back(self, state: GroupState, reason: str) -> None:
         """Reject all waiting members, except those that were allowed already."""

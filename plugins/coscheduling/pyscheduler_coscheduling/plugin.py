@@ -11,8 +11,9 @@ podgroup-scheduler-framework, from which the window after a failure comes; the R
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import ENDED_PODS
 from pyscheduler.api.durations import format_duration
@@ -32,6 +33,8 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, places_needed, status_rules
+from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler.podgroup.reservation_controller import WAIT, QuotaReservations, reservation_rules
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
@@ -44,12 +47,13 @@ from pyscheduler_coscheduling.min_resources import resource_gap
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework import (
         ClusterEventWithHint,
         CycleState,
         GroupVerdict,
         Handle,
+        MemberTree,
         Nodes,
         NodeStatuses,
         PostFilterResult,
@@ -92,8 +96,17 @@ class Coscheduling(
     args_type = CoschedulingArgs
     args: CoschedulingArgs
     #: Also the kinds of other plugins' dialects, which the arg `dialects` may claim; an absent CRD costs nothing.
-    watches = (*kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE), ENDED_PODS)
+    watches: ClassVar[Sequence[ResourceKind]] = (
+        *kinds_of(dialect for dialect in DIALECTS if dialect.name != _IN_TREE),
+        ENDED_PODS,
+    )
     max_permit_wait_seconds = _LONGEST_WAIT
+
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
+        """Return the kinds of groups, ended pods, and quotas if groups wait for these."""
+        waits = isinstance(args, CoschedulingArgs) and args.quota_reservation == WAIT
+        return (*cls.watches, RESOURCE_QUOTAS) if waits else cls.watches
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         if args is not None and not isinstance(args, CoschedulingArgs):
@@ -112,15 +125,31 @@ class Coscheduling(
         side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
         self._deadlocks.join(self.name, side)
         self._handlers = GroupEventHandlers(self.name, handle, self.members, lambda: frozenset(self._profiles))
-        self.rbac = status_rules(self.members.dialects)  # type: ignore[misc]  # of a class, as a rule; args count here
+        self.watches = self.watched_kinds(self.args)  # type: ignore[misc]  # of a class, as a rule; args count here
+        self.rbac = status_rules(self.members.dialects)  # type: ignore[misc]  # the same
+        if self.args.quota_reservation == WAIT:
+            self.members.quotas = QuotaReservations.join(handle, self.name, self._quota_changed)
+            self.rbac = (*self.rbac, *reservation_rules(self.members.dialects))  # type: ignore[misc]  # the same
         self._statuses = StatusController.of(handle)
         self._denied_text = format_duration(self.args.denied_pg_expiration_time_seconds)
         #: By group: the priority of the first member that was tried; None once members differ.
         self._priorities: dict[GroupId, int | None] = {}
 
     async def run(self) -> None:
-        """Write the status of PodGroups."""
-        await self._statuses.run()
+        """Write the status of PodGroups, and their reservations."""
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self._statuses.run(), name="status of pod groups")
+            if self.members.quotas is not None:
+                work.create_task(self.members.quotas.run(), name="quota reservations")
+
+    def _quota_changed(self, group: GroupId) -> None:
+        """Retry a group that waited for quota, unless it is in a window; the end of the window wakes it then."""
+        members, state = self.members, self.members.directory.get(group)
+        if state is None or members.waits_for_quota(state):
+            return
+        members.failures.changed(group)
+        if not members.failures.is_refused(group):
+            members.wake(group)
 
     def close(self) -> None:
         """Cancel all timers."""
@@ -151,6 +180,9 @@ class Coscheduling(
 
     def places_missing(self, group: Hashable) -> int:
         return self._group_cycle.missing(group)
+
+    def member_tree(self, group: Hashable) -> MemberTree | None:
+        return self._group_cycle.member_tree(group)
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         self._group_cycle.ended(groups, verdict)
@@ -188,11 +220,17 @@ class Coscheduling(
             return f"pod with pgName: {key} last failed in {self._denied_text}, deny"
         if members.failures.is_backed_off(key):
             return f"podGroup {key} failed recently"
+        stray = quorum.stray(group, pod)
+        if stray:
+            return stray
         short = quorum.shortage(group, pod) or quorum.conflict(group, pod, frozenset(self._profiles))
         if short:
             # Not denied, so that the group is tried as soon as the missing member comes.
             members.short.add(key)
             return short
+        held = members.waits_for_quota(group)
+        if held:
+            return held
         if not group.group.min_resources or key in members.permitted:
             return ""
         gap = resource_gap(
@@ -242,8 +280,7 @@ class Coscheduling(
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
-        enough = quorum.siblings(group) >= group.group.min
-        back_off = enough and self.args.pod_group_backoff_seconds > 0
+        back_off = quorum.has_members(group) and self.args.pod_group_backoff_seconds > 0
         if was_tried:
             members.fail(group, back_off=back_off)
             self._listen_for_room(state, group, pod)
@@ -269,7 +306,8 @@ class Coscheduling(
         is_first = members.hold(group, pod, node_name) and not self._group_cycle.enabled
         if members.satisfied(group):
             members.allow_all(group)
-            return None
+            if quorum.may_start(group, pod):
+                return None
         if is_first and members.failures.is_hushed(group.id):
             state.write(_REFUSED, True)
             return Status.unschedulable(f"podGroup {group.id} failed recently")

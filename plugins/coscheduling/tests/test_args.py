@@ -49,6 +49,11 @@ async def test_args_of_both_programs_are_accepted(world: Any) -> None:
             id="wait",
         ),
         pytest.param(
+            {"quotaReservation": "off"},
+            'quotaReservation: Unsupported value: "off": supported values: "wait", "none"',
+            id="quota reservation",
+        ),
+        pytest.param(
             {"podGroupBackoffSeconds": -1},
             "podGroupBackoffSeconds: Invalid value: -1: must be greater than 0",
             id="backoff",

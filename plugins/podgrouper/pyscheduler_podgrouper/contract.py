@@ -192,6 +192,8 @@ class GroupPlan:
     min_member: int = 1
     topology: TopologyPlan = TopologyPlan()
     sub_groups: Sequence[SubGroupPlan] = ()
+    #: Whether the rule read which pods have a node; it is then asked again when this pod gets one.
+    follows_nodes: bool = False
 
     def sub_group_of(self, pod: Pod) -> str | None:
         """Return the name of a pod's sub-group; None if it has none."""

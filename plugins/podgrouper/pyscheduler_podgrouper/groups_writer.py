@@ -69,7 +69,11 @@ def membership_patch(pod: Pod, plan: GroupPlan) -> dict[str, Any]:
 
 
 class GroupsWriter:
-    """Writes groups and members. It calls `written` for each pod that is a member now, else `failed`."""
+    """Writes groups and members.
+
+    It calls `grouped` with the pods whose group is there, then `written` for each pod that is a member in the API, too.
+    For a pod that is not, it calls `failed`.
+    """
 
     def __init__(
         self,
@@ -77,11 +81,13 @@ class GroupsWriter:
         settings: Settings,
         *,
         failed: Callable[[Pod, Exception], object],
+        grouped: Callable[[Sequence[Pod]], object],
         written: Callable[[Pod], object],
     ) -> None:
         self._client = handle.client
         self._settings = settings
         self._failed = failed
+        self._grouped = grouped
         self._member_written = written
         self._groups = handle.lister(PODGROUPS.type)
         self._directory = PodGroups.of(handle).directory
@@ -154,6 +160,7 @@ class GroupsWriter:
             for member in members:
                 self._failed(member.pod, error)
             return
+        self._grouped([member.pod for member in members])
         for member in members:
             uid = member.pod.uid
             if uid not in self._unwritten:

@@ -18,16 +18,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import Namespace, Pod
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.framework import (
-    ActionType,
     APIError,
-    ClusterEvent,
     ClusterEventWithHint,
     ConfigError,
     EnqueueExtensions,
-    EventResource,
     PolicyRule,
     PreEnqueuePlugin,
-    QueueingHint,
     Status,
     TransportError,
 )
@@ -108,12 +104,16 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._pods = handle.lister(Pod)
         self._namespaces = handle.lister(Namespace) if args.namespace_label_selector else None
         self._lookup = ClusterLookup(handle, args, kinds)
-        self._writer = GroupsWriter(handle, args, failed=self._failed, written=self._written)
+        self._writer = GroupsWriter(handle, args, failed=self._failed, grouped=self._grouped, written=self._written)
         #: Pods to be grouped, by namespace and name; None while this scheduler does not lead.
         self._due: dict[tuple[str, str], None] | None = None
         self._wake = asyncio.Event()
         #: By uid of a pod, the names of the group and the sub-group that were planned last.
         self._planned_groups: dict[str, tuple[str, str]] = {}
+        #: UIDs of pods whose plans depend on nodes.
+        self._followers: set[str] = set()
+        #: UIDs of pods whose group is there; the annotation follows.
+        self._released: set[str] = set()
         #: By uid of a pod, how often it failed in a row.
         self._failures: dict[str, int] = {}
         self._failed_total = 0
@@ -122,13 +122,13 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back that is to be grouped and has no group yet."""
-        if POD_GROUP_ANNOTATION in pod.annotations or pod.uid in self._planned_groups or not self._is_ours(pod):
+        if POD_GROUP_ANNOTATION in pod.annotations or pod.uid in self._released or not self._is_ours(pod):
             return None
         return Status.unresolvable("waiting for the pod group of its workload")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the only event that may release a pod besides its grouping: a change of its own labels."""
-        return (ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL), _after_own_update),)
+        """Return no event: the plugin activates pods. An event of any pod would be looked at for each that waits."""
+        return ()
 
     async def run(self) -> None:
         """Group all pods, and each pod that changes, until cancelled."""
@@ -160,12 +160,11 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._lookup.forget_reads()
         # Another watch may have shown a newer pod, or none, while plans were made.
         members = [each for each in members if self._is_current(each.pod)]
-        self._writer.put(members, tasks)
-        new = [each.pod for each in members if each.pod.uid not in self._planned_groups]
         for each in members:
             sub_group = each.plan.sub_group_of(each.pod) or each.pod.labels.get(SUB_GROUP_LABEL, "")
             self._planned_groups[each.pod.uid] = (each.plan.name, sub_group)
-        self.handle.activate(new)
+            (self._followers.add if each.plan.follows_nodes else self._followers.discard)(each.pod.uid)
+        self._writer.put(members, tasks)
 
     async def _planned(self, pod: Pod) -> Member | None:
         """Return the pod as a member of its group; None if it has none."""
@@ -204,15 +203,21 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
 
     def _updated(self, old: Pod, new: Pod) -> None:
         """Group a pod again if something changed that rules read, or if somebody else changed its membership."""
+        if new.uid not in self._released and not new.node_name and self.pre_enqueue(new) is None:
+            # Later, when the queue has the new pod, too.
+            self.handle.clock.call_later(0.0, lambda: self.handle.activate([new]))
         if self._due is None:
             return
         moved = _membership(old) != _membership(new) != self._planned_groups.get(new.uid)
-        if moved or _read_by_rules(old) != _read_by_rules(new):
+        is_placed = old.node_name != new.node_name and new.uid in self._followers
+        if moved or is_placed or _read_by_rules(old) != _read_by_rules(new):
             self._enqueue(new)
 
     def _deleted(self, pod: Pod) -> None:
         self._failures.pop(pod.uid, None)
         self._planned_groups.pop(pod.uid, None)
+        self._released.discard(pod.uid)
+        self._followers.discard(pod.uid)
 
     # --- failures
 
@@ -227,6 +232,12 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
             _log.warning("Pod cannot be grouped pod=%s err=%s", pod.key, note)
         pause = min(_RETRY_SECONDS * 2.0 ** min(failures, 16), _RETRY_SECONDS_AT_MOST)
         self.handle.clock.call_later(pause, lambda: self._retry(pod))
+
+    def _grouped(self, pods: Sequence[Pod]) -> None:
+        """Let the pods of a group that is there be scheduled, as far as they still exist."""
+        new = [pod for pod in pods if pod.uid not in self._released and self._is_current(pod)]
+        self._released.update(pod.uid for pod in new)
+        self.handle.activate(new)
 
     def _written(self, pod: Pod) -> None:
         """Forget the failures of a pod that is as it should be."""
@@ -256,10 +267,6 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         )
 
 
-def _after_own_update(pod: Pod, _old: object, new: object) -> QueueingHint:
-    return QueueingHint.QUEUE if isinstance(new, Pod) and new.uid == pod.uid else QueueingHint.SKIP
-
-
 def _membership(pod: Pod) -> tuple[str, str]:
     return pod.annotations.get(POD_GROUP_ANNOTATION, ""), pod.labels.get(SUB_GROUP_LABEL, "")
 
@@ -272,7 +279,6 @@ def _read_by_rules(pod: Pod) -> tuple[object, ...]:
         pod.uid,
         labels,
         annotations,
-        pod.node_name,
         pod.metadata.deletion_timestamp,
         pod.metadata.owner_references,
     )

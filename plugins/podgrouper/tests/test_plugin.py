@@ -254,6 +254,28 @@ async def test_a_batch_profile_schedules_what_is_grouped(grouper: GrouperCluster
     assert (patches.hits, grouper.membership("m")) == (1, (None, None))
 
 
+async def test_no_pod_is_tried_before_its_group_is_written(grouper: GrouperCluster) -> None:
+    """While the group is not there, its pods are not bound one by one, and nobody is told that it does not exist."""
+    grouper.serve(PYTORCH, KAI_QUEUES)
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    queue = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": "vision"}}
+    grouper.add({**queue, "spec": {"resources": {"gpu": free, "cpu": free, "memory": free}}})
+    grouper.cluster.add_node("n1", allocatable={"cpu": "8"})
+    job = grouper.add(pytorch())
+    await grouper.start(plugins="{name: PodGrouper}, {name: Batch}", batch=True)
+    slow = grouper.fault("POST", r"/podgroups$", delay_seconds=20.0)
+    roles = {"m": {"training.kubeflow.org/replica-type": "master"}, "w0": worker(0), "w1": worker(1)}
+    for name, labels in roles.items():
+        grouper.pod(name, job, labels={**labels, "kai.scheduler/queue": "vision"})
+    await grouper.pass_time(15.0)
+    assert slow.hits == 1
+    for pod in grouper.cluster.pods():
+        assert (pod.node_name, pod.status.conditions) == ("", ())
+    await grouper.pass_time(10.0)
+    assert [pod.node_name for pod in grouper.cluster.pods()] == ["n1"] * 3
+    assert grouper.warnings() == []
+
+
 async def test_permissions_are_those_of_the_kinds(grouper: GrouperCluster) -> None:
     """The plugin asks for its watches, reads of owners, and writes of groups and pods."""
     scheduler = await grouper.start("{extraOwners: [{apiVersion: acme.example/v1, kind: Widget, plural: widgets}]}")
@@ -268,16 +290,40 @@ async def test_permissions_are_those_of_the_kinds(grouper: GrouperCluster) -> No
     assert ("", "configmaps") not in rules
 
 
+def leader_ready(grouper: GrouperCluster) -> Json:
+    """Create a LeaderWorkerSet of three pods whose workers follow their leader."""
+    grouper.serve(
+        owner_kind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", frozenset({"spec"}))
+    )
+    spec = {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 3}}
+    return grouper.add(item("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", spec=spec))
+
+
+def lws_labels(index: int) -> dict[str, str]:
+    """Return the labels of a pod of a LeaderWorkerSet."""
+    key = "leaderworkerset.sigs.k8s.io"
+    return {f"{key}/worker-index": str(index), f"{key}/group-index": "0"}
+
+
+async def test_a_rule_that_reads_nodes_is_asked_again_when_its_pod_gets_one(grouper: GrouperCluster) -> None:
+    """The minimum of a LeaderWorkerSet rises when its leader is bound."""
+    top = leader_ready(grouper)
+    await grouper.start()
+    grouper.pod("leader", top, labels=lws_labels(0))
+    await grouper.pass_time()
+    assert [group.spec.min_member for group in grouper.groups().values()] == [1]
+    grouper.cluster.add_node("n1")
+    await grouper.pass_time(3.0)
+    assert grouper.cluster.pod("leader", namespace="ml").node_name == "n1"
+    assert [group.spec.min_member for group in grouper.groups().values()] == [3]
+
+
 async def test_one_group_is_written_for_pods_that_say_different_things(grouper: GrouperCluster) -> None:
     """Of the pods of one round, the one that asks for the most members decides."""
-    lws = owner_kind("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", frozenset({"spec"}))
-    grouper.serve(lws)
-    spec = {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 3}}
-    top = grouper.add(item("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", spec=spec))
+    top = leader_ready(grouper)
     await grouper.start()
-    key = "leaderworkerset.sigs.k8s.io"
     for index in (1, 0):
-        grouper.pod(f"p{index}", top, labels={f"{key}/worker-index": str(index), f"{key}/group-index": "0"})
+        grouper.pod(f"p{index}", top, labels=lws_labels(index))
     await grouper.pass_time()
     (group,) = grouper.groups().values()
     assert group.spec.min_member == 3
@@ -296,6 +342,9 @@ async def test_pods_wait_for_their_group_before_they_are_scheduled(grouper: Grou
     await grouper.pass_time(2.0)
     assert {pod.name: pod.node_name for pod in grouper.cluster.pods()} == {"lost": "", "users": "n1", "alone": "n1"}
     assert grouper.membership("users") == ("users", None)
+    grouper.patch_pod("lost", {"metadata": {"annotations": {"pod-group-name": "users"}}})
+    await grouper.pass_time()
+    assert grouper.cluster.pod("lost", namespace="ml").node_name == "n1"
 
 
 async def test_only_the_leader_writes(grouper: GrouperCluster) -> None:

@@ -227,11 +227,12 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
 
 async def _found(request: _Request, cluster: _Cluster) -> tuple[list[Summary], Sequence[ResourceKind], int]:
     """Return the requested groups, the kinds that may be listed, and the exit code so far."""
-    from pyscheduler.cli.podgroup.reader import read_directory
+    from pyscheduler.cli.podgroup.reader import read_directory, read_reservations
     from pyscheduler.podgroup.summary import summaries
 
     directory, kinds = await read_directory(cluster.client, cluster.table, cluster.namespace, _warn)
-    found = summaries(directory, selector=request.selector)
+    reservations = await read_reservations(cluster.client, directory, cluster.namespace, _warn)
+    found = summaries(directory, selector=request.selector, reservations=reservations)
     if not request.names:
         return found, kinds, 0
     chosen = [one for name in dict.fromkeys(request.names) for one in found if one.state.id.name == name]

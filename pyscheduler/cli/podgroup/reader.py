@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of
+from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, ResourceQuota, Wire, kind_of
 from pyscheduler.api.kinds import PODS
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError
 from pyscheduler.podgroup import GroupDirectory, kinds_of
+from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler.podgroup.reservations import Reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import DialectTable
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["CoreEvent", "events_about", "read_directory", "said_by_server"]
+__all__ = ["CoreEvent", "events_about", "read_directory", "read_reservations", "said_by_server"]
 
 
 class EventSource(Wire):
@@ -98,6 +100,24 @@ async def read_directory(
     return directory, [kind for kind, items in zip(kinds, listed, strict=True) if items is not None]
 
 
+async def read_reservations(
+    client: ClusterClient, directory: GroupDirectory, namespace: str, warn: Callable[[str], None]
+) -> Reservations | None:
+    """List the quotas of a namespace ("" for all); return what the groups reserve of them, as annotations say.
+
+    Returns None, without a request, if no group declares resources. `warn` is called if quotas may not be listed.
+    """
+    if not any(state.object is not None and state.group.min_resources for state in directory):
+        return None
+    reservations = Reservations(directory, lambda state: directory.dialect_of(state).declares_resources, trusts=True)
+    kind = _Within.of(RESOURCE_QUOTAS, namespace)
+    client.informer(kind, optional=True)
+    for item in await _list(client, kind, warn) or ():
+        if isinstance(item, ResourceQuota):
+            reservations.put_quota(item)
+    return reservations
+
+
 async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None]) -> Sequence[KubeObject] | None:
     try:
         return await client.list(kind.type, kind.within)
@@ -106,7 +126,7 @@ async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None
     except ForbiddenError as error:
         if kind.type is Pod:
             raise
-        resource = f"{kind.plural}.{kind.group}"
+        resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         warn(f"{resource} may not be listed, and count as absent: {said_by_server(error)}")
         return None
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.cli.podgroup.reader import CoreEvent
+    from pyscheduler.podgroup.quota_summary import QuotaFacts
     from pyscheduler.podgroup.summary import Member, Summary
 
 __all__ = ["Table", "data_of", "described", "indented", "list_of", "padded", "row"]
@@ -25,7 +26,7 @@ _REASON: Final = 100
 _BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
 
 _COLUMNS: Final = ("NAME", "DIALECT", "PHASE", "MIN", "BOUND", "WAITING", "PENDING", "AGE")
-_WIDE: Final = ("TOTAL", "RUNNING", "SUCCEEDED", "FAILED", "MODE", "DECLARED-BY", "GANG-GROUP")
+_WIDE: Final = ("TOTAL", "RUNNING", "SUCCEEDED", "FAILED", "MODE", "RESERVED", "DECLARED-BY", "GANG-GROUP")
 
 
 class Table:
@@ -81,6 +82,7 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
             str(len(state.succeeded)),
             str(len(state.failed)),
             str(group.mode),
+            _amounts(summary.quota.reserved, ",") or summary.quota.phase or NONE,
             _declared_by(summary),
             group.gang_group_id if len(group.gang_group) > 1 else NONE,
         ]
@@ -89,6 +91,18 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
         if len(reason) > _REASON:
             reason = f"{reason[: _REASON - 3]}..."
     return (*((group.id.namespace,) if namespaced else ()), *cells, reason)
+
+
+def _amounts(amounts: Mapping[str, Any], separator: str = ", ") -> str:
+    return separator.join(f"{name}={value}" for name, value in amounts.items())
+
+
+def _quota(facts: QuotaFacts) -> str:
+    """Return the reservation in one line."""
+    if not facts.reserved:
+        return facts.message or facts.phase or NONE
+    left = f" (for pods that do not exist yet: {_amounts(facts.left)})" if facts.left else ""
+    return f"{_amounts(facts.reserved)}{left}"
 
 
 def _age(summary: Summary, now: float) -> str:
@@ -135,7 +149,17 @@ def data_of(summary: Summary) -> dict[str, Any]:
         "succeeded": len(state.succeeded),
         "failed": len(state.failed),
         "reason": summary.reason,
+        "quotaReservation": {
+            "phase": summary.quota.phase,
+            "reserved": dict(summary.quota.reserved),
+            "left": dict(summary.quota.left),
+            "message": summary.quota.message,
+        },
     }
+    if summary.sub_groups:
+        status["subGroups"] = [
+            {"name": name, "withNode": placed, "needed": needed} for name, placed, needed in summary.sub_groups
+        ]
     if isinstance(item, GroupObject) and item.status.occupied_by:
         status["occupiedBy"] = item.status.occupied_by
     return {
@@ -189,8 +213,10 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
         ("Mode", str(group.mode)),
         ("Match policy", str(group.policy) if group.policy is not None else NONE),
         ("Wait time", format_duration(group.wait_seconds) if group.wait_seconds is not None else NONE),
-        ("Min resources", ", ".join(f"{name}={value}" for name, value in group.min_resources.items()) or NONE),
+        ("Min resources", _amounts(group.min_resources) or NONE),
+        ("Reserved", _quota(summary.quota)),
         ("Gang group", ", ".join(group.gang_group) if len(group.gang_group) > 1 else NONE),
+        *([("Sub-groups", _sub_groups(summary))] if summary.sub_groups else []),
         ("Pods", _counts(summary)),
         ("Reason", " ".join(summary.reason.split()) or NONE),
         *(("Problem", text) for text in (*map(str, group.problems), *group.disagreements)),
@@ -201,6 +227,11 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
     item = state.object
     mine = [event for event in events if item is not None and event.involved_object.uid == item.uid]
     return lines + _events(mine, now)
+
+
+def _sub_groups(summary: Summary) -> str:
+    """Return how many members of each sub-group have a node, and how many it needs."""
+    return ", ".join(f"{name} {placed}/{needed}" for name, placed, needed in summary.sub_groups)
 
 
 def _counts(summary: Summary) -> str:

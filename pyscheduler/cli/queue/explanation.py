@@ -14,6 +14,7 @@ import numpy as np
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
 from pyscheduler.cli.queue.model import WAITING, missing_pods
@@ -48,6 +49,7 @@ _STEP_OF: Final = {
     "QueueQuota": "gates",
     "ClusterOverused": "gates",
     "ResourceQuota": "gates",
+    WAITING_FOR_QUOTA: "gates",
     "PodSchedulingErrors": "nodes",
     "PreemptionDelayNotElapsed": "evictions",
 }
@@ -89,7 +91,7 @@ def explain(model: DialectModel, entry: JobEntry, result: PassResult | None, nod
     """
     job = result.job(entry.job.key) if result is not None else None
     decisions = result.decisions_for(job) if result is not None and job is not None else []
-    reasons = dict(result.found.session.reasons.get(job.uid, {})) if result is not None and job is not None else {}
+    reasons = result.reasons_of(job) if result is not None and job is not None else {}
     steps = [_declared(model, entry), _pods(entry, reasons), _queue(model, entry, reasons)]
     if result is None:
         steps.append(Step("session", INFO, "", f"no batch profile serves the dialect {model.name}"))

@@ -14,6 +14,7 @@ import numpy as np
 from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, queue_problem
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 
@@ -61,18 +62,22 @@ class PassResult:
         """Return the job of a key `namespace/name`; None if the pass did not consider it."""
         return next((job for job in self.found.session.jobs.values() if job.key == key), None)
 
+    def reasons_of(self, job: Job) -> dict[str, str]:
+        """Return the reasons that the pass recorded for a job, or that it waits for quota."""
+        session = self.found.session
+        problem = queue_problem(job, session.queues)
+        if problem is not None and problem[0] == WAITING_FOR_QUOTA:
+            return dict([problem])
+        return dict(session.reasons.get(job.uid, {}))
+
     def decisions_for(self, job: Job) -> list[Decision]:
         """Return the decisions to bind or promise tasks of a job, and the evictions for it."""
         return [each for each in self.found.decisions if _claimant(each) is job]
 
     def reasons(self) -> dict[str, str]:
-        """Return by key of a job the reasons that the pass recorded, with their messages."""
-        session = self.found.session
-        return {
-            job.key: waiting_text(job, session.reasons[job.uid])
-            for job in session.jobs.values()
-            if job.uid in session.reasons
-        }
+        """Return by key of a job its reasons, with their messages."""
+        found = ((job, self.reasons_of(job)) for job in self.found.session.jobs.values())
+        return {job.key: waiting_text(job, reasons) for job, reasons in found if reasons}
 
     def node(self, decision: Decision) -> str:
         """Return the name of the node of a decision."""

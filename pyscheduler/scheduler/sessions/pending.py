@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.queue.sub_queues import SubQueues
@@ -22,6 +22,8 @@ class PendingPods:
         self._profile_name = profile_name
         #: UIDs of the pods that were not held when they were read last.
         self._elsewhere: Collection[str] = ()
+        #: UIDs of the pods that PreEnqueue rejected when they were read last.
+        self.gated: Collection[str] = ()
 
     def all(self) -> list[PodInfo]:
         """Return all pods."""
@@ -32,6 +34,7 @@ class PendingPods:
             pod = info.pod
             if pod.spec.scheduler_name == name and pod.metadata.deletion_timestamp is None:
                 found.append(info)
+        self._note_gated(self._others())
         return found
 
     def _counts(self, info: QueuedPodInfo) -> bool:
@@ -46,6 +49,7 @@ class PendingPods:
         changed = held.take_changes(self._profile_name)
         # Pods that are not held are few: they are gated, or have just failed.
         others = self._others()
+        self._note_gated(others)
         before, self._elsewhere = self._elsewhere, others.keys()
         if changed is None:
             return None
@@ -55,6 +59,9 @@ class PendingPods:
         # In order: sets of text have another order in each process.
         gone = dict.fromkeys(uid for uid in chain(changed, before) if uid not in here)
         return [info.pod_info for info in fresh], gone
+
+    def _note_gated(self, others: Mapping[str, QueuedPodInfo]) -> None:
+        self.gated = {uid for uid, info in others.items() if info.is_gated}
 
     def _others(self) -> dict[str, QueuedPodInfo]:
         queues = self._queues

@@ -26,7 +26,7 @@ from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
 from pyscheduler.scheduler.sessions.tables import ClusterTables, parts
-from pyscheduler.scheduler.sessions.wait_texts import waiting_text
+from pyscheduler.scheduler.sessions.wait_texts import NOT_READY, waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
@@ -65,8 +65,6 @@ RETRY_SECONDS: Final = (1.0, 10.0)
 
 #: The reason of a job that was promised nodes.
 PIPELINED: Final = "Pipelined"
-#: The reason of a job that a pass did not try.
-NOT_READY: Final = "NotReady"
 #: The reason of all jobs that wait while passes fail.
 FAILED: Final = "SessionFailed"
 

@@ -18,6 +18,7 @@ from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.plugin import NodeUse
+from pyscheduler.batch.sub_groups import has_minimum
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState, is_critical, make_task, state_of_waiting
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 
@@ -50,6 +51,7 @@ _MOST_KEYS: Final = 100_000
 _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
+_GATED: Final = (TaskState.GATED, NO_NODE)
 _PREEMPTED: Final = "PreemptionByScheduler"
 _T = TypeVar("_T")
 
@@ -107,6 +109,8 @@ class ClusterTables:
         self.node_changes = 0
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
+        #: float64[N, R]: what pods hold of a node besides their requests.
+        self._beside = np.zeros((0, len(self.axis)))
         #: int8[N]: the `NodeUse` of each node.
         self._use = np.zeros(0, dtype=np.int8)
         self._requests: dict[tuple[object, ...], Amounts] = {}
@@ -146,6 +150,7 @@ class ClusterTables:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
+        used += self._beside
         absent = self._use == NodeUse.NONE
         allocatable[absent], used[absent] = 0.0, 0.0
         table = NodeTable.of(self.names, allocatable)
@@ -218,8 +223,9 @@ class ClusterTables:
         generations = snapshot.nodes.generations()
         rows = set(np.flatnonzero(generations != self._generations).tolist())
         for uid in self._evicting.symmetric_difference(evicting):
-            if uid in self._places:
-                rows.add(self._places[uid][1])
+            row = self._places.get(uid, _GATED)[1]
+            if row != NO_NODE:
+                rows.add(row)
         self._evicting = set(evicting)
         self._generations = generations.copy()
         gone: list[tuple[str, int]] = []
@@ -227,7 +233,7 @@ class ClusterTables:
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
         for part in parts(changes[0]):
-            self._read_pending(part)
+            self._read_pending(part, pods.gated)
             await turns.yield_if_due()
         gone += [(uid, NO_NODE) for uid in changes[1]]
         for uid, row in gone:
@@ -274,6 +280,7 @@ class ClusterTables:
         self._nodes = [None for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
+        self._beside = np.zeros((len(names), len(self.axis)))
         self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._requests = {}
         self._look_alikes.clear()
@@ -296,7 +303,7 @@ class ClusterTables:
         # In order: sets of text have another order in each process.
         before: dict[str, None] = self._on_row[row]
         here: dict[str, None] = {}
-        releasing, foreign = self.axis.zeros(), self.axis.zeros()
+        releasing, foreign, beside = self.axis.zeros(), self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
         #: By state, so that the tasks of a node share them.
         places: dict[TaskState, tuple[TaskState, int]] = {}
@@ -313,21 +320,23 @@ class ClusterTables:
                 if is_own and (pod.uid in self._evicting or _was_evicted(pod)):
                     self._whole.discard(self._plugin.job_key(pod))
                 leaving.append(info)
-                releasing += self._amounts(info.requests)
+                releasing += self._amounts_of(info)
             if is_own:
                 here[pod.uid] = None
                 state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
                 self._put(info, places.setdefault(state, (state, row)))
             else:
-                foreign += self._amounts(info.requests)
+                foreign += self._amounts_of(info)
+            if more := self._plugin.amounts_beside(pod):
+                beside += self.axis.amounts(more)
         self._on_row[row], self._releasing_on[row] = here, leaving
-        self._releasing[row], self._foreign[row] = releasing, foreign
+        self._releasing[row], self._foreign[row], self._beside[row] = releasing, foreign, beside
         return [uid for uid in before if uid not in here]
 
-    def _read_pending(self, changed: Iterable[PodInfo]) -> None:
-        """Read waiting pods that changed."""
+    def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
+        """Read waiting pods that changed. `gated`: uids of those that PreEnqueue rejects."""
         for info in changed:
-            self._put(info, None)
+            self._put(info, _GATED if info.pod.metadata.uid in gated else None)
 
     def _put(self, info: PodInfo, place: tuple[TaskState, int] | None) -> None:
         """Record a task; its job is built anew if anything about the task changed. `place`: None if it waits."""
@@ -335,8 +344,10 @@ class ClusterTables:
         known = self.infos.get(uid)
         if known is info and places.get(uid) == place:
             return
-        if known is not None and known is not info:
+        if known is not None and (known is not info or places.get(uid) == _GATED):
+            # Who opened a gate may have put the pod into a group, which its annotations will say later.
             self._remove(uid)
+            known = None
         if place is not None:
             places[uid] = place
         elif known is not None:
@@ -418,7 +429,7 @@ class ClusterTables:
         requests: list[Amounts] = []
         are_plain = True
         for part in parts(infos):
-            requests += [self._amounts(info.requests) for info in part]
+            requests += [self._amounts_of(info) for info in part]
             are_plain = are_plain and self._plugin.are_plain(spec, [info.pod for info in part])
             if len(requests) < len(infos):
                 await turns.yield_if_due()
@@ -436,13 +447,8 @@ class ClusterTables:
 
     def _note_whole(self, key: str, job: Job) -> None:
         """Remember whether a job has its minimum of nodes; mark one that had it."""
-        minimum = job.min_member
-        if job.sub_groups:
-            inner = {each.parent for each in job.sub_groups.values()}
-            minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
-            minimum = sum(minima) if minima else minimum
         active = job.count(ACTIVE)
-        is_whole = active >= minimum
+        is_whole = has_minimum(job, ACTIVE) if job.sub_groups else active >= job.min_member
         if is_whole and active:
             self._whole.add(key)
         elif not active:
@@ -492,15 +498,20 @@ class ClusterTables:
                     total += task.request
         self.queues.add(job.queue_row, total * sign, non_preemptible=not job.preemptible)
 
-    def _amounts(self, resource: Resource) -> Amounts:
+    def _amounts_of(self, info: PodInfo) -> Amounts:
+        """Return float64[R], read-only: the requests of a pod, and what it counts for besides."""
+        return self._amounts(info.requests, self._plugin.amounts_beside(info.pod))
+
+    def _amounts(self, resource: Resource, more: Mapping[str, float] | None = None) -> Amounts:
         """Return float64[R], read-only and shared between equal requests; one pod."""
         scalars = tuple(resource.scalars.items())
-        key = (resource.milli_cpu, resource.memory, resource.ephemeral_storage, scalars)
+        beside = tuple(more.items()) if more else ()
+        key = (resource.milli_cpu, resource.memory, resource.ephemeral_storage, scalars, beside)
         found = self._requests.get(key)
         if found is None:
             values: dict[str, float] = {CPU: resource.milli_cpu, MEMORY: resource.memory, PODS: 1, **resource.scalars}
             values[EPHEMERAL_STORAGE] = resource.ephemeral_storage
-            found = self._requests[key] = self.axis.amounts(values)
+            found = self._requests[key] = self.axis.amounts(values) + (self.axis.amounts(more) if more else 0.0)
             found.flags.writeable = False
         return found
 

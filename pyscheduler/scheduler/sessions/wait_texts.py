@@ -1,9 +1,10 @@
 """Say on the pods of a batch profile why they wait: in a condition, with an event.
 
-Another first reason is written at once. The amounts in a text may change with every pass. A text that differs in them
-only is written a second later, whether a pass follows or not: the newest text then, and a bounded number of texts a
-second, those first that are due for longest. So few waiting pods always have a text of the last seconds, and many
-do not cause a storm of writes.
+Another first reason is written at once, unless it says that something is still to come: pods, or the group's object.
+The amounts in a text may change with every pass. A text that differs in them only, or that something is still to come,
+is written a second later, whether a pass follows or not: the newest text then, and a bounded number of texts a second,
+those first that are due for longest. So few waiting pods always have a text of the last seconds, and many do not cause
+a storm of writes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.plugin import BatchPlugin
@@ -30,9 +31,14 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["WaitTexts", "waiting_text"]
+__all__ = ["NOT_READY", "WaitTexts", "waiting_text"]
+
+#: The reason of jobs that lack pods, or to which a pass did not come.
+NOT_READY: Final = "NotReady"
 
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
+#: Reasons that are often over when they could be written.
+_SOON_OVER: Final = frozenset({NO_GROUP, NOT_READY})
 #: A text with the same first reason is written so long after the pass, in seconds.
 LATE_SECONDS: Final = 1.0
 #: So many such texts are written at once, and so long after the ones before.
@@ -102,9 +108,13 @@ class WaitTexts:
                 if not pod.node_name:
                     seen.add(pod.uid)
                     self._tell(pod, text, is_marked=True)
-        for uid in [uid for uid in self._written if uid not in seen]:
-            del self._written[uid]
-            self._late.pop(uid, None)
+        self._forget_all_but(seen)
+
+    def _forget_all_but(self, uids: Collection[str]) -> None:
+        """Forget the pods that do not wait any more."""
+        for known in (self._written, self._late):
+            for uid in [uid for uid in known if uid not in uids]:
+                del known[uid]
         if len(self._event_at) > 2 * len(self._written) + _FEW:
             self._event_at = {uid: at for uid, at in self._event_at.items() if uid in self._written}
 
@@ -134,7 +144,8 @@ class WaitTexts:
         before, known = self._written.get(uid), self._late.pop(uid, None)
         if before == text:
             return
-        if before is None or _reason(before) != _reason(text):
+        reason = _reason(text)
+        if reason not in _SOON_OVER and (before is None or _reason(before) != reason):
             self._write(pod, text, is_marked=is_marked)
             return
         since = self.scheduling.clock.now() if known is None else known.since

@@ -202,3 +202,27 @@ def test_a_queue_at_its_share_reclaims_nothing(run: Run, tmp_path: Path) -> None
     assert "preempt: VictimsSpared: on node n1 0 of 2 candidates may be evicted" in text
     assert "priority spares 2" in text
     assert "reclaim: QueueMayNotReclaim: with this job the queue would hold more than it may take from others" in text
+
+
+def quota(hard: str, used: str) -> dict[str, Any]:
+    """Return a quota of CPUs."""
+    status = {"hard": {"requests.cpu": hard}, "used": {"requests.cpu": used}}
+    metadata = {"name": "compute", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": status}
+
+
+@pytest.mark.parametrize("dialect", ["volcano", "kube-batch"])
+def test_job_that_waits_for_quota(dialect: str, run: Run, tmp_path: Path) -> None:
+    """The step `gates` names quota and amounts; `describe` of its queue does, too."""
+    objects = Objects(dialect, 9)
+    objects.queue("a")
+    objects.job("want", "a", 2, least=2, runs=False, at=1)
+    objects.items[2]["spec"]["minResources"] = {"cpu": "5"}
+    objects.items.append(quota("4", "2"))
+    found = steps(run("explain", "want", objects=objects.write(tmp_path)))
+    text = "insufficient quota for the whole group: compute lacks requests.cpu: needed 3, limit 4, used 2"
+    assert found["gates"][:2] == ["holds", "WaitingForQuota"]
+    assert text in found["gates"][-1]
+    assert text in run("describe", "a", objects=objects.write(tmp_path))
+    objects.items[-1] = quota("5", "2")
+    assert steps(run("explain", "want", objects=objects.write(tmp_path)))["gates"][0] == "ok"

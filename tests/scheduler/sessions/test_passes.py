@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pytest
 
+from pyscheduler.api import Pod
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.contract import Action
 from pyscheduler.batch.job_spec import JobSpec
@@ -20,7 +21,6 @@ from tests.scheduler.measured import Measured
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyscheduler.api import Pod
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy, Session
@@ -144,6 +144,15 @@ class RejectSecond(PermitPlugin):
         return Status.unschedulable("not this one") if self.is_on and pod.name.endswith("-1") else None
 
 
+class HoldBack(PreEnqueuePlugin):
+    """Reject pods with the label `held` at PreEnqueue."""
+
+    name: ClassVar[str] = "HoldBack"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return Status.unresolvable("not yet") if "held" in pod.labels else None
+
+
 def add(cluster: FakeCluster, job: str, *, members: int, cpu: str = "1", priority: int = 0) -> list[str]:
     """Create the pods of a job; return their names."""
     names = [f"{job}-{number}" for number in range(members)]
@@ -201,6 +210,25 @@ async def test_pods_that_differ_in_affinity_only_are_filtered_apart(pyscheduler_
         )
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["shy", "plain"]) == ["", "n1"]
+    await measured.stop()
+
+
+async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(pyscheduler_cluster: FakeCluster) -> None:
+    """A pod that PreEnqueue rejects is not placed, and gets no condition; it is placed when the plugin lets it pass."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster, HoldBack)
+    labels = {"job": "held", "held": "yes"}
+    cluster.add_pod("held-0", requests={"cpu": "1"}, labels=labels, scheduler_name="batch")
+    await cluster.clock.advance(1)
+    add(cluster, "later", members=1)
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["held-0", "later-0"]) == ["", "n1"]
+    assert cluster.pod("held-0").status.conditions == ()
+    cluster.patch(Pod, "held-0", {"metadata": {"labels": {"held": None}}})
+    cluster.add_node("n2", allocatable={"cpu": "1"})
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["held-0"]) == ["n2"]
     await measured.stop()
 
 

@@ -104,19 +104,19 @@ class Predicates(Policy):
 
 
 class GpuSharingOrder(Policy):
-    """Do nothing: GPUs are not shared."""
+    """Do nothing: the profile's plugin GpuSharing chooses devices."""
 
     name: ClassVar[str] = "gpusharingorder"
 
 
 class GpuPack(Policy):
-    """Do nothing: GPUs are not shared."""
+    """Do nothing: the profile's plugin GpuSharing chooses devices."""
 
     name: ClassVar[str] = "gpupack"
 
 
 class GpuSpread(Policy):
-    """Do nothing: GPUs are not shared."""
+    """Do nothing: the profile's plugin GpuSharing chooses devices."""
 
     name: ClassVar[str] = "gpuspread"
 

@@ -6,11 +6,10 @@ plain amounts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
-from pyscheduler.api import ResourceQuota
-from pyscheduler.api.kinds import kind_of
 from pyscheduler.batch.values import amounts_of
+from pyscheduler.podgroup.quotas import exceeded
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["RESOURCE_QUOTAS", "ResourceQuotas"]
-
-RESOURCE_QUOTAS: Final = kind_of(ResourceQuota, "resourcequotas")
-"""The kind that a profile with this policy watches."""
+__all__ = ["ResourceQuotas"]
 
 
 class ResourceQuotas(VolcanoPolicy):
@@ -39,11 +35,7 @@ class ResourceQuotas(VolcanoPolicy):
         pending = self._pending.get(namespace, {})
         for quota in self.session.quotas(namespace):
             hard, used = (amounts_of(each, "status", []) for each in (quota.status.hard, quota.status.used))
-            over = [
-                name
-                for name, amount in job.min_amounts.items()
-                if name in hard and used.get(name, 0.0) + pending.get(name, 0.0) + amount > hard[name]
-            ]
+            over = exceeded(job.min_amounts, hard, used, pending)
             if over:
                 listed = (
                     f"{title}: {_listed(quantities, over)}"

@@ -39,6 +39,7 @@ def leader_worker_set(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Loo
     policy = text(top.body, "spec", "startupPolicy")
     if policy == "LeaderReady":
         size = _leader_ready_size(pod, size, plan, lookup)
+        plan = attrs.evolve(plan, follows_nodes=True)
     elif policy not in {None, "LeaderCreated"}:
         raise GroupingError(f"unknown startupPolicy: {policy}")
     try:

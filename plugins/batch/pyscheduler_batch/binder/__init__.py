@@ -1,0 +1,1 @@
+"""KAI's BindRequests: the Bind plugin that writes them, and the reconciler that carries them out."""

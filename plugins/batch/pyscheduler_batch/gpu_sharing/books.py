@@ -1,0 +1,93 @@
+"""Which pods share which GPUs of which nodes; kept from labels of pods and from Reserve, trials included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.batch.device_shares import DeviceShares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyscheduler.api import Pod
+
+__all__ = ["GROUP_LABEL", "GpuBooks", "Share", "group_labels", "groups_of"]
+
+#: The label with the name of the shared GPU; with several, one label for each begins like this.
+GROUP_LABEL: Final = "runai-gpu-group"
+_ONE_OF_SEVERAL: Final = f"{GROUP_LABEL}/"
+
+
+def groups_of(pod: Pod) -> tuple[str, ...]:
+    """Return the names of the GPUs that a pod shares, from its labels, in order."""
+    return tuple(
+        sorted({value for key, value in pod.labels.items() if key == GROUP_LABEL or key.startswith(_ONE_OF_SEVERAL)})
+    )
+
+
+def group_labels(pod: Pod, groups: Sequence[str]) -> dict[str, str | None]:
+    """Return the change of a pod's labels to these names, or to none; None removes a label."""
+    wanted = {GROUP_LABEL: groups[0]} if len(groups) == 1 else {f"{_ONE_OF_SEVERAL}{name}": name for name in groups}
+    old = [key for key in pod.labels if key == GROUP_LABEL or key.startswith(_ONE_OF_SEVERAL)]
+    return {**dict.fromkeys(old), **wanted}
+
+
+@attrs.frozen
+class Share:
+    """What a pod has: so many MiB of each of these GPUs."""
+
+    node: str
+    groups: tuple[str, ...]
+    amount: int
+
+
+@attrs.define
+class GpuBooks:
+    """The shares by node; one entry per pod."""
+
+    shares: dict[str, Share] = attrs.Factory(dict)
+    #: The devices of nodes with shares.
+    nodes: dict[str, DeviceShares] = attrs.Factory(dict)
+    #: By node and name of a shared GPU, the uid of the pod that reserves it.
+    reserved: dict[str, dict[str, str]] = attrs.Factory(dict)
+
+    def hold(self, uid: str, share: Share, capacity: int) -> None:
+        """Book a pod's share; what it had before is given back."""
+        self.drop(uid)
+        self.shares[uid] = share
+        node = self.nodes.setdefault(share.node, DeviceShares(capacity))
+        node.capacity = capacity
+        node.take(share.groups, share.amount)
+
+    def drop(self, uid: str) -> tuple[Share, Sequence[str]] | None:
+        """Give back a pod's share; return it with the GPUs that nobody shares any more."""
+        share = self.shares.pop(uid, None)
+        if share is None:
+            return None
+        node = self.nodes[share.node]
+        freed = node.give_back(share.groups, share.amount)
+        if not node.used:
+            del self.nodes[share.node]
+        return share, freed
+
+    def on(self, node: str, capacity: int) -> DeviceShares:
+        """Return the shared GPUs of a node, not to be changed."""
+        return self.nodes.get(node) or DeviceShares(capacity)
+
+    def without_reservation(self, node: str) -> int:
+        """Return how many shared GPUs of a node no pod reserves yet: the node's own sum lacks them."""
+        shared = self.nodes.get(node)
+        return 0 if shared is None else len(shared.used.keys() - self.reserved.get(node, {}).keys())
+
+    def unreserved(self) -> Iterator[tuple[str, int]]:
+        """Yield the nodes with shared GPUs that no pod reserves yet, and how many."""
+        for node in self.nodes:
+            missing = self.without_reservation(node)
+            if missing:
+                yield node, missing
+
+    def reservations(self, node: str) -> Mapping[str, str]:
+        """Return by shared GPU the uid of the pod that reserves it."""
+        return self.reserved.get(node, {})

@@ -1,0 +1,358 @@
+"""`GpuSharing`: fractions of GPUs by KAI's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`.
+
+A pod with a fraction requests no device of the device plugin. A *reservation pod* takes the device from Kubernetes, and
+the pods that share it have its name in the label `runai-gpu-group`. Filter finds nodes where enough devices have room,
+Reserve chooses the devices, and PreBind makes the reservation pods and writes the label. While this scheduler leads, it
+deletes reservation pods whose device nobody shares any more. Fractions are not isolated from each other.
+
+Source: KAI-Scheduler, `pkg/scheduler/gpu_sharing`, `pkg/scheduler/api/node_info`,
+`pkg/binder/binding/resourcereservation`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.api import Node, Pod, pod_requests
+from pyscheduler.batch.device_shares import MEMORY_LABEL, ShareRequest, gpu_memory, share_request
+from pyscheduler.framework import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    ConfigError,
+    EnqueueExtensions,
+    EventResource,
+    FilterPlugin,
+    NodeStatuses,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PySchedulerError,
+    ReservePlugin,
+    SignFragment,
+    SignPlugin,
+    StateKey,
+    Status,
+)
+from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
+from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.framework import CycleState, Handle, Nodes, PodInfo, PreBindPreFlightResult, PreFilterResult
+
+__all__ = ["GpuSharing"]
+
+#: As KAI says it of a node.
+_NO_ROOM: Final = Status.unschedulable("node(s) didn't have enough resources: GPUs")
+_NAMES: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
+
+
+@attrs.frozen
+class _Wanted:
+    """What a pod requests: a share, or whole GPUs."""
+
+    share: ShareRequest | None
+    whole: int
+
+
+@attrs.define
+class _Shared:
+    """What the profiles of a scheduler share: a device that one of them has given away is taken for all."""
+
+    args: GpuSharingArgs
+    reservations: Reservations
+    books: GpuBooks = attrs.Factory(GpuBooks)
+    #: UIDs of pods without a node whose share is known from their label only, which an earlier scheduler wrote.
+    by_label: set[str] = attrs.Factory(set)
+    #: Whether some profile has registered handlers of pods.
+    is_followed: bool = False
+
+
+_WANTED: Final[StateKey[_Wanted]] = StateKey("PreFilterGpuSharing")
+
+
+def _wanted(pod: Pod) -> _Wanted:
+    """Return what a pod requests; raise `ValueError` for annotations that cannot be used."""
+    whole = pod_requests(pod).get(GPU, 0)
+    return _Wanted(share_request(pod.annotations, has_whole_gpus=whole > 0), whole)
+
+
+class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, EnqueueExtensions, SignPlugin):
+    """Place pods on parts of GPUs."""
+
+    name: ClassVar[str] = "GpuSharing"
+    args_type: ClassVar[type | None] = GpuSharingArgs
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        if handle is None or not isinstance(args, GpuSharingArgs):
+            raise ConfigError("GpuSharing needs its args and a handle, which the scheduler gives it")
+        self._args: GpuSharingArgs = args
+        self.rbac = rules(args)  # type: ignore[misc]  # of a class, as a rule
+        self._pods = handle.lister(Pod)
+        self._nodes = handle.lister(Node)
+        shared = handle.shared("pyscheduler-batch/gpus", lambda: _Shared(args, Reservations(handle, args)))
+        if attrs.evolve(shared.args, spread=args.spread) != args:
+            raise ConfigError("GpuSharing has other args in another profile; only spread may differ")
+        self.books, self._reservations, self._by_label = shared.books, shared.reservations, shared.by_label
+        by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
+        by_profile[handle.profile_name] = self
+        if not shared.is_followed:
+            shared.is_followed = True
+            self._pods.add_event_handler(
+                on_add=self._pod_seen, on_update=lambda _, new: self._pod_seen(new), on_delete=self._pod_gone
+            )
+
+    async def run(self) -> None:
+        """Delete reservation pods whose device nobody shares, until cancelled."""
+        await self._reservations.run()
+
+    # --- requests
+
+    def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:
+        """Return what a pod holds or requests besides its containers' requests; None for most pods.
+
+        A share counts as its part of a GPU, and a reservation pod as nothing: its device is what the pods share that
+        it stands for. The part that a request for memory is depends on the node. Before the pod has one, the smallest
+        GPU of the cluster counts.
+        """
+        if self._is_reservation(pod):
+            return {GPU: -1.0}
+        if not pod.annotations:
+            return None
+        try:
+            share = _wanted(pod).share
+        except ValueError:
+            return None
+        if share is None:
+            return None
+        # More than a device is a device of its own, on nodes that do not say how much memory theirs have.
+        return {GPU: min(share.portion_of(self._capacity_for(pod, share)), 1.0) * share.devices}
+
+    def _capacity_for(self, pod: Pod, share: ShareRequest) -> int:
+        if pod.node_name or not share.memory:
+            return self._capacity(pod.node_name)
+        return min((gpu_memory(node.labels) for node in self._nodes if GPU in node.status.allocatable), default=100)
+
+    def _capacity(self, node_name: str) -> int:
+        node = self._nodes.get(node_name) if node_name else None
+        return gpu_memory({} if node is None else node.labels)
+
+    def _is_reservation(self, pod: Pod) -> bool:
+        return pod.namespace == self._args.namespace and GROUP_LABEL in pod.labels
+
+    # --- the scheduling cycle
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        try:
+            wanted = _wanted(pod)
+        except ValueError as error:
+            return Status.unresolvable(str(error))
+        if wanted.share is None and not wanted.whole:
+            return Status.skip()
+        if pod.uid in self._by_label:
+            self._drop(pod.uid)  # it is decided anew
+        self._reservations.decide_anew(pod)
+        state.write(_WANTED, wanted)
+        return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        wanted = state.read(_WANTED)
+        whole = self._whole(nodes)
+        if wanted.share is None:
+            return NodeStatuses.failing(whole < wanted.whole, _NO_ROOM)
+        share = wanted.share
+        failed = whole < share.devices
+        for name, shared in self.books.nodes.items():
+            row = nodes.index(name)
+            if row is not None and failed[row]:
+                amount = share.amount(shared.capacity)
+                failed[row] = not shared.fits(amount, share.devices, int(whole[row]))
+        if share.memory:
+            memory = nodes.labels(MEMORY_LABEL)
+            possible = np.array(
+                [share.is_possible(gpu_memory({MEMORY_LABEL: value or ""})) for value in memory.values], dtype=np.bool_
+            )
+            failed |= ~possible[memory.ids]
+        return NodeStatuses.failing(failed, _NO_ROOM)
+
+    def _whole(self, nodes: Nodes) -> NDArray[np.int64]:
+        """Return int64[n]: the GPUs of each node that no pod has, not even a part."""
+        whole: NDArray[np.int64] = nodes.allocatable(GPU) - nodes.requested(GPU)
+        for name, missing in self.books.unreserved():
+            row = nodes.index(name)
+            if row is not None:
+                whole[row] -= missing
+        return whole
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        try:
+            share = _wanted(pod).share
+        except ValueError as error:
+            return Status.unresolvable(str(error))
+        if share is None:
+            return None
+        node = self.handle.snapshot.get(node_name)
+        if node is None:
+            return _NO_ROOM
+        capacity = self._capacity(node_name)
+        free = node.allocatable.scalars.get(GPU, 0) - node.requested.scalars.get(GPU, 0)
+        amount, shared = share.amount(capacity), self.books.on(node_name, capacity)
+        groups = shared.choose(
+            amount,
+            share.devices,
+            free - self.books.without_reservation(node_name),
+            lambda index: str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}")),
+            spread=self._args.spread,
+        )
+        if groups is None:
+            return _NO_ROOM
+        self._hold(pod.uid, Share(node_name, tuple(groups), amount), capacity)
+        if state.trial is None:
+            self._reservations.claim(pod.uid, groups)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        share = self.books.shares.get(pod.uid)
+        if share is not None and share.node == node_name:
+            self._drop(pod.uid)
+        if state.trial is None:
+            self._reservations.unclaim(pod.uid)
+
+    def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
+        """Give back a pod's share; a device that nobody shares any more is free, although it is reserved."""
+        held = self.books.shares.get(pod.uid)
+        if held is None or held.node != node_name:
+            return None
+        capacity = self.books.nodes[node_name].capacity
+        dropped = self.books.drop(pod.uid)
+        assert dropped is not None, "the pod has a share"
+        share, freed = dropped
+        reserving = []
+        for group in freed:
+            info = self._reserving(node_name, group)
+            if info is not None:
+                self.handle.snapshot.evict(info, node_name)
+                del self.books.reserved[node_name][group]
+                reserving.append(info)
+        return partial(self._book_again, pod, share, capacity, reserving)
+
+    def _reserving(self, node_name: str, group: str) -> PodInfo | None:
+        """Return the pod in the snapshot that reserves a shared device."""
+        uid, node = self.books.reservations(node_name).get(group), self.handle.snapshot.get(node_name)
+        if uid is None or node is None:
+            return None
+        return next((info for info in node.pods if info.pod.uid == uid), None)
+
+    def _book_again(self, pod: Pod, share: Share, capacity: int, reserving: Sequence[PodInfo]) -> None:
+        """Undo `release_in_trial`; what was deleted meanwhile holds nothing."""
+        for info in reserving:
+            self.handle.snapshot.place(info, share.node)
+            seen = self._pods.get(info.pod.name, info.pod.namespace)
+            if seen is not None and seen.uid == info.pod.uid:
+                self._reservation_seen(seen)
+        seen = self._pods.get(pod.name, pod.namespace)
+        if seen is not None and seen.uid == pod.uid:
+            self._hold(pod.uid, share, capacity)
+
+    def _hold(self, uid: str, share: Share, capacity: int) -> None:
+        self._by_label.discard(uid)
+        self.books.hold(uid, share, capacity)
+
+    def _drop(self, uid: str) -> None:
+        self._by_label.discard(uid)
+        self.books.drop(uid)
+
+    # --- the binding cycle
+
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> PreBindPreFlightResult | Status | None:
+        return Status.skip() if pod.uid not in self.books.shares else None
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Reserve the devices, and write their names to the pod."""
+        share = self.books.shares.get(pod.uid)
+        if share is None:
+            return None
+        portion = share.amount / self._capacity(node_name)
+        try:
+            await self._reservations.prepare(pod, share, portion)
+        except PySchedulerError as error:
+            return Status.from_error(error)
+        return None
+
+    # --- pods and their labels
+
+    def _pod_seen(self, pod: Pod) -> None:
+        self._reservations.pod_seen(pod)
+        if GROUP_LABEL not in pod.labels and not groups_of(pod):
+            return
+        if self._is_reservation(pod):
+            self._reservation_seen(pod)
+            # Pods that were seen before and have no node yet.
+            for each in self._reservations.sharing(pod.labels[GROUP_LABEL]):
+                self._share_seen(each)
+        else:
+            self._share_seen(pod)
+
+    def _reservation_seen(self, pod: Pod) -> None:
+        if pod.node_name:
+            self.books.reserved.setdefault(pod.node_name, {})[pod.labels[GROUP_LABEL]] = pod.uid
+
+    def _share_seen(self, pod: Pod) -> None:
+        groups = groups_of(pod)
+        node_name = pod.node_name or self._node_of(groups)
+        held = self.books.shares.get(pod.uid)
+        if not node_name or (held is not None and (not pod.node_name or set(held.groups) == set(groups))):
+            return
+        try:
+            share = _wanted(pod).share
+        except ValueError:
+            return
+        if share is not None:
+            capacity = self._capacity(node_name)
+            self._hold(pod.uid, Share(node_name, groups, share.amount(capacity)), capacity)
+            if not pod.node_name:
+                self._by_label.add(pod.uid)
+
+    def _node_of(self, groups: Sequence[str]) -> str:
+        """Return the node on which devices are reserved under these names; "" if there is none."""
+        for node_name, reserved in self.books.reserved.items():
+            if all(group in reserved for group in groups):
+                return node_name
+        return ""
+
+    def _pod_gone(self, pod: Pod) -> None:
+        self._reservations.pod_gone(pod)
+        if self._is_reservation(pod):
+            reserved = self.books.reserved.get(pod.node_name, {})
+            if reserved.get(pod.labels[GROUP_LABEL]) == pod.uid:
+                del reserved[pod.labels[GROUP_LABEL]]
+        else:
+            self._drop(pod.uid)
+
+    # --- when to try again
+
+    def may_reuse(self, pod: Pod) -> bool:
+        """Return False for pods whose annotations count."""
+        return not any(key.startswith("gpu-") for key in pod.annotations)
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        annotations = sorted(item for item in pod.annotations.items() if item[0].startswith("gpu-"))
+        return (SignFragment(self.name, (tuple(annotations), pod_requests(pod).get(GPU, 0))),)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (
+            ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.DELETE)),
+            ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)),
+        )

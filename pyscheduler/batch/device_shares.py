@@ -1,0 +1,165 @@
+"""Shares of devices: which devices of a node have room for a part of one, and which of them a pod gets.
+
+A node has so many devices of one capacity: the memory of a GPU in MiB, or thousandths. A device is whole as long as no
+pod has a share of it. Amounts are integers, in the unit of the capacity. Pure: no I/O, and nothing about pods.
+Source: KAI-Scheduler, `pkg/scheduler/api/node_info/gpu_sharing_node_info.go`, `pkg/scheduler/gpu_sharing`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+__all__ = [
+    "FRACTION_ANNOTATION",
+    "MEMORY_ANNOTATION",
+    "MEMORY_LABEL",
+    "NUM_DEVICES_ANNOTATION",
+    "DeviceShares",
+    "ShareRequest",
+    "gpu_memory",
+    "share_request",
+]
+
+FRACTION_ANNOTATION: Final = "gpu-fraction"
+MEMORY_ANNOTATION: Final = "gpu-memory"
+NUM_DEVICES_ANNOTATION: Final = "gpu-fraction-num-devices"
+#: The label of nodes with the memory of each GPU in MiB.
+MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+
+#: The memory of a GPU whose node has no label: fractions are percents then.
+_DEFAULT_MEMORY: Final = 100
+#: From here on, the label is in bytes: a known mistake of GPU feature discovery.
+_TEBIBYTE: Final = 1 << 20
+_WHOLE_NUMBER: Final = frozenset("0123456789")
+
+
+@attrs.define
+class DeviceShares:
+    """The devices of one node that pods share."""
+
+    #: What each device of the node has.
+    capacity: int
+    #: By name of a shared device, what pods have of it; more than 0.
+    used: dict[str, int] = attrs.Factory(dict)
+
+    def with_room(self, amount: int) -> list[str]:
+        """Return the shared devices with room for an amount, the fullest first, equals by name."""
+        fitting = [name for name, used in self.used.items() if self.capacity - used - amount >= 0]
+        return sorted(fitting, key=lambda name: (-self.used[name], name))
+
+    def fits(self, amount: int, devices: int, whole: int) -> bool:
+        """Return whether so many devices have room for an amount each; `whole` devices are free of any pod."""
+        return whole >= devices or whole + len(self.with_room(amount)) >= devices
+
+    def choose(
+        self, amount: int, devices: int, whole: int, new: Callable[[int], str], *, spread: bool = False
+    ) -> Sequence[str] | None:
+        """Return the names of the devices that a pod gets, or None if too few have room.
+
+        Shared devices come first, the fullest of them first; with `spread`, whole devices come first. `new(n)` names
+        the n-th device that is shared from now on.
+        """
+        shared = self.with_room(amount)
+        if whole + len(shared) < devices:
+            return None
+        number = min(whole, devices) if spread else max(devices - len(shared), 0)
+        kept = shared[::-1] if spread else shared
+        return (*kept[: devices - number], *(new(index) for index in range(number)))
+
+    def take(self, names: Iterable[str], amount: int) -> None:
+        """Give a pod an amount of each of these devices."""
+        for name in names:
+            self.used[name] = self.used.get(name, 0) + amount
+
+    def give_back(self, names: Iterable[str], amount: int) -> list[str]:
+        """Take an amount of each of these devices from a pod; return those that nobody shares any more."""
+        freed = []
+        for name in names:
+            self.used[name] -= amount
+            if self.used[name] <= 0:
+                del self.used[name]
+                freed.append(name)
+        return freed
+
+
+@attrs.frozen
+class ShareRequest:
+    """What a pod requests of each of some GPUs: a portion, or memory in MiB."""
+
+    devices: int
+    portion: float = 0.0
+    memory: int = 0
+
+    def amount(self, capacity: int) -> int:
+        """Return the memory of each GPU in MiB, on a node whose GPUs have so much."""
+        return self.memory or int(self.portion * capacity)
+
+    def portion_of(self, capacity: int) -> float:
+        """Return the portion of each GPU; for memory, rounded up to hundredths."""
+        return math.ceil(self.memory / capacity * 100) / 100 if self.memory else self.portion
+
+    def is_possible(self, capacity: int) -> bool:
+        """Return whether a GPU of this memory may be asked for it: a part of one, or a multiple without a rest."""
+        portion = self.portion_of(capacity)
+        return portion <= 1 or portion.is_integer()
+
+
+def share_request(annotations: Mapping[str, str], *, has_whole_gpus: bool) -> ShareRequest | None:
+    """Return what a pod's annotations request; None for a pod that shares no GPU.
+
+    Raises `ValueError` with KAI's sentence for annotations that contradict each other or cannot be read. Source:
+    KAI-Scheduler, `pkg/binder/plugins/gpusharing/gpu-request`, which rejects such pods at their creation.
+    """
+    fraction, memory = annotations.get(FRACTION_ANNOTATION), annotations.get(MEMORY_ANNOTATION)
+    number = annotations.get(NUM_DEVICES_ANNOTATION)
+    if fraction is None and memory is None:
+        if number is not None:
+            text = "cannot request multiple fractional devices without specifying fraction portion or gpu-memory"
+            raise ValueError(text)
+        return None
+    if fraction is not None and has_whole_gpus:
+        raise ValueError("cannot have both GPU fraction request and whole GPU resource request/limit")
+    if memory is not None and (fraction is not None or has_whole_gpus):
+        raise ValueError("cannot request both GPU and GPU memory")
+    devices = 1
+    if number is not None:
+        devices = _positive(number, "fraction count annotation value must be a positive integer greater than 0")
+    if memory is not None:
+        text = "gpu-memory annotation value must be a positive integer greater than 0"
+        return ShareRequest(devices, memory=_positive(memory, text))
+    return ShareRequest(devices, portion=_portion(fraction or ""))
+
+
+def gpu_memory(labels: Mapping[str, str]) -> int:
+    """Return the memory of each GPU of a node in MiB, in hundreds; 100 if the node's labels do not say."""
+    text = labels.get(MEMORY_LABEL, "")
+    value = int(text) if text and _WHOLE_NUMBER.issuperset(text) else 0
+    if value >= _TEBIBYTE:
+        value >>= 20
+    return value - value % 100 or _DEFAULT_MEMORY
+
+
+def _positive(text: str, mistake: str) -> int:
+    # As in Go: neither a sign nor blanks nor digits of other scripts; what is larger than 64 bits is no number.
+    if not text or not _WHOLE_NUMBER.issuperset(text) or len(text) > 20 or not 0 < int(text) < 1 << 63:
+        raise ValueError(mistake)
+    return int(text)
+
+
+def _portion(text: str) -> float:
+    mistake = "gpu-fraction annotation value must be a positive number smaller than 1.0"
+    if not text or text != text.strip() or "_" in text:
+        raise ValueError(mistake)
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(mistake) from None
+    if not 0 < value < 1:
+        raise ValueError(mistake)
+    return value
