@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Node, Pod
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
@@ -102,8 +102,11 @@ class ClusterTables:
         self._evicting: set[str] = set()
         self._generations = np.empty(0, dtype=np.int64)
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
-        self._on_row: list[set[str]] = []
+        self._on_row: list[dict[str, None]] = []
         self._releasing_on: list[list[PodInfo]] = []
+        self._nodes: list[Node | None] = []
+        #: How often something changed that filters read of a node.
+        self.node_changes = 0
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
         #: float64[N, R]: what pods hold of a node besides their requests.
@@ -226,7 +229,7 @@ class ClusterTables:
         self._evicting = set(evicting)
         self._generations = generations.copy()
         gone: list[tuple[str, int]] = []
-        for row in rows:
+        for row in sorted(rows):
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
         for part in parts(changes[0]):
@@ -272,8 +275,9 @@ class ClusterTables:
         self._places = {}
         self._evicting, self._dirty = set(), dict.fromkeys(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
-        self._on_row = [set() for _ in names]
+        self._on_row = [{} for _ in names]
         self._releasing_on = [[] for _ in names]
+        self._nodes = [None for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
         self._beside = np.zeros((len(names), len(self.axis)))
@@ -294,14 +298,19 @@ class ClusterTables:
             entry.members = {uid: None for uid in uids if entry_of.get(uid) is entry}
         return entry.members
 
-    def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
+    def _read_row(self, snapshot: Snapshot, row: int) -> list[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
-        before, here = self._on_row[row], set()
+        # In order: sets of text have another order in each process.
+        before: dict[str, None] = self._on_row[row]
+        here: dict[str, None] = {}
         releasing, foreign, beside = self.axis.zeros(), self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
         #: By state, so that the tasks of a node share them.
         places: dict[TaskState, tuple[TaskState, int]] = {}
         node = snapshot.nodes[row].node
+        if node is not self._nodes[row]:
+            self.node_changes += _node_facts(node) != _node_facts(self._nodes[row])
+            self._nodes[row] = node
         self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
@@ -313,7 +322,7 @@ class ClusterTables:
                 leaving.append(info)
                 releasing += self._amounts_of(info)
             if is_own:
-                here.add(pod.uid)
+                here[pod.uid] = None
                 state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
                 self._put(info, places.setdefault(state, (state, row)))
             else:
@@ -322,7 +331,7 @@ class ClusterTables:
                 beside += self.axis.amounts(more)
         self._on_row[row], self._releasing_on[row] = here, leaving
         self._releasing[row], self._foreign[row], self._beside[row] = releasing, foreign, beside
-        return before - here
+        return [uid for uid in before if uid not in here]
 
     def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
         """Read waiting pods that changed. `gated`: uids of those that PreEnqueue rejects."""
@@ -515,6 +524,16 @@ def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
 def _was_evicted(pod: Pod) -> bool:
     """Return whether a scheduler evicted the pod for another one."""
     return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
+
+
+def _node_facts(node: Node | None) -> tuple[object, ...]:
+    """Return what filters may read of a node: all but the times of its conditions."""
+    if node is None:
+        return ()
+    meta, status = node.metadata, node.status
+    conditions = [(each.type, each.status) for each in status.conditions]
+    offered = (status.allocatable, status.capacity, status.images, status.declared_features)
+    return node.spec, meta.labels, meta.annotations, offered, conditions
 
 
 def _state_on_node(pod: Pod) -> TaskState:
