@@ -10,7 +10,7 @@ from pyscheduler.cluster.embedded.resources.open_definitions import open_definit
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.simulation.group_objects import definitions
-from pyscheduler.simulation.queue_plan import Team, kai_queues, queue_definitions
+from pyscheduler.simulation.queue_plan import Team, batch_definitions, kai_queues
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def busy_cluster(nodes: int, *, is_full: bool = True) -> Iterator[dict[str, Any]
     The queue `starved` holds nothing, and its quota is half of all. `is_full`: False for a cluster without pods.
     """
     yield from definitions([each for each in DIALECTS if KAI_PODGROUPS in each.kinds])
-    yield from (each for each in queue_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
+    yield from (each for each in batch_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
     total = nodes * _GPUS
     quota = total // 2 // _BORROWERS
     yield from kai_queues([Team(name=f"borrower-{number}", quota=quota) for number in range(_BORROWERS)])
@@ -46,7 +46,7 @@ def busy_cluster(nodes: int, *, is_full: bool = True) -> Iterator[dict[str, Any]
 def racks(nodes: int, rack_nodes: int) -> Iterator[dict[str, Any]]:
     """Return a queue with all GPUs, empty nodes of eight GPUs in racks, five to a block, and their Topology."""
     yield from definitions([each for each in DIALECTS if KAI_PODGROUPS in each.kinds])
-    yield from (each for each in queue_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
+    yield from (each for each in batch_definitions() if each["spec"]["group"] == KAI_QUEUES.group)
     kind = KAI_TOPOLOGIES
     yield open_definition(kind.group, kind.kind, kind.plural, [kind.version], namespaced=False)
     levels = [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]

@@ -129,7 +129,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         created=spec.created,
         min_member=spec.min_member,
         min_sub_group=spec.min_sub_group,
-        sub_groups={each.name: _sub_group(each) for each in spec.sub_groups} if spec.sub_groups else NOTHING,
+        sub_groups={each.name: _sub_group(each, spec) for each in spec.sub_groups} if spec.sub_groups else NOTHING,
         min_task_member=spec.min_task_member,
         min_resources=axis.amounts(minimum) if minimum else None,
         min_amounts=minimum,
@@ -145,11 +145,12 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
     )
 
 
-def _sub_group(spec: SubGroupSpec) -> SubGroup:
+def _sub_group(spec: SubGroupSpec, job: JobSpec) -> SubGroup:
     return SubGroup(
         name=spec.name,
         parent=spec.parent,
         min_member=spec.min_member,
         min_sub_group=spec.min_sub_group,
         topology=spec.topology,
+        is_policy=job.policies is not None,
     )

@@ -13,7 +13,6 @@ import attrs
 
 from pyscheduler.batch.kai_objects import (
     PREEMPTIBILITY_LABEL,
-    SUB_GROUP_LABEL,
     kai_job,
     kai_pod_preemptible,
     kai_pod_queue,
@@ -24,7 +23,6 @@ from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_
 from pyscheduler.batch.volcano_objects import (
     DEFAULT_QUEUE,
     PREEMPTABLE,
-    TASK_SPEC,
     kube_batch_job,
     kube_batch_pod_min_member,
     kube_batch_queue,
@@ -36,6 +34,7 @@ from pyscheduler.batch.volcano_objects import (
     volcano_queue,
 )
 from pyscheduler.podgroup import DIALECTS
+from pyscheduler.podgroup.sub_groups import SUB_GROUP_LABEL, TASK_SPEC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -95,6 +94,10 @@ class JobDialect:
     min_member: Callable[[Pod], int | None] = _says_none
     #: The labels and annotations that `sub_group`, `role` and `preemptible` read.
     marks: frozenset[str] = frozenset()
+
+    def sub_group_of(self, job: JobSpec, pod: Pod) -> str:
+        """Return the name of a pod's sub-group, or "": policies of the job name it, or the pod."""
+        return self.sub_group(pod) if job.policies is None else job.policies.leaf(pod)
 
     @property
     def groups(self) -> Dialect:

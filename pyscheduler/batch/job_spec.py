@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyscheduler.api import RawQuantity
+    from pyscheduler.podgroup.sub_groups import ByPolicy
 
 __all__ = ["JobSpec", "SubGroupSpec"]
 
@@ -61,6 +62,8 @@ class JobSpec:
     #: KAI's preemptibility, Volcano's annotation `volcano.sh/preemptable`; None: priority or policies decide.
     preemptible: bool | None = None
     sub_groups: tuple[SubGroupSpec, ...] = ()
+    #: Names the sub-group of a pod if `sub_groups` are policies (Volcano).
+    policies: ByPolicy | None = None
     #: How many sub-groups at the top must be satisfied (KAI); None means all.
     min_sub_group: int | None = None
     #: Minimum of members by role (Volcano's `minTaskMember`).

@@ -25,6 +25,7 @@ from pyscheduler.batch.values import (
     warn,
 )
 from pyscheduler.podgroup import created_at
+from pyscheduler.podgroup.sub_groups import SUB_GROUP_LABEL
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -46,7 +47,6 @@ __all__ = [
 ]
 
 QUEUE_LABEL: Final = "kai.scheduler/queue"
-SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"

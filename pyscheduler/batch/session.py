@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.placer import Effects, Placer
     from pyscheduler.batch.plan_log import PlanLog
     from pyscheduler.batch.queue_table import QueueTable
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import LabelColumn
 
 __all__ = ["EnabledPolicy", "Session"]
@@ -59,6 +59,11 @@ def _nobody(_: Job) -> Collection[str]:
 def _no_labels(key: str) -> LabelColumn:
     """Raise `LookupError`: the session was made without labels of nodes."""
     raise LookupError(f"labels of nodes are not known, among them {key}")
+
+
+def _never(_: Task) -> bool:
+    """Return that the filters' answer about a task may change at any time."""
+    return False
 
 
 def _no_time() -> float:
@@ -98,6 +103,10 @@ class Session:
     hyper_nodes: Sequence[HyperNode] = ()
     #: Returns the values of a label on the nodes, in the order of the node table.
     labels: Callable[[str], LabelColumn] = _no_labels
+    #: Returns whether what the filters say about a task's node holds as long as `node_changes` is the same number.
+    lasts: Callable[[Task], bool] = _never
+    #: Another number in each pass before which something changed that filters read of nodes.
+    node_changes: int = 0
     #: float64[R]: what pods that are no tasks of the session hold of all nodes; None if there are none.
     foreign: Amounts | None = None
     #: What policies and actions of a preset share in this pass, by its type.

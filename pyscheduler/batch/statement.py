@@ -7,12 +7,12 @@ Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
 from pyscheduler.batch.memory import Memory
-from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, NO_NODE, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Ledger", "Position", "Statement", "position_of"]
 
 
+#: The states in which a task holds what it requests of its node.
+_HOLDING: Final = ALLOCATED | {TaskState.RELEASING}
+
+
 class Position(NamedTuple):
     """Where a task is: its state, its node (a row, -1: none) and the nodes it is leaving (rows)."""
 
@@ -38,6 +42,17 @@ class Position(NamedTuple):
 def position_of(task: Task) -> Position:
     """Return the present position of a task."""
     return Position(task.state, task.node, task.leaving)
+
+
+def _stays(old: Position, new: Position) -> bool:
+    """Return whether a task holds the same node, and only that, before and after a change."""
+    return (
+        old.node == new.node >= 0
+        and not old.leaving
+        and not new.leaving
+        and old.state in _HOLDING
+        and new.state in _HOLDING
+    )
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -57,9 +72,16 @@ class Ledger:
         """Bring a task into a position."""
         old = position_of(task)
         self.moved.setdefault(task.uid, (task, old))
-        self._book(-task.request, old)
         task.state, task.node, task.leaving = to
-        self._book(task.request, to)
+        if _stays(old, to):
+            # Only whether the node releases the task is new.
+            if (old.state == TaskState.RELEASING) != (to.state == TaskState.RELEASING):
+                change = task.request if to.state == TaskState.RELEASING else -task.request
+                row = self.nodes.releasing[to.node]
+                row += change
+        else:
+            self._book(-task.request, old)
+            self._book(task.request, to)
         job = task.job
         job.counts[old.state] -= 1
         job.counts[to.state] += 1
@@ -94,12 +116,16 @@ class Ledger:
         for left in leaving:
             self.nodes.idle[left] -= amounts
             self.nodes.releasing[left] += amounts
+        # Views of rows: nothing has to be written back.
         if state == TaskState.PIPELINED:
-            self.nodes.pipelined[node] += amounts
+            row = self.nodes.pipelined[node]
+            row += amounts
         elif node >= 0 and (state in ACTIVE or state == TaskState.RELEASING):
-            self.nodes.idle[node] -= amounts
+            row = self.nodes.idle[node]
+            row -= amounts
             if state == TaskState.RELEASING:
-                self.nodes.releasing[node] += amounts
+                row = self.nodes.releasing[node]
+                row += amounts
 
 
 @attrs.frozen

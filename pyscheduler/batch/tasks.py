@@ -116,6 +116,8 @@ class SubGroup:
     min_sub_group: int | None = None
     #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
     topology: Mapping[str, object] = NOTHING
+    #: Whether the labels of tasks make sub-groups of it, `NAME/VALUES`, which need `min_member` tasks each (Volcano).
+    is_policy: bool = False
 
 
 def is_critical(pod: Pod) -> bool:

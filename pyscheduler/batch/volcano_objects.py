@@ -26,6 +26,8 @@ from pyscheduler.batch.values import (
     warn,
 )
 from pyscheduler.podgroup import created_at
+from pyscheduler.podgroup.sub_group_fields import volcano_sub_groups
+from pyscheduler.podgroup.sub_groups import TASK_SPEC, ByPolicy
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -53,7 +55,6 @@ ROOT_QUEUE: Final = "root"
 """The parent of a queue of Volcano that names none."""
 
 PREEMPTABLE: Final = "volcano.sh/preemptable"
-TASK_SPEC: Final = "volcano.sh/task-spec"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 MIN_MEMBER: Final = ("scheduling.volcano.sh/group-min-member", "scheduling.k8s.io/group-min-member")
 MIN_RESOURCES: Final = "scheduling.volcano.sh/group-min-resources"
@@ -152,12 +153,14 @@ def volcano_job(group: GroupObject, fields: GroupFields) -> JobSpec:
     simple = kube_batch_job(group, fields)
     warnings: Warnings = list(simple.warnings)
     spec, annotations = group.spec, group.annotations
+    trees = volcano_sub_groups(group).trees
     preemptible = _preemptable(annotations.get(PREEMPTABLE, group.labels.get(PREEMPTABLE)), warnings)
     return attrs.evolve(
         simple,
         dialect="volcano",
         preemptible=preemptible,
         sub_groups=_sub_group_policies(spec.sub_group_policy, warnings),
+        policies=next((each for tree in trees if isinstance(each := tree.naming, ByPolicy)), None),
         min_task_member={
             role: integer(each, f"spec.minTaskMember.{role}", warnings, default=0, least=0)
             for role, each in mapping_of(spec.min_task_member, "spec.minTaskMember", warnings).items()

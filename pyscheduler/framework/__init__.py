@@ -54,7 +54,11 @@ from pyscheduler.framework.events import (
     QueueingHint as QueueingHint,
     QueueingHintFn as QueueingHintFn,
 )
-from pyscheduler.framework.group_cycle import GroupOutcome as GroupOutcome, GroupVerdict as GroupVerdict
+from pyscheduler.framework.group_cycle import (
+    GroupOutcome as GroupOutcome,
+    GroupVerdict as GroupVerdict,
+    MemberTree as MemberTree,
+)
 from pyscheduler.framework.group_placements import (
     GroupAssignments as GroupAssignments,
     GroupInfo as GroupInfo,

@@ -17,7 +17,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["GroupOutcome", "GroupVerdict", "PodGroupUnschedulableError"]
+__all__ = ["GroupOutcome", "GroupVerdict", "MemberTree", "PodGroupUnschedulableError"]
 
 
 class GroupOutcome(StrEnum):
@@ -35,6 +35,24 @@ class GroupVerdict:
 
     outcome: GroupOutcome
     message: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class MemberTree:
+    """A group whose parts have minimums of their own, or one part of it.
+
+    The scheduler places the minimum of a part as a whole or not at all. Members that no part names are placed one by
+    one, once the group has its minimum.
+    """
+
+    name: str = ""
+    #: How many members must have a node; with `children`, how many of them must have their minimum.
+    minimum: int = 0
+    children: tuple[MemberTree, ...] = ()
+    #: UIDs of the members without a node.
+    members: frozenset[str] = frozenset()
+    #: How many members have a node.
+    placed: int = 0
 
 
 class PodGroupUnschedulableError(Exception):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
-    from pyscheduler.framework.group_cycle import GroupVerdict
+    from pyscheduler.framework.group_cycle import GroupVerdict, MemberTree
     from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.node_info import NodeInfo
@@ -410,6 +410,10 @@ class GroupCyclePlugin(Plugin):
     def places_missing(self, group: Hashable) -> int:
         """Return how many members without a place must find one before the group can start; 1 where that is unknown."""
         return 1
+
+    def member_tree(self, group: Hashable) -> MemberTree | None:
+        """Return the parts of a group that have minimums of their own; None for a group without such parts."""
+        return None
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         """Be told what came of a cycle, after its members were dealt with."""

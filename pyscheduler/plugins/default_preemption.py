@@ -76,6 +76,8 @@ class _QuorumRules(_Rules):
             return None
         leaving = sum(pod.is_terminating for pod in state.bound.values())
         spare = state.assigned_count - leaving - state.group.min
+        if state.parts is not None and (of_part := state.parts.spare(victim.uid)) is not None:
+            spare = min(spare, max(of_part - leaving, 0)) if spare >= 0 else spare
         # A group that has not its minimum has nothing to lose.
         return (state.id, spare) if spare >= 0 else None
 

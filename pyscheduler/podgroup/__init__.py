@@ -1,10 +1,10 @@
 """One model of a pod group over all dialects, for every group plugin, ours and others'.
 
 Belongs here: what a group is in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and their
-places (`directory`, `membership`); the order in which groups are tried (`sort_keys`); the status of a group
-(`status`) and the controller that writes it (`controller`); periods in which a group must not be tried
-(`expiry`); how many pods of a group need room (`room_needed`); and what all group plugins of a scheduler share
-(`groups`, where to begin).
+places (`directory`, `membership`); its parts with minimums of their own (`sub_groups`); the order in which groups are
+tried (`sort_keys`); the status of a group (`status`) and the controller that writes it (`controller`); periods in which
+a group must not be tried (`expiry`); how many pods of a group need room (`room_needed`); and what all group plugins of
+a scheduler share (`groups`, where to begin).
 Does not belong here: the decision to schedule a group; any I/O.
 """
 
@@ -41,6 +41,7 @@ from pyscheduler.podgroup.status import (
     scheduled_condition,
     status_patch,
 )
+from pyscheduler.podgroup.sub_groups import SubGroup, SubGroups, SubGroupTree
 from pyscheduler.podgroup.wire import GroupObject, GroupStatus
 
 __all__ = [
@@ -79,6 +80,9 @@ __all__ = [
     "Problem",
     "QueueOrder",
     "StatusController",
+    "SubGroup",
+    "SubGroupTree",
+    "SubGroups",
     "UnitKey",
     "asks",
     "coscheduling_key",

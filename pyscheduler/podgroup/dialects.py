@@ -37,6 +37,7 @@ from pyscheduler.podgroup.status import (
     koordinator_phase,
     ming_phase,
 )
+from pyscheduler.podgroup.sub_group_fields import kai_sub_groups, volcano_sub_groups
 from pyscheduler.podgroup.wire import (
     IN_TREE_PODGROUPS,
     KAI_PODGROUPS,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.podgroup.fields import GroupFields
+    from pyscheduler.podgroup.sub_groups import SubGroups
 
 __all__ = ["DIALECTS", "Dialect", "DialectTable", "Key", "KeyPlace", "kinds_of", "resolve"]
 
@@ -111,6 +113,8 @@ class Dialect:
     kinds: tuple[ResourceKind, ...] = ()
     #: Returns what an object of any of `kinds` says.
     object_fields: Callable[[Any], GroupFields] | None = None
+    #: Returns what an object of any of `kinds` says about parts of its group with minimums of their own; None: nothing.
+    sub_groups: Callable[[Any], SubGroups] | None = None
     #: Returns the body of an object of the first of `kinds`, from values by the names of `GroupFields`: simulations
     #: create groups with it.
     object_body: Callable[[Mapping[str, Any]], Mapping[str, Any]] = object_body
@@ -187,6 +191,7 @@ DIALECTS: Final = (
         kinds=(VOLCANO_PODGROUPS,),
         declares_resources=True,
         object_fields=object_fields,
+        sub_groups=volcano_sub_groups,
         status=CountsStatus(),
     ),
     Dialect(
@@ -196,6 +201,7 @@ DIALECTS: Final = (
         claimed_by="Coscheduling",
         kinds=(KAI_PODGROUPS,),
         object_fields=partial(object_fields, least=0),
+        sub_groups=kai_sub_groups,
     ),
     Dialect(
         name="koordinator",

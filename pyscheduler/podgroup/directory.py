@@ -20,6 +20,8 @@ from pyscheduler.podgroup.fields import NOTHING_SAID
 from pyscheduler.podgroup.identity import GroupId
 from pyscheduler.podgroup.membership import Declarations, GangGroup, GroupState, MemberPlace, created_at
 from pyscheduler.podgroup.model import merge
+from pyscheduler.podgroup.sub_group_counts import SubGroupCounts
+from pyscheduler.podgroup.sub_group_fields import NO_SUB_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -353,6 +355,8 @@ class GroupDirectory:
         if member is None or member.place is not before:
             return
         state, pod = self._entries[member.group].state, member.pod
+        if state.parts is not None:
+            state.parts.move(uid, before, after)
         source, target = state.pending, state.waiting
         if after is MemberPlace.PENDING:
             source, target = target, source
@@ -365,6 +369,8 @@ class GroupDirectory:
     def _put(self, entry: _Entry, member: _Member) -> None:
         state, pod = entry.state, member.pod
         state.place(member.place)[pod.uid] = pod
+        if state.parts is not None:
+            state.parts.put(self.expected(pod), member.place, is_gated=_gated(member))
         if _ended(member.place):
             return
         state.profiles[pod.scheduler_name] = state.profiles.get(pod.scheduler_name, 0) + 1
@@ -377,6 +383,8 @@ class GroupDirectory:
     def _take(self, entry: _Entry, member: _Member) -> None:
         state, pod = entry.state, member.pod
         del state.place(member.place)[pod.uid]
+        if state.parts is not None:
+            state.parts.take(pod.uid, member.place, is_gated=_gated(member))
         if _ended(member.place):
             return
         left = state.profiles[pod.scheduler_name] - 1
@@ -391,18 +399,21 @@ class GroupDirectory:
         """Compute what the group is, and report a change."""
         state = entry.state
         item = entry.objects[min(entry.objects)] if entry.objects else None
+        read_sub_groups = None
         if item is None:
             read = None
             dialect = min(entry.named, key=self._rank.__getitem__, default=state.group.dialect)
         else:
             described_in = self._kind_rank[type(item)][2]
             read, dialect = described_in.object_fields, described_in.name
+            read_sub_groups = described_in.sub_groups
         group = merge(
             state.id,
             dialect,
             members=entry.declarations.in_order(),
             object=None if item is None or read is None else read(item),
             created=(entry.earliest or 0.0) if item is None else created_at(item),
+            sub_groups=NO_SUB_GROUPS if read_sub_groups is None else read_sub_groups(item),
         )
         state.object = item
         state.count_succeeded = self._dialects[self._rank[dialect]].count_succeeded
@@ -410,9 +421,25 @@ class GroupDirectory:
         if group == old:
             return
         state.group = group
+        if group.sub_groups != old.sub_groups:
+            self._count_sub_groups(state)
         if group.gang_group != old.gang_group:
             self._regroup(state, old)
         self._unreported.append(GroupChange(ChangeKind.DECLARED, state, old=old))
+
+    def _count_sub_groups(self, state: GroupState) -> None:
+        """Count the members by the sub-groups that the group has now."""
+        if not state.group.sub_groups:
+            state.parts = None
+            return
+        state.parts = self._counted(state)
+
+    def _counted(self, state: GroupState) -> SubGroupCounts:
+        counts = SubGroupCounts(state.group.sub_groups)
+        for place, pods in state.places().items():
+            for pod in pods.values():
+                counts.put(self.expected(pod), place, is_gated=_gated(self._members[pod.uid]))
+        return counts
 
     def _regroup(self, state: GroupState, old: Group) -> None:
         """Move a group to another gang group, which is satisfied if the old one was."""
@@ -475,6 +502,9 @@ class GroupDirectory:
             assert sum(state.profiles.values()) == state.child_count, f"{group} counts its profiles wrongly"
             assert state.running <= state.bound.keys(), f"a member of {group} runs without being bound"
             assert not state.gated & state.bound.keys(), f"a member of {group} is bound and gated"
+            assert (state.parts is None) == (not state.group.sub_groups), f"{group} has or lacks sub-groups"
+            if state.parts is not None:
+                assert state.parts.sums() == self._counted(state).sums(), f"{group} counts its sub-groups wrongly"
         for group, relics in self._relics.items():
             assert relics, f"{group} left nothing behind"
             assert group not in self._entries, f"{group} is known, and so are those who ended in it"
@@ -497,6 +527,10 @@ def _note_creation(entry: _Entry, pod: Pod) -> bool:
     if earlier:
         entry.earliest = created
     return earlier
+
+
+def _gated(member: _Member) -> bool:
+    return member.place in {MemberPlace.PENDING, MemberPlace.WAITING} and bool(member.pod.spec.scheduling_gates)
 
 
 def _ended(place: MemberPlace) -> bool:

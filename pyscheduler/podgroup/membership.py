@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.fields import GroupFields
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.model import Group
+    from pyscheduler.podgroup.sub_group_counts import SubGroupCounts
 
 __all__ = ["Declarations", "GangGroup", "GroupState", "MemberPlace", "created_at"]
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class MemberPlace(StrEnum):
@@ -124,6 +128,8 @@ class GroupState:
     running: set[str] = attrs.Factory(set)
     #: Whether members that succeeded count if the living ones cannot reach the minimum any more; see `Dialect`.
     count_succeeded: bool = False
+    #: The members by sub-group, if the group has sub-groups.
+    parts: SubGroupCounts | None = None
     #: How many living members name each profile.
     profiles: dict[str, int] = attrs.Factory(dict)
 
@@ -146,6 +152,17 @@ class GroupState:
     def assigned_count(self) -> int:
         """Return the number of members with a node, in memory or in the API."""
         return len(self.waiting) + len(self.bound)
+
+    def parts_have_minimum(self, placed: Mapping[str, Any] = _NOTHING) -> bool:
+        """Return True if the sub-groups have their minimum of members with nodes, or if there are none.
+
+        `placed` has, by UID, the members with a node in a trial.
+        """
+        return self.parts is None or self.parts.has_minimum(placed)
+
+    def parts_missing(self, placed: Mapping[str, Any] = _NOTHING) -> int:
+        """Return how many more members need a node at least for the minimum of the sub-groups."""
+        return 0 if self.parts is None else self.parts.missing(placed)
 
     def is_pending(self, pod: Pod) -> bool:
         """Return True if the pod is a member without a node."""

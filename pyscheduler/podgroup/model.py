@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, MatchPolicy, Mode, Problem
+from pyscheduler.podgroup.sub_group_fields import NO_SUB_GROUPS
+from pyscheduler.podgroup.sub_groups import SubGroups, least
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import RawQuantity
     from pyscheduler.podgroup.identity import GroupId
+    from pyscheduler.podgroup.sub_groups import SubGroupTree
 
 __all__ = ["Group", "Origin", "merge"]
 
@@ -41,7 +44,7 @@ class Group:
     #: The dialect that declares it; if nobody declares it, the dialect in which its pods name it.
     dialect: str
     origin: Origin
-    #: How many members must be able to start together; 0 is no constraint.
+    #: How many members must be able to start together; 0 is no constraint. In KAI, sub-groups decide it.
     min: int = 0
     #: How many members there will be, at least `min`.
     total: int = 0
@@ -58,6 +61,8 @@ class Group:
     created: float = 0.0
     #: Whether the minimum is known, so that its pods can be scheduled.
     is_declared: bool = False
+    #: Parts with minimums of their own, which must be satisfied as well; most groups have none.
+    sub_groups: tuple[SubGroupTree, ...] = ()
     #: Values that cannot be used.
     problems: tuple[Problem, ...] = ()
     #: Fields on which members disagree, as texts.
@@ -73,13 +78,23 @@ _MERGED: Final = ("min", "total", "min_resources", "wait_seconds", "mode", "poli
 
 
 def merge(
-    id: GroupId, dialect: str, *, members: Sequence[GroupFields], object: GroupFields | None, created: float
+    id: GroupId,
+    dialect: str,
+    *,
+    members: Sequence[GroupFields],
+    object: GroupFields | None,
+    created: float,
+    sub_groups: SubGroups = NO_SUB_GROUPS,
 ) -> Group:
     """Return the group that these sources describe; `members` in their order of precedence, each saying once."""
     sources = [*members, object if object is not None else NOTHING_SAID]
     said = {name: next((v for each in sources if (v := getattr(each, name)) is not None), None) for name in _MERGED}
     minimum, total = said["min"], said["total"]
-    problems = [problem for each in sources for problem in each.problems]
+    if not sub_groups.is_usable:
+        minimum = None
+    elif sub_groups.replaces_minimum:
+        minimum = least(sub_groups.trees[0].root)
+    problems = [*(problem for each in sources for problem in each.problems), *sub_groups.problems]
     listed = said["gang_group"] or ()
     if listed and id.key not in listed:
         problems.append(Problem("groups", ",".join(listed), f"does not name {id} itself; it is added"))
@@ -98,6 +113,7 @@ def merge(
         is_gang=said["is_gang"] is not False,
         created=created,
         is_declared=minimum is not None,
+        sub_groups=sub_groups.trees,
         problems=tuple(dict.fromkeys(problems)),
         disagreements=_disagreements(members),
     )

@@ -70,6 +70,8 @@ class Summary:
     pending: int
     #: Why members are not bound, as the scheduler says; "" if all are.
     reason: str
+    #: For each sub-group with members: its name, how many of them have a node, and how many it needs.
+    sub_groups: Sequence[tuple[str, int, int]] = ()
     quota: QuotaFacts = NO_QUOTA
 
 
@@ -114,6 +116,7 @@ def summary_of(state: GroupState, dialect: Dialect, reservations: Reservations |
         waiting=waiting,
         pending=pending,
         reason=_reason(state, members, quota) if waiting or pending or not members else "",
+        sub_groups=() if state.parts is None else state.parts.leaves(each.pod.uid for each in members if each.node),
         quota=quota,
     )
 
@@ -170,6 +173,9 @@ def _reason(state: GroupState, members: Iterable[Member], quota: QuotaFacts) -> 
         return quota.message
     if not group.is_declared:
         return "the minimum is not known: there is no PodGroup of this name"
+    lacking = "" if state.parts is None else state.parts.lacking_members()
+    if lacking:
+        return f"too few members of sub-groups exist: {lacking}"
     if group.is_gang and there + len(state.succeeded) < group.min:
         return f"{there} of at least {group.min} members exist"
     return f"not tried yet by {untried}" if untried else ""

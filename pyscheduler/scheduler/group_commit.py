@@ -64,6 +64,20 @@ class Member:
     #: The plugin that would make room for it, and the victims.
     preemptor: str = ""
     candidate: Candidate | None = None
+    #: Why it was not tried, or gave its node back: the part of its group that is short; "" for neither.
+    set_back: str = ""
+
+    @property
+    def uid(self) -> str:
+        """Return the UID of the pod."""
+        return self.attempt.queued.pod.uid
+
+    def take_back(self) -> None:
+        """Note that it has no node any more in the trial."""
+        self.is_placed = False
+        self.permit = None
+        self.preemptor, self.candidate = "", None
+        self.nominating = CLEAR_NOMINATION
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -84,6 +98,8 @@ class Decision:
     nodes: Nodes | None = None
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
+    #: UIDs of members that did not fit in an earlier order.
+    hard: frozenset[str] = frozenset()
     #: The generation of each node that a member was placed on, as of the trial.
     generations: dict[str, int] = attrs.Factory(dict)
 
@@ -149,6 +165,9 @@ class GroupCommit:
         assert status is not None, "a group that waits for a preemption has a status"
         for member in decision.members:
             attempt = member.attempt
+            if member.set_back:
+                self._reject(member, decision.rejectors(), decision.source)
+                continue
             if member.status is None:
                 nominating = NominatingInfo(attempt.node_name)
                 self.scheduling.failure.handle(attempt, status, nominating)
@@ -166,15 +185,20 @@ class GroupCommit:
         rejectors, turns = decision.rejectors(), CooperativeYield(self.scheduling.clock)
         _listen(decision)
         for member in decision.members:
-            self._reject(member, rejectors, decision.status)
+            self._reject(member, rejectors, decision.source, decision.status)
             await turns.yield_if_due()
 
-    def _reject(self, member: Member, rejectors: set[str], status: Status | None = None) -> None:
+    def _reject(self, member: Member, rejectors: set[str], source: GroupSource, status: Status | None = None) -> None:
         """Put one member back into the queue: it waits for the others if it had a node, else for room.
 
         `status` is that of its group, for a member that was not tried.
         """
-        if member.is_placed:
+        if member.set_back:
+            # If no member lacked room, its part has too few members.
+            waits_for = rejectors or (set() if source.retries_after_backoff else {source.name})
+            status = _unschedulable(member.set_back, waits_for)
+            self.scheduling.failure.handle(member.attempt, status, CLEAR_NOMINATION)
+        elif member.is_placed:
             message = member.permit.message if member.permit is not None else ""
             waits = _unschedulable(message, rejectors)
             self.scheduling.failure.handle(member.attempt, waits, CLEAR_NOMINATION)
@@ -207,16 +231,22 @@ class GroupCommit:
                 self.waiting_pods.stop(member.attempt.pod.uid)
                 self.scheduling.undo(member.attempt)
             raise
-        if all(self._is_held(member, decision) for member in reserved):
-            self._take_back(reserved, decision)
+        held = [member for member in reserved if self._is_held(member, decision)]
+        if len(held) == len(reserved):
+            self._take_back(held, decision)
+            decision.status = Status(Code.UNSCHEDULABLE, error=PodGroupUnschedulableError())
+            decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
             await self._reject_all(decision)
             return ()
+        if held:  # members of a part that lost others of its minimum
+            self._take_back(held, decision)
+            reserved = [member for member in reserved if member.is_placed]
         rejectors = decision.rejectors()
         _listen(decision)
         bound = {id(member) for member in reserved}
         for member in decision.members:
             if id(member) not in bound:
-                self._reject(member, rejectors)
+                self._reject(member, rejectors, decision.source)
         return [member.attempt for member in reserved]
 
     def _reserve(self, member: Member, decision: Decision) -> Status | None:
@@ -250,9 +280,7 @@ class GroupCommit:
         return held is not None and held.verdict is None and decision.source.name in held.pending_plugins
 
     def _take_back(self, reserved: Sequence[Member], decision: Decision) -> None:
-        """Give back what the members hold, because their group has too few left."""
-        decision.status = Status(Code.UNSCHEDULABLE, error=PodGroupUnschedulableError())
-        decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
+        """Give back what the members hold, because their group, or their part of it, has too few left."""
         for member in reserved:
             self.waiting_pods.reject(member.attempt.pod.uid, plugin=decision.source.name, reason=_TAKEN_BACK)
         for member in reserved:

@@ -33,11 +33,13 @@ from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
 from pyscheduler.scheduler.scheduling_cycle import Failure
+from pyscheduler.scheduler.sub_group_trial import SubGroupTrial, TrialOverError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.group_cycle import MemberTree
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
@@ -81,6 +83,10 @@ class GroupSource(Protocol):
 
     def places_missing(self, group: Hashable) -> int:
         """Return how many members without a place must find one before the group can start."""
+        ...
+
+    def member_tree(self, group: Hashable) -> MemberTree | None:
+        """Return the parts of a group that have minimums of their own; None for a group without such parts."""
         ...
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
@@ -229,6 +235,7 @@ class GroupCycles:
             return decision
         again = self._anew(decision, order)
         again.nodes = decision.nodes
+        again.hard = frozenset(member.uid for member in decision.members if _lacks_room(member))
         await self._decide(again, turns)
         feasible = again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}
         return again if feasible else decision
@@ -236,13 +243,44 @@ class GroupCycles:
     async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
         """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
         with Statement(self.scheduling.snapshot, TrialKind.ATTEMPT) as statement:
-            for member in decision.members:
-                await self._try(member, statement, decision.nodes)
-                if not _go_on(decision, member):
-                    break
-                await turns.yield_if_due()
+            await self._try_all(decision, statement, turns)
             changes = await statement.commit(turns)
         decision.generations = dict(changes.generations)
+
+    async def _try_all(self, decision: Decision, statement: Statement, turns: CooperativeYield) -> None:
+        """Try the members of all groups, those of groups with parts by part."""
+
+        async def attempt(member: Member) -> bool:
+            await self._try(member, statement, decision.nodes)
+            if not _go_on(decision, member):
+                raise TrialOverError
+            await turns.yield_if_due()
+            return member.is_placed
+
+        by_group: dict[Hashable, list[Member]] = {}
+        trees = {group: self._tree(decision.source, group) for group in {each.group for each in decision.members}}
+        for member in decision.members:
+            by_group.setdefault(member.group if trees[member.group] is not None else None, []).append(member)
+        try:
+            for group, members in by_group.items():
+                tree = trees.get(group)
+                if tree is None:
+                    for member in members:
+                        await attempt(member)
+                    continue
+                undone = partial(_count_again, decision)
+                hard = decision.hard
+                await SubGroupTrial(group, tree, members, statement, attempt=attempt, undone=undone, hard=hard).run()
+        except TrialOverError:
+            pass
+
+    def _tree(self, source: GroupSource, group: Hashable) -> MemberTree | None:
+        try:
+            return source.member_tree(group)
+        except PLUGIN_FAILURES:
+            self.scheduling.recorder.warning("plugin_error")
+            _log.exception("Plugin failed to name the parts of a group plugin=%s", source.name)
+            return None
 
     async def _fits(self, decision: Decision, turns: CooperativeYield, statement: Statement) -> Status | None:
         """Return None if the group fits on the snapshot as a statement has changed it, or why it does not.
@@ -315,10 +353,26 @@ def _other_order(decision: Decision) -> Sequence[Member]:
     """
     if decision.verdict.outcome is not GroupOutcome.UNSCHEDULABLE:
         return ()
-    placed = [member for member in decision.members if member.is_placed]
-    failed = [member for member in decision.members if not member.is_placed]
+    failed = [member for member in decision.members if _lacks_room(member)]
+    placed = [member for member in decision.members if not _lacks_room(member)]
     first, *rest = [asks(member.attempt.queued.pod) for member in decision.members]
-    return [*failed, *placed] if placed and any(other != first for other in rest) else ()
+    return [*failed, *placed] if failed and placed and any(other != first for other in rest) else ()
+
+
+def _lacks_room(member: Member) -> bool:
+    """Return True if no node was found for a member that was tried."""
+    return not (member.is_placed or member.set_back)
+
+
+def _count_again(decision: Decision) -> None:
+    """Compute the verdict from the members that still have nodes."""
+    placed = [member for member in decision.members if member.is_placed]
+    decision.needs_preemption = any(member.status is not None for member in placed)
+    if any(member.permit is None for member in placed):
+        _set_verdict(decision)
+    else:
+        decision.status = Status(Code.UNSCHEDULABLE, error=PodGroupUnschedulableError())
+        decision.verdict = GroupVerdict(GroupOutcome.UNSCHEDULABLE, decision.status.message)
 
 
 def _go_on(decision: Decision, member: Member) -> bool:
@@ -333,10 +387,15 @@ def _go_on(decision: Decision, member: Member) -> bool:
         return False
     decision.needs_preemption = decision.needs_preemption or member.status is not None
     if member.permit is None:
-        if decision.needs_preemption:
-            decision.status = Status(Code.UNSCHEDULABLE, _WAITING_ON_PREEMPTION, error=PodGroupUnschedulableError())
-            decision.verdict = GroupVerdict(GroupOutcome.WAITING_ON_PREEMPTION, decision.status.message)
-        else:
-            decision.status = None
-            decision.verdict = GroupVerdict(GroupOutcome.SCHEDULED)
+        _set_verdict(decision)
     return True
+
+
+def _set_verdict(decision: Decision) -> None:
+    """Record that enough members have nodes."""
+    if decision.needs_preemption:
+        decision.status = Status(Code.UNSCHEDULABLE, _WAITING_ON_PREEMPTION, error=PodGroupUnschedulableError())
+        decision.verdict = GroupVerdict(GroupOutcome.WAITING_ON_PREEMPTION, decision.status.message)
+    else:
+        decision.status = None
+        decision.verdict = GroupVerdict(GroupOutcome.SCHEDULED)

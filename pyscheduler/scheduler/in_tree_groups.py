@@ -92,6 +92,9 @@ class InTreeGroups:
         state = self.directory.get(group) if isinstance(group, GroupId) else None
         return max(1, state.group.min - state.assigned_count) if state is not None and state.group.is_gang else 1
 
+    def member_tree(self, group: Hashable) -> None:
+        """Return None: Kubernetes' own groups have no parts."""
+
     def all_members(self, group: Hashable) -> Iterable[Pod]:
         """Return the living members of a group."""
         state = self.directory.get(group) if isinstance(group, GroupId) else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler.simulation.scenario import CreatePodGroup, UpdatePodGroup
 
-__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "queue_definition", "texts"]
+__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "open_kind", "texts"]
 
 
 def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALECTS) -> str:
@@ -42,8 +42,8 @@ def definitions(dialects: Iterable[Dialect], cluster: EmbeddedCluster | None = N
     return list(found.values())
 
 
-def queue_definition(kind: ResourceKind) -> dict[str, Any]:
-    """Return the CustomResourceDefinition of a kind of queues."""
+def open_kind(kind: ResourceKind) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind that takes any spec."""
     definition = _definition(kind)
     definition["spec"]["versions"].append(_version(kind, None, stored=True))
     return definition

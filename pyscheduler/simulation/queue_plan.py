@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
-from pyscheduler.simulation.group_objects import queue_definition
+from pyscheduler.batch.topology import KAI_TOPOLOGIES
+from pyscheduler.simulation.group_objects import open_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.simulation.job_traces import Job
 
-__all__ = ["QueuePlan", "Team", "kai_queues", "queue_definitions", "volcano_queues"]
+__all__ = ["QueuePlan", "Team", "batch_definitions", "kai_queues", "volcano_queues"]
 
 
 @attrs.frozen(kw_only=True)
@@ -37,9 +39,13 @@ class QueuePlan:
     queue_of: Callable[[Job], str]
 
 
-def queue_definitions() -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of all kinds of queues: a scheduler asks again for one that is missing."""
-    return [queue_definition(kind) for dialect in QUEUE_DIALECTS for kind in dialect.kinds]
+def batch_definitions() -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of all kinds of queues and topologies.
+
+    A scheduler asks for a missing kind every ten seconds, which is most of the work over months of virtual time.
+    """
+    queues = [kind for dialect in QUEUE_DIALECTS for kind in dialect.kinds]
+    return [open_kind(kind) for kind in (*queues, KAI_TOPOLOGIES, HYPER_NODES)]
 
 
 def kai_queues(teams: Iterable[Team]) -> list[dict[str, Any]]:

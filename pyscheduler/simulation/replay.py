@@ -28,7 +28,7 @@ from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.simulation.group_objects import default_dialect, definitions
-from pyscheduler.simulation.queue_plan import queue_definitions
+from pyscheduler.simulation.queue_plan import batch_definitions
 from pyscheduler.simulation.replay_meter import Meter
 from pyscheduler.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
 from pyscheduler.simulation.replay_report import (
@@ -227,7 +227,7 @@ class Replay:
     async def _start(self) -> None:
         self.cluster.add(*definitions(self._table, self.cluster))
         if self._queues is not None:
-            self.cluster.add(*queue_definitions(), *self._queues.manifests)
+            self.cluster.add(*batch_definitions(), *self._queues.manifests)
         self.cluster.add(*nodes_of(self._pool))
         self.meter.start()
         self._lifecycle.start()

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import format_time
+from pyscheduler.api.selectors import selector_from_labels
 from pyscheduler.batch.dialects import JOB_DIALECTS, job_dialect, read_job
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.podgroup import DIALECTS
+from pyscheduler.podgroup.sub_groups import ByPolicy, Policy
 from pyscheduler.podgroup.wire import GroupStatus, PodGroupSpec
 from pyscheduler.testing import make_pod
 from tests.batch.random_json import JSON
@@ -166,6 +168,7 @@ def test_volcano_job_is_read_with_all_its_fields() -> None:
             ),
             SubGroupSpec(name="dp", min_sub_group=1),
         ),
+        policies=ByPolicy((Policy("tp", selector_from_labels({"a": "b"}), ("k",)), Policy("dp", None, ()))),
         sla_waiting_time=3600.0,
         jdb_min_available="50%",
         topology={"mode": "hard", "highestTierAllowed": 1},

@@ -30,8 +30,13 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 def test_there_are_files() -> None:
-    """All YAML, the one to begin with among them; folders hold the deployment, definitions and roles."""
-    assert {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES} == {"deploy", "crds", "rbac"}
+    """All YAML, the one to begin with among them; folders hold the deployment, definitions, roles and the webhook."""
+    assert {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES} == {
+        "deploy",
+        "crds",
+        "rbac",
+        "webhook",
+    }
     assert FOLDER / "default.yaml" in FILES
 
 

@@ -16,7 +16,8 @@ from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, status_patch
-from pyscheduler.testing import VirtualClock
+from pyscheduler.testing import VirtualClock, make_pod
+from pyscheduler_batch.binder.requests import BIND_REQUESTS, request_body
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/crds"
@@ -54,9 +55,9 @@ def group_of(kind: ResourceKind, **spec: Any) -> dict[str, Any]:
 
 
 def test_there_is_one_for_every_kind_and_no_other() -> None:
-    """The folder and the table of dialects say the same."""
+    """The folder and the tables of kinds say the same."""
     kinds = [kind for _, kind in (param.values for param in KINDS)]  # type: ignore[attr-defined]
-    wanted = {f"{kind.plural}.{kind.group}.yaml" for kind in [*kinds, *QUEUES, *TOPOLOGIES]}
+    wanted = {f"{kind.plural}.{kind.group}.yaml" for kind in [*kinds, *QUEUES, *TOPOLOGIES, BIND_REQUESTS]}
     assert {path.name for path in FOLDER.iterdir()} == wanted
 
 
@@ -94,6 +95,16 @@ def test_a_queue_keeps_what_is_said_and_written(kind: ResourceKind) -> None:
             status |= {"state": "Closing", "inqueue": 1, "completed": 2, "allocated": {"cpu": "4", "pods": "2"}}
     stored = cluster.add({**manifest, "spec": spec, "status": status})[0]
     assert (stored["spec"], stored["status"]) == (spec, status)
+
+
+def test_an_order_to_bind_keeps_what_is_written() -> None:
+    """What the scheduler writes into a BindRequest, and a binder into its status, is there afterwards."""
+    cluster = EmbeddedCluster(clock=VirtualClock())
+    cluster.add(definition(BIND_REQUESTS))
+    body = request_body(make_pod("p"), "n1", backoff_limit=3)
+    status = {"phase": "Failed", "reason": "no", "failedAttempts": 4}
+    stored = cluster.add({**body, "status": status})[0]
+    assert (stored["spec"], stored["status"]) == (body["spec"], status)
 
 
 @pytest.mark.parametrize("kind", [VOLCANO_QUEUES], ids=["volcano"])

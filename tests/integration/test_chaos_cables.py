@@ -465,7 +465,9 @@ class TokenFile:
         """Write a new token."""
         token = self._cluster.account_token("kube-system", "scheduler", expires_seconds=TOKEN_SECONDS - LEEWAY_SECONDS)
         end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-        self._path.write_text(f"{token} {end}" if self._with_end else token)
+        new = self._path.with_suffix(".new")
+        new.write_text(f"{token} {end}" if self._with_end else token)
+        new.replace(self._path)  # at once, as a kubelet does: nobody reads an empty file
         self.written += 1
 
     async def keep(self) -> None:

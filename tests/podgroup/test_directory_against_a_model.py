@@ -28,6 +28,7 @@ from pyscheduler.podgroup import (
     merge,
     resolve,
 )
+from pyscheduler.podgroup.sub_group_fields import NO_SUB_GROUPS
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import GANG, ROWS, SIGS, created, make_group
 
@@ -43,6 +44,9 @@ WAYS: list[tuple[dict[str, str], dict[str, str]]] = [
     ({}, {f"{GANG}name": "{name}", f"{GANG}min-available": "three"}),
     ({}, {f"{GANG}name": "{name}", f"{GANG}min-available": "1", f"{GANG}waiting-time": "90s"}),
     ({}, {"scheduling.k8s.io/group-name": "{name}"}),
+    ({"slice": "1"}, {"scheduling.k8s.io/group-name": "{name}", "volcano.sh/task-spec": "worker"}),
+    ({"kai.scheduler/subgroup-name": "one"}, {"pod-group-name": "{name}"}),
+    ({"kai.scheduler/subgroup-name": "two"}, {"pod-group-name": "{name}"}),
 ]
 OBJECTS: list[tuple[str, int, dict[str, Any]]] = [
     ("sigs", 0, {"minMember": 3}),
@@ -52,6 +56,18 @@ OBJECTS: list[tuple[str, int, dict[str, Any]]] = [
     ("kube-batch", 0, {"minMember": 2}),
     ("kube-batch", 2, {"minMember": 5}),
     ("volcano", 0, {"minMember": 4, "minResources": {"cpu": "4"}}),
+    (
+        "volcano",
+        0,
+        {
+            "minMember": 2,
+            "minTaskMember": {"worker": 2},
+            "subGroupPolicy": [{"name": "p", "matchLabelKeys": ["slice"], "minSubGroups": 1}],
+        },
+    ),
+    ("kai", 0, {"minMember": 2}),
+    ("kai", 0, {"subGroups": [{"name": "one", "minMember": 2}, {"name": "two", "minMember": 1}]}),
+    ("kai", 0, {"minSubGroup": 1, "subGroups": [{"name": "one", "minMember": 2}, {"name": "two", "parent": "none"}]}),
 ]
 MOMENTS = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")
 
@@ -126,7 +142,9 @@ class Model:
         dialect, item = described
         assert dialect.object_fields is not None
         read = dialect.object_fields(item)
-        return merge(group, dialect.name, members=said, object=read, created=created_at(item))
+        sub_groups = NO_SUB_GROUPS if dialect.sub_groups is None else dialect.sub_groups(item)
+        moment = created_at(item)
+        return merge(group, dialect.name, members=said, object=read, created=moment, sub_groups=sub_groups)
 
     def known(self) -> set[GroupId]:
         living = [pod for pod in self.pods.values() if not pod.is_terminal]

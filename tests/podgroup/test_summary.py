@@ -138,3 +138,19 @@ def test_selector_matches_the_object_or_else_the_pods() -> None:
     )
     assert set(summed(*items, selector="team=x")) == {"bare"}
     assert set(summed(*items, selector="team!=y")) == {"object", "bare"}
+
+
+def test_sub_groups_are_counted_by_members_with_a_node() -> None:
+    """The summary says how many members of each sub-group have a node, and which have too few members."""
+    group = make_group("g", dialect="kai", subGroups=[{"name": "a", "minMember": 2}, {"name": "b", "minMember": 2}])
+
+    def part(name: str, sub_group: str, **keywords: Any) -> Pod:
+        labels = {"kai.scheduler/subgroup-name": sub_group}
+        return make_pod(name, labels=labels, annotations={"pod-group-name": "g"}, **keywords)
+
+    placed = part("a0", "a", node_name="n1", status={"phase": "Running"})
+    intended = part("a1", "a", status={"phase": "Pending", "nominatedNodeName": "n2"})
+    found = summed(group, placed, intended, part("a2", "a"), part("b0", "b"))["g"]
+    assert found.sub_groups == [("a", 2, 2), ("b", 0, 2)]
+    assert found.reason == "too few members of sub-groups exist: b 1/2"
+    assert summed(make_group("g", dialect="kai", minMember=1), placed)["g"].sub_groups == ()

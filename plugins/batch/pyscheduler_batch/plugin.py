@@ -72,26 +72,30 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By policy, the kind that describes the topology of nodes for it.
-_TOPOLOGIES: Final = {"topology": KAI_TOPOLOGIES, "network-topology-aware": HYPER_NODES}
+#: By preset and policy, the kind that the policy reads.
+_READ_BY: Final = {
+    ("kai", "topology"): KAI_TOPOLOGIES,
+    ("volcano", "network-topology-aware"): HYPER_NODES,
+    ("volcano", ResourceQuotas.name): RESOURCE_QUOTAS,
+}
+_TOPOLOGIES: Final = (KAI_TOPOLOGIES, HYPER_NODES)
 
 
 def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
     return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
 
 
-def _topologies(args: BatchArgs) -> Sequence[ResourceKind]:
-    return [kind for policy, kind in _TOPOLOGIES.items() if args.policy(policy) is not None]
-
-
 def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
     return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
 
 
-def _kinds_of_policies(args: BatchArgs) -> Sequence[ResourceKind]:
-    """Return the kinds that policies of the configuration read."""
-    has_quotas = args.preset == "volcano" and args.policy(ResourceQuotas.name) is not None
-    return (*([RESOURCE_QUOTAS] if has_quotas else []), *_topologies(args))
+def _kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
+    """Return, by policy of the configuration, the kind that it reads."""
+    return {
+        policy: kind
+        for (preset, policy), kind in _READ_BY.items()
+        if preset == args.preset and args.policy(policy) is not None
+    }
 
 
 def _kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
@@ -144,7 +148,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *_TOPOLOGIES.values(),
+        *_TOPOLOGIES,
         *_ALWAYS_WATCHED,
     )
 
@@ -155,8 +159,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        preset, more = read.preset, (*_kinds_of_policies(read), *_kinds_of_reservations(read))
-        return (*_kinds_of_groups(preset), *_kinds_of_queues(preset), *dict.fromkeys(more), *_ALWAYS_WATCHED)
+        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
+        return (*kinds, *dict.fromkeys([*_kinds_of_policies(read).values(), *_kinds_of_reservations(read)]))
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -179,9 +183,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        self._topologies: list[Lister[Any]] = [handle.lister(kind.type) for kind in _topologies(self._args)]
         #: What the policies of the first configuration watch; a reload cannot add to it.
-        self._policy_kinds = set(_kinds_of_policies(self._args))
+        self._policy_kinds = set(_kinds_of_policies(self._args).values())
+        self._topologies: list[Lister[Any]] = [
+            handle.lister(kind.type) for kind in _TOPOLOGIES if kind in self._policy_kinds
+        ]
         has_quotas = RESOURCE_QUOTAS in self._policy_kinds
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
         self._session_type = session_type(self._args)
@@ -247,9 +253,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.quota_reservation != self._args.quota_reservation:
             text = "quotaReservation cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.quotaReservation")
-        if not set(_kinds_of_policies(new)) <= self._policy_kinds:
-            text = f'the policy "{ResourceQuotas.name}" cannot be added while the scheduler runs'
-            raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
+        for policy, kind in _kinds_of_policies(new).items():
+            if kind not in self._policy_kinds:
+                text = f'the policy "{policy}" cannot be added while the scheduler runs'
+                raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
         actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
 
         def apply() -> None:
@@ -539,10 +546,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""
         pod = self._groups.directory.expected(pod)
-        return TaskFacts(self._row.sub_group(pod), self._row.role(pod), self._row.preemptible(pod) is not False)
+        row = self._row
+        return TaskFacts(row.sub_group_of(spec, pod), row.role(pod), row.preemptible(pod) is not False)
 
     def are_plain(self, spec: JobSpec, pods: Sequence[Pod]) -> bool:
         """Return whether no pod has a label or annotation that says something about it within its job."""
+        if spec.policies is not None:
+            return False  # any label may be one of theirs
         has_none, expected = self._row.marks.isdisjoint, self._groups.directory.expected
         for pod in pods:
             metadata = expected(pod).metadata

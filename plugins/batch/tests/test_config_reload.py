@@ -166,14 +166,15 @@ profiles:
     await reloading.measured.stop()
 
 
+@pytest.mark.parametrize("policy", ["resourcequota", "network-topology-aware"])
 async def test_a_policy_that_needs_a_new_watch_is_refused(
-    reloading: Reloading, caplog: pytest.LogCaptureFixture
+    reloading: Reloading, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`resourcequota` reads a kind that nothing watches yet, so the old file stays in force."""
+    """A policy that reads a kind which nothing watches yet: the old file stays in force, and the message names it."""
     await reloading.measured.start()
-    await reloading.replace(FIRST.replace("{name: gang}]", "{name: gang}, {name: resourcequota}]"))
+    await reloading.replace(FIRST.replace("{name: gang}]", f"{{name: gang}}, {{name: {policy}}}]"))
     assert reloading.refusals == 1
-    assert 'the policy "resourcequota" cannot be added while the scheduler runs; restart it' in caplog.text
+    assert f'the policy "{policy}" cannot be added while the scheduler runs; restart it' in caplog.text
     await reloading.measured.stop()
 
 

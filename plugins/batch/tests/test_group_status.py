@@ -94,6 +94,25 @@ async def test_a_group_waits_until_its_namespace_has_quota(volcano: Any) -> None
     await scheduler.stop()
 
 
+async def test_a_group_without_pods_says_why_it_is_not_enqueued(volcano: Any) -> None:
+    """Volcano's controller creates the pods of an enqueued group, so the event is all that users see; told once."""
+    volcano.nodes(1, cpu="1")
+    volcano.queue("default")
+    scheduler = await volcano.start()
+    volcano.group("big", "default", 1, minResources={"cpu": "4"})
+    await volcano.pass_time()
+    volcano.cluster.add_node("small", allocatable={"cpu": "1", "memory": "64Gi", "pods": "110"})
+    await volcano.pass_time()
+    assert volcano.group_status("big")["phase"] == "Pending"
+    text = "resource in cluster is overused: overused cpu; queue resource quota insufficient: insufficient cpu"
+    found = [(each["type"], each["note"]) for each in volcano.cluster.events("Unschedulable")]
+    assert found == [("Normal", text)]
+    volcano.cluster.add_node("large", allocatable={"cpu": "8", "memory": "64Gi", "pods": "110"})
+    await volcano.pass_time()
+    assert volcano.group_status("big")["phase"] == "Inqueue"
+    await scheduler.stop()
+
+
 async def test_a_broken_gang_is_unknown(volcano: Any) -> None:
     """A running gang that lost a member, and has no room for the new one, has the phase Unknown."""
     volcano.nodes(2, cpu="1")
@@ -123,6 +142,42 @@ async def test_kube_batch_groups_have_phase_and_counts(kube_batch: Any) -> None:
     await kube_batch.pass_time()
     status = kube_batch.group_status("one")
     assert (status["phase"], status["running"], status["admitted"]) == ("Running", 1, 2)
+    await scheduler.stop()
+
+
+async def test_kube_batch_groups_go_through_its_phases(kube_batch: Any) -> None:
+    """Pending, Running, Unknown when a lost member finds no room, and Pending again when all have ended."""
+    kube_batch.nodes(2, cpu="1")
+    kube_batch.queue("default")
+    scheduler = await kube_batch.start()
+    kube_batch.job("one", "default", 3)
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["conditions"][0]["reason"]) == ("Pending", "NotEnoughResources")
+    assert status["conditions"][0]["message"] == "1/3 tasks in gang unschedulable: 0 nodes are available"
+    kube_batch.cluster.add_node("n2", allocatable={"cpu": "1", "memory": "64Gi", "pods": "110"})
+    await kube_batch.pass_time()
+    kube_batch.go("Running", "one-0", "one-1", "one-2")
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["running"]) == ("Running", 3)
+    assert [each["type"] for each in status["conditions"]] == ["Unschedulable"]
+    gone = next(pod for pod in kube_batch.cluster.pods() if pod.node_name == "n0")
+    kube_batch.cluster.delete_node("n0")
+    kube_batch.cluster.delete_pod(gone.name)
+    kube_batch.pods("one", 1, start=3)
+    await kube_batch.pass_time()
+    assert kube_batch.group_status("one")["phase"] == "Unknown"
+    kube_batch.cluster.delete_pod("one-3")
+    await kube_batch.pass_time()
+    condition = kube_batch.group_status("one")["conditions"][0]
+    assert (condition["reason"], kube_batch.group_status("one")["phase"]) == ("NotEnoughTasks", "Unknown")
+    assert condition["message"] == "Not enough valid tasks for gang-scheduling, valid: 2, min: 3"
+    left = [pod.name for pod in kube_batch.cluster.pods()]
+    kube_batch.go("Succeeded", *left)
+    await kube_batch.pass_time()
+    status = kube_batch.group_status("one")
+    assert (status["phase"], status["running"], status["succeeded"]) == ("Pending", 0, 2)
     await scheduler.stop()
 
 

@@ -205,6 +205,7 @@ async def test_request_4_nobody_is_evicted_for_a_job_that_would_not_fit(
     run_all(batch)
     batch.group("head", "b", 1)
     batch.pods("head", 1, requests=requests(1), node_selector={"gpu": "h100"})
+    await batch.pass_time(1)  # the older one is at the head of the queue
     batch.job("large", "b", 5, requests=requests(1))
     for number in range(20):
         batch.cluster.add_node(f"tiny{number}", allocatable={"cpu": "0", "memory": "1Gi", "pods": "1"})

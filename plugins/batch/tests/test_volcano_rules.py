@@ -20,7 +20,6 @@ from pyscheduler_batch.presets import preset
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
-from pyscheduler_batch.volcano.sla import parse_duration
 from pyscheduler_batch.volcano.status import gang_condition, group_phase
 
 GIB = 1024**3
@@ -336,16 +335,6 @@ def test_sla_lets_a_job_in_once_its_time_is_over() -> None:
     two = start([group("late", created=50), group("soon", created=90)], [], tiers=[[sla]])
     job_of(two, "soon").waiting_time = 1.0
     assert two.session.job_less(job_of(two, "soon"), job_of(two, "late"))
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("1h2m3s4ms", 3723.004), ("1.5h", 5400.0), ("90s", 90.0), ("", None), ("5", None), ("-1s", None), ("1x", None)],
-)
-def test_durations(text: str, seconds: float | None) -> None:
-    """Durations are read as Go writes them; anything else counts as not set."""
-    found = parse_duration(text)
-    assert found == (None if seconds is None else pytest.approx(seconds))
 
 
 def test_binpack_weights() -> None:

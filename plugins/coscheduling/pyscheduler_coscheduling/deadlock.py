@@ -36,13 +36,13 @@ class DeadlockSide:
         """Return True if the group is declared and has enough members, all of one profile."""
         (state,) = unit
         pod = state.unbound_member
-        if pod is None or not state.group.is_declared or quorum.siblings(state) < state.group.min:
+        if pod is None or not state.group.is_declared or not quorum.has_members(state):
             return False
         return not quorum.conflict(state, pod, frozenset(self.profiles))
 
     def missing(self, state: GroupState) -> int:
         """Return how many members with a node the minimum still needs."""
-        return max(state.group.min - quorum.assigned(state), 0) if state.group.is_declared else 0
+        return max(quorum.missing(state), 0) if state.group.is_declared else 0
 
     def candidates(self, state: GroupState) -> Sequence[Pod]:
         """Return the pending members without gates, in the order of the plugin."""

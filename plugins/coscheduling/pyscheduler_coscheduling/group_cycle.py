@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import GroupVerdict, Trial
+    from pyscheduler.framework import GroupVerdict, MemberTree, Trial
     from pyscheduler.podgroup import GroupState
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.members import Members
@@ -51,16 +51,20 @@ class GroupCycleRules:
 
     def permit(self, group: GroupState, trial: Trial) -> Status | None:
         """Return None if the members with a node in this cycle, or already bound, make the minimum."""
-        if self._missing(group, trial) <= 0:
+        placed = trial.placed(group.id)
+        if quorum.is_satisfied(group, placed):
             return None
-        found = len(trial.placed(group.id))
-        reason = f"podGroup {group.id} has nodes for {found} more of its pods, minMember of group: {group.group.min}"
+        reason = (
+            f"podGroup {group.id} has nodes for {len(placed)} more of its pods, minMember of group: {group.group.min}"
+        )
+        if group.parts is not None and not trial.is_attempt:
+            reason += f", sub-groups: {group.parts.shortage(placed)}"  # in an attempt, the scheduler says it
         # The timeout has no effect: no member waits in a group cycle.
         return Status.wait(reason, timeout=self._args.wait_seconds)
 
     def post_filter(self, group: GroupState, pod: Pod, trial: Trial, *, was_tried: bool) -> Status:
         """Return why the group is rejected because a member does not fit, unless it may miss this member."""
-        missing = self._missing(group, trial)
+        missing = quorum.missing(group, trial.placed(group.id))
         if missing * 100 <= self._args.pod_group_reject_percentage * group.group.min:
             return Status.unschedulable()
         if was_tried:
@@ -79,13 +83,14 @@ class GroupCycleRules:
         for group in groups:
             state = members.directory.get(group) if group in failed and isinstance(group, GroupId) else None
             if state is not None:
-                enough = quorum.siblings(state) >= state.group.min
-                members.fail(state, back_off=enough and self._args.pod_group_backoff_seconds > 0)
+                members.fail(state, back_off=quorum.has_members(state) and self._args.pod_group_backoff_seconds > 0)
 
     def missing(self, group: Hashable) -> int:
         """Return how many members with a node a group still needs, at least one."""
         state = self._members.directory.get(group) if isinstance(group, GroupId) else None
         return 1 if state is None else self._members.missing(state)
 
-    def _missing(self, group: GroupState, trial: Trial) -> int:
-        return group.group.min - quorum.assigned(group) - len(trial.placed(group.id))
+    def member_tree(self, group: Hashable) -> MemberTree | None:
+        """Return the sub-groups of a group; None if it has none."""
+        state = self._members.directory.get(group) if isinstance(group, GroupId) else None
+        return None if state is None or state.parts is None else state.parts.member_tree(state.pending)

@@ -122,7 +122,7 @@ class Members:
 
     def missing(self, state: GroupState) -> int:
         """Return how many members with a node the group still needs, at least one."""
-        return max(1, state.group.min - quorum.assigned(state))
+        return max(1, quorum.missing(state))
 
     def drop_ended(self, state: GroupState) -> None:
         """Do not count rejected members whose Unreserve has not run yet."""
@@ -134,12 +134,13 @@ class Members:
     # --- ending waits
 
     def allow_all(self, state: GroupState) -> None:
-        """Allow all waiting members: the group has its minimum."""
+        """Allow the waiting members: the group has its minimum. Those of a sub-group below its own minimum wait on."""
         self.failures.forgive(state.id)
         self.groups.passed(state.id)
         self.groups.deadlocks.completed(state)
         for held in self.waiting.of(state.id):
-            held.allow(self._plugin)
+            if quorum.may_start(state, held.pod):
+                held.allow(self._plugin)
 
     def roll_back(self, state: GroupState, reason: str) -> None:
         """Reject all waiting members, except those that were allowed already."""

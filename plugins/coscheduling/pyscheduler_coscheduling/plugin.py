@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         CycleState,
         GroupVerdict,
         Handle,
+        MemberTree,
         Nodes,
         NodeStatuses,
         PostFilterResult,
@@ -180,6 +181,9 @@ class Coscheduling(
     def places_missing(self, group: Hashable) -> int:
         return self._group_cycle.missing(group)
 
+    def member_tree(self, group: Hashable) -> MemberTree | None:
+        return self._group_cycle.member_tree(group)
+
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
         self._group_cycle.ended(groups, verdict)
 
@@ -216,6 +220,9 @@ class Coscheduling(
             return f"pod with pgName: {key} last failed in {self._denied_text}, deny"
         if members.failures.is_backed_off(key):
             return f"podGroup {key} failed recently"
+        stray = quorum.stray(group, pod)
+        if stray:
+            return stray
         short = quorum.shortage(group, pod) or quorum.conflict(group, pod, frozenset(self._profiles))
         if short:
             # Not denied, so that the group is tried as soon as the missing member comes.
@@ -273,8 +280,7 @@ class Coscheduling(
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
-        enough = quorum.siblings(group) >= group.group.min
-        back_off = enough and self.args.pod_group_backoff_seconds > 0
+        back_off = quorum.has_members(group) and self.args.pod_group_backoff_seconds > 0
         if was_tried:
             members.fail(group, back_off=back_off)
             self._listen_for_room(state, group, pod)
@@ -300,7 +306,8 @@ class Coscheduling(
         is_first = members.hold(group, pod, node_name) and not self._group_cycle.enabled
         if members.satisfied(group):
             members.allow_all(group)
-            return None
+            if quorum.may_start(group, pod):
+                return None
         if is_first and members.failures.is_hushed(group.id):
             state.write(_REFUSED, True)
             return Status.unschedulable(f"podGroup {group.id} failed recently")

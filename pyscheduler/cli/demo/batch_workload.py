@@ -11,7 +11,7 @@ from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
 from pyscheduler.podgroup import DialectTable
 from pyscheduler.simulation.group_objects import definitions
 from pyscheduler.simulation.job_traces import NodePool, read_jobs
-from pyscheduler.simulation.queue_plan import Team, kai_queues, queue_definitions
+from pyscheduler.simulation.queue_plan import Team, batch_definitions, kai_queues
 from pyscheduler.simulation.replay_objects import group_of, nodes_of, pods_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def cluster_manifests() -> list[dict[str, Any]]:
     """Return the definitions of groups and queues, the queues, and the nodes."""
     return [
         *definitions(DialectTable()),
-        *queue_definitions(),
+        *batch_definitions(),
         *kai_queues(TEAMS),
         *nodes_of(NodePool(count=NODES)),
     ]

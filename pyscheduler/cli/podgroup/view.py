@@ -156,6 +156,10 @@ def data_of(summary: Summary) -> dict[str, Any]:
             "message": summary.quota.message,
         },
     }
+    if summary.sub_groups:
+        status["subGroups"] = [
+            {"name": name, "withNode": placed, "needed": needed} for name, placed, needed in summary.sub_groups
+        ]
     if isinstance(item, GroupObject) and item.status.occupied_by:
         status["occupiedBy"] = item.status.occupied_by
     return {
@@ -212,6 +216,7 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
         ("Min resources", _amounts(group.min_resources) or NONE),
         ("Reserved", _quota(summary.quota)),
         ("Gang group", ", ".join(group.gang_group) if len(group.gang_group) > 1 else NONE),
+        *([("Sub-groups", _sub_groups(summary))] if summary.sub_groups else []),
         ("Pods", _counts(summary)),
         ("Reason", " ".join(summary.reason.split()) or NONE),
         *(("Problem", text) for text in (*map(str, group.problems), *group.disagreements)),
@@ -222,6 +227,11 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
     item = state.object
     mine = [event for event in events if item is not None and event.involved_object.uid == item.uid]
     return lines + _events(mine, now)
+
+
+def _sub_groups(summary: Summary) -> str:
+    """Return how many members of each sub-group have a node, and how many it needs."""
+    return ", ".join(f"{name} {placed}/{needed}" for name, placed, needed in summary.sub_groups)
 
 
 def _counts(summary: Summary) -> str:

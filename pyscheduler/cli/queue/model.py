@@ -193,7 +193,7 @@ def _build(
         job = build_job(axis, spec, priority=0, preemptible=spec.preemptible is not False)
         _find_queue(job, queues, reasons, is_tree=row.name in trees)
         for pod in pods:
-            task = _task(axis, row, job, infos[pod.uid])
+            task = _task(axis, row, spec, job, infos[pod.uid])
             job.add(task)
             if job.queue_row < 0:
                 continue
@@ -292,7 +292,7 @@ def _find_queue(job: Job, queues: QueueTable, reasons: Mapping[str, str], *, is_
         job.queue_row, job.queue_error = -1, NOT_A_LEAF
 
 
-def _task(axis: ResourceAxis, row: JobDialect, job: Job, info: PodInfo) -> Task:
+def _task(axis: ResourceAxis, row: JobDialect, spec: JobSpec, job: Job, info: PodInfo) -> Task:
     pod = info.pod
     return Task(
         uid=pod.uid,
@@ -302,7 +302,7 @@ def _task(axis: ResourceAxis, row: JobDialect, job: Job, info: PodInfo) -> Task:
         state=_state(pod),
         priority=pod.spec.priority,
         created=created_at(pod),
-        sub_group=row.sub_group(pod),
+        sub_group=row.sub_group_of(spec, pod),
         role=row.role(pod),
         pod=pod,
     )

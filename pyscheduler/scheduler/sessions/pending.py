@@ -56,7 +56,9 @@ class PendingPods:
         fresh = [held[uid] for uid in changed if uid in held and self._counts(held[uid])]
         fresh += others.values()
         here = {info.pod.uid for info in fresh}
-        return [info.pod_info for info in fresh], {uid for uid in chain(changed, before) if uid not in here}
+        # In order: sets of text have another order in each process.
+        gone = dict.fromkeys(uid for uid in chain(changed, before) if uid not in here)
+        return [info.pod_info for info in fresh], gone
 
     def _note_gated(self, others: Mapping[str, QueuedPodInfo]) -> None:
         self.gated = {uid for uid, info in others.items() if info.is_gated}

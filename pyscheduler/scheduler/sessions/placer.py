@@ -141,6 +141,11 @@ class SnapshotPlacer:
         # A task that no node can take has an error.
         return self.feasible(task) if lasting is None or not lasting.accepted.any() else lasting.accepted
 
+    def lasts(self, task: Task) -> bool:
+        """Return whether the filters' answer about a task depends on the task and on node objects alone."""
+        answer = self._lasting_answer(task)
+        return answer is not None and bool(answer.accepted.any())
+
     def _lasting_answer(self, task: Task) -> LastingAnswer | None:
         info = self._infos[task.uid]
         key = self._keys.plain(info) if self._may_last and not self._has_books else None

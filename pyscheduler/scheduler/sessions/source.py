@@ -439,6 +439,8 @@ class Sessions:
             protected=partial(self._protected, clock.now(), decisions.takers),
             with_past=partial(self.guards.with_past, decisions.takers),
             labels=placer.labels,
+            lasts=placer.lasts,
+            node_changes=self.tables.node_changes,
         )
 
 

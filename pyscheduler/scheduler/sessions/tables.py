@@ -18,6 +18,7 @@ from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.plugin import NodeUse
+from pyscheduler.batch.sub_groups import has_minimum
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState, is_critical, make_task, state_of_waiting
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Node, Pod
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.plugin import BatchPlugin, TaskFacts
@@ -101,8 +102,11 @@ class ClusterTables:
         self._evicting: set[str] = set()
         self._generations = np.empty(0, dtype=np.int64)
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
-        self._on_row: list[set[str]] = []
+        self._on_row: list[dict[str, None]] = []
         self._releasing_on: list[list[PodInfo]] = []
+        self._nodes: list[Node | None] = []
+        #: How often something changed that filters read of a node.
+        self.node_changes = 0
         self._releasing = np.zeros((0, len(self.axis)))
         self._foreign = np.zeros((0, len(self.axis)))
         #: float64[N, R]: what pods hold of a node besides their requests.
@@ -225,7 +229,7 @@ class ClusterTables:
         self._evicting = set(evicting)
         self._generations = generations.copy()
         gone: list[tuple[str, int]] = []
-        for row in rows:
+        for row in sorted(rows):
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
             await turns.yield_if_due()
         for part in parts(changes[0]):
@@ -271,8 +275,9 @@ class ClusterTables:
         self._places = {}
         self._evicting, self._dirty = set(), dict.fromkeys(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
-        self._on_row = [set() for _ in names]
+        self._on_row = [{} for _ in names]
         self._releasing_on = [[] for _ in names]
+        self._nodes = [None for _ in names]
         self._releasing = np.zeros((len(names), len(self.axis)))
         self._foreign = np.zeros((len(names), len(self.axis)))
         self._beside = np.zeros((len(names), len(self.axis)))
@@ -293,14 +298,19 @@ class ClusterTables:
             entry.members = {uid: None for uid in uids if entry_of.get(uid) is entry}
         return entry.members
 
-    def _read_row(self, snapshot: Snapshot, row: int) -> set[str]:
+    def _read_row(self, snapshot: Snapshot, row: int) -> list[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
-        before, here = self._on_row[row], set()
+        # In order: sets of text have another order in each process.
+        before: dict[str, None] = self._on_row[row]
+        here: dict[str, None] = {}
         releasing, foreign, beside = self.axis.zeros(), self.axis.zeros(), self.axis.zeros()
         leaving: list[PodInfo] = []
         #: By state, so that the tasks of a node share them.
         places: dict[TaskState, tuple[TaskState, int]] = {}
         node = snapshot.nodes[row].node
+        if node is not self._nodes[row]:
+            self.node_changes += _node_facts(node) != _node_facts(self._nodes[row])
+            self._nodes[row] = node
         self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
         for info in snapshot.nodes[row].pods:
             pod = info.pod
@@ -312,7 +322,7 @@ class ClusterTables:
                 leaving.append(info)
                 releasing += self._amounts_of(info)
             if is_own:
-                here.add(pod.uid)
+                here[pod.uid] = None
                 state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
                 self._put(info, places.setdefault(state, (state, row)))
             else:
@@ -321,7 +331,7 @@ class ClusterTables:
                 beside += self.axis.amounts(more)
         self._on_row[row], self._releasing_on[row] = here, leaving
         self._releasing[row], self._foreign[row], self._beside[row] = releasing, foreign, beside
-        return before - here
+        return [uid for uid in before if uid not in here]
 
     def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
         """Read waiting pods that changed. `gated`: uids of those that PreEnqueue rejects."""
@@ -437,13 +447,8 @@ class ClusterTables:
 
     def _note_whole(self, key: str, job: Job) -> None:
         """Remember whether a job has its minimum of nodes; mark one that had it."""
-        minimum = job.min_member
-        if job.sub_groups:
-            inner = {each.parent for each in job.sub_groups.values()}
-            minima = [each.min_member for each in job.sub_groups.values() if each.name not in inner]
-            minimum = sum(minima) if minima else minimum
         active = job.count(ACTIVE)
-        is_whole = active >= minimum
+        is_whole = has_minimum(job, ACTIVE) if job.sub_groups else active >= job.min_member
         if is_whole and active:
             self._whole.add(key)
         elif not active:
@@ -519,6 +524,16 @@ def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
 def _was_evicted(pod: Pod) -> bool:
     """Return whether a scheduler evicted the pod for another one."""
     return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
+
+
+def _node_facts(node: Node | None) -> tuple[object, ...]:
+    """Return what filters may read of a node: all but the times of its conditions."""
+    if node is None:
+        return ()
+    meta, status = node.metadata, node.status
+    conditions = [(each.type, each.status) for each in status.conditions]
+    offered = (status.allocatable, status.capacity, status.images, status.declared_features)
+    return node.spec, meta.labels, meta.annotations, offered, conditions
 
 
 def _state_on_node(pod: Pod) -> TaskState:

@@ -6,7 +6,8 @@ from typing import Final
 
 from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.queue_wire import VOLCANO_QUEUES
-from pyscheduler.batch.volcano_objects import PREEMPTABLE, TASK_SPEC
+from pyscheduler.batch.volcano_objects import PREEMPTABLE
+from pyscheduler.podgroup.sub_groups import TASK_SPEC
 from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
 from pyscheduler.simulation.batch_cases.objects import (
     NAMESPACE,

@@ -19,6 +19,7 @@ from pyscheduler_batch.kai.min_runtime import MinRuntime
 from pyscheduler_batch.kai.orders import Keys
 from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
+from pyscheduler_batch.kai.search_memory import Reads, may_remember
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.asks import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
+    from pyscheduler_batch.kai.job_queue import JobKey
     from pyscheduler_batch.kai.proportion import QueueKey
 
 __all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
@@ -74,6 +76,11 @@ class Cycle:
         self.proportion.touched.clear()
         self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
         self._touched_running = {*self._touched_pending}
+        #: Whether failed searches are remembered.
+        self.may_remember = may_remember(self)
+        #: Which waiting jobs the simulations of a search have read.
+        self.reads = Reads()
+        self._is_total = self.may_remember and self.proportion.is_totally_ordered()
         #: An action among few jobs begins the searches that the original begins, since each leaves a reason.
         self.is_large = len(session.jobs) > _SMALL
 
@@ -167,14 +174,24 @@ class Cycle:
 
     def line_for(self, gang: Gang, victims: Iterable[Gang]) -> JobQueue:
         """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
-        self._settle(self._pending, self._touched_pending)
         own = gang.job.uid
         wanted = [gang, *victims]
         added = [gang, *(victim for victim in wanted[1:] if not victim.has_pending())]
         # Top queues without any of them do not change their order.
         tops = {self._top[each.job.queue_row] for each in wanted}
-        jobs = self._pending.by_queue(row for row in self._pending.jobs if self._top[row] in tops)
-        return JobQueue(self, jobs, added=added, accepts=lambda other: other.job.uid != own)
+        self.reads.tops |= tops
+        return JobQueue(
+            self,
+            self.pending_under(tops),
+            added=added,
+            accepts=lambda other: other.job.uid != own,
+            is_total=self._is_total,
+        )
+
+    def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
+        """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""
+        self._settle(self._pending, self._touched_pending)
+        return self._pending.by_queue(row for row in self._pending.jobs if self._top[row] in tops)
 
     def largest_units(self, accepts_queue: Callable[[int], bool]) -> Mapping[int, float]:
         """Return by leaf queue the GPUs of its largest preemptible job: no unit of eviction is larger."""

@@ -276,6 +276,10 @@ class Gang:
         """Return whether the job, or a sub-group of it, has a topology constraint."""
         return not self._is_plain and _has_constraint(self.root)
 
+    def is_simple(self) -> bool:
+        """Return whether the job has neither sub-groups nor a topology constraint."""
+        return self.root.children == self.leaves[:1] and not _has_constraint(self.root)
+
     def is_ready(self) -> bool:
         """Return whether enough tasks exist to place the gang."""
         if self._is_plain:

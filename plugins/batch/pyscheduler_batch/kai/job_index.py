@@ -69,6 +69,11 @@ class JobIndex:
         """Return the jobs of these queues, without queues that have none."""
         return {row: entries for row in rows if (entries := self.entries(row))}
 
+    def job(self, uid: str) -> Job | None:
+        """Return the job of a uid as it was put in last; None if it is not here."""
+        row = self._row_of.get(uid)
+        return None if row is None else self.jobs[row][uid]
+
     def put(self, uid: str, job: Job | None) -> None:
         """Put a job that was built anew in its queue, or take out one that is gone (None)."""
         row = self._row_of.pop(uid, None)

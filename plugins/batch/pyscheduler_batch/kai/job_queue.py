@@ -16,7 +16,7 @@ from pyscheduler_batch.kai.forest import TOP
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_batch.kai.forest import Forest
     from pyscheduler_batch.kai.gang import Gang
@@ -59,11 +59,13 @@ class _Node:
         "added",
         "children",
         "head",
+        "head_key",
         "is_leaf",
         "needs_fix",
         "parent",
         "popped",
         "row",
+        "seen",
     )
 
     def __init__(
@@ -91,8 +93,11 @@ class _Node:
         self._accepts = accepts
         self._at = len(self._jobs) - 1 if last_first else 0
         self.added: list[tuple[JobKey, Gang]] = []
-        #: The next job; None if there is none.
+        #: The next job and its key; None if there is none.
         self.head: Gang | None = None
+        self.head_key: JobKey | None = None
+        #: The key of the last job that was next while the queue held jobs of interest; less than all keys if none was.
+        self.seen: JobKey = ()
         self._find_head()
 
     def __getattr__(self, name: str) -> list[_Node]:
@@ -108,13 +113,13 @@ class _Node:
             self._at += step
         has_base = 0 <= self._at < len(jobs)
         if not self.added:
-            self.head = jobs[self._at][1] if has_base else None
+            self.head_key, self.head = jobs[self._at] if has_base else (None, None)
             return
         other = self.added[-1] if self._last_first else self.added[0]
         if has_base and (jobs[self._at][0] < other[0]) != self._last_first:
-            self.head = jobs[self._at][1]
+            self.head_key, self.head = jobs[self._at]
         else:
-            self.head = other[1]
+            self.head_key, self.head = other
 
     def add(self, key: JobKey, gang: Gang) -> None:
         """Add a job."""
@@ -153,13 +158,21 @@ class JobQueue:
         added: Iterable[Gang] = (),
         victims: bool = False,
         accepts: Callable[[Gang], bool] | None = None,
+        is_total: bool = False,
     ) -> None:
-        """Begin with jobs by queue row, sorted by key, as far as they are accepted, and with some more."""
+        """Begin with jobs by queue row, sorted by key, as far as they are accepted, and with some more.
+
+        `is_total`: no queue has a parent, and the keys of queues are in a total order.
+        """
         self._orders = orders
         self._victims = victims
         self._top: list[_Node] = []
         self._popped: dict[int, Quantities] = {}
         self._nodes: dict[int, _Node] = {}
+        #: Whether the jobs that a queue has after the last one of interest do not matter.
+        self._is_total = is_total
+        #: The leaves at the begin.
+        self._leaves: list[_Node] = []
         more: dict[int, list[Gang]] = {}
         for gang in added:
             more.setdefault(gang.job.queue_row, []).append(gang)
@@ -167,6 +180,7 @@ class JobQueue:
             node = _Node(row, jobs.get(row, ()), last_first=victims, accepts=accepts)
             for gang in more.get(row, ()):
                 node.add(orders.job_key(gang), gang)
+            self._leaves.append(node)
             if not node.is_empty:
                 self._nodes[row] = node
         self._link_all()
@@ -215,6 +229,15 @@ class JobQueue:
                 parent.children = heap
         line._top = [child(row, None) for row in forest.order.get(TOP, ())]
         return line
+
+    def last_read(self, left: Collection[int]) -> Iterator[tuple[int, JobKey | None]]:
+        """Return by queue row the key of the last job on which the order of the wanted jobs depended; None for all.
+
+        `left`: the queues that still have wanted jobs. If no two queues were ever equal, a queue without them does not
+        matter: the others come in the same order with or without it, and its jobs are dropped.
+        """
+        for node in self._leaves:
+            yield node.row, node.seen if self._is_total and node.row not in left else node.head_key
 
     def _link_all(self) -> None:
         """Hang all leaves into the tree, children before their parents."""
@@ -280,11 +303,14 @@ class JobQueue:
             # Between queues nothing is to be decided any more.
             node = self._nodes[next(iter(rows))]
             while True:
+                node.seen = node.head_key or ()
                 gang = node.take()
                 if gang.job.uid in wanted:
                     return gang
         while True:
             node = self._next_leaf()
+            if node.row in rows:
+                node.seen = node.head_key or ()
             gang = node.take()
             if gang.job.uid in wanted:
                 self._leave(node)
@@ -338,7 +364,12 @@ class JobQueue:
             return not self._victims
         if right.is_empty:
             return self._victims
-        return (self._key(left) < self._key(right)) != self._victims
+        first, second = self._key(left), self._key(right)
+        if first < second:
+            return not self._victims
+        if self._is_total and first == second:
+            self._is_total = False
+        return self._victims
 
     # Go's container/heap
 

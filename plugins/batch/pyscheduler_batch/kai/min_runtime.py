@@ -45,6 +45,12 @@ class MinRuntime(Policy):
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
         self._known: dict[tuple[str, int, int], float] = {}
 
+    @property
+    def is_set(self) -> bool:
+        """Return whether any job may be protected for a while."""
+        values = (*self._preempt, *self._reclaim, self.default_preempt, self.default_reclaim)
+        return any(value > 0 for value in values)
+
     def close_session(self, session: Session) -> None:
         """Let go of the session: it holds much memory."""
         del self._wake

@@ -6,6 +6,7 @@ in `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/nominatednode` a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import attrs
@@ -16,7 +17,7 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, sub_group_key
+from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, add, sub_group_key
 from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
 from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
@@ -128,6 +129,8 @@ class Placement:
         topology = by_name.get(Topology.name)
         self._topology = topology if isinstance(topology, Topology) else None
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
+        #: By column, float64[N]: what the nodes offer.
+        self._totals: dict[int, NDArray[np.float64]] = {}
         #: How many tasks were to be placed so far.
         self._tried = 0
         self._too_large: dict[bytes, bool] = {}
@@ -210,17 +213,24 @@ class Placement:
         tasks = gang.to_place(for_real=not promise)
         if not tasks:
             return False
-        total = tuple(map(sum, zip(*(self._proportion.quantities(task) for task in tasks), strict=True)))
-        refusal = self._proportion.over_capacity(gang.job, (total[0], total[1], total[2]))
+        total = self._proportion.quantities(tasks[0])
+        for task in tasks[1:]:
+            total = add(total, self._proportion.quantities(task))
+        refusal = self._proportion.over_capacity(gang.job, total)
         if refusal is not None:
             if not promise:
                 self._session.record(gang.job, refusal.reason, refusal.message)
             return False
         mark = statement.checkpoint()
+        trial = _Trial(statement, gang, promise, mark)
+        if gang.is_simple():
+            if await self._place_tasks(trial, rows, tasks):
+                return True
+            statement.rollback(mark)
+            return False
         wanted: dict[str, list[Task]] = {}
         for task in tasks:
             wanted.setdefault(task.sub_group or "default", []).append(task)
-        trial = _Trial(statement, gang, promise, mark)
         if await self._place_branch(trial, rows, gang.root, wanted):
             return True
         statement.rollback(mark)
@@ -316,9 +326,14 @@ class Placement:
         chosen = self._every if rows is self.all_rows else rows
         if chosen is rows:
             fits = fits[rows]
-        if not fits.any():
+        hits = fits.nonzero()[0]
+        if not len(hits):
             return None
         fits_idle = self._holds("now", task.request, lambda some: self._table.idle[some])
+        if len(hits) == 1 and not self._orders:
+            # In a full cluster mostly one node is left: nothing is to be compared.
+            node = int(chosen[hits[0]])
+            return node, bool(fits_idle[node])
         scores = self._scores(task, chosen, fits_idle)
         score = np.where(fits, scores if extra is None else scores + extra[chosen], -np.inf)
         best = int(np.argmax(score))
@@ -338,12 +353,20 @@ class Placement:
         free: NDArray[np.float64] = table.idle[rows] + table.releasing[rows] - table.pipelined[rows]
         return free
 
+    def _free_of(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return float64[n]: a column of what is idle or being released, less what is promised."""
+        table = self._table
+        free: NDArray[np.float64] = (
+            table.idle[rows, column] + table.releasing[rows, column] - table.pipelined[rows, column]
+        )
+        return free
+
     def _holds(
         self, when: str, request: Amounts, room: Callable[[NDArray[np.int64]], NDArray[np.float64]]
     ) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes whose `room` holds the request."""
         fits: NDArray[np.bool_] = self._rows.get(
-            (when, request.tobytes()), lambda rows: np.all(room(rows) >= request, axis=1)
+            (when, request.tobytes()), lambda rows: np.logical_and.reduce(room(rows) >= request, axis=1)
         )
         return fits
 
@@ -365,8 +388,10 @@ class Placement:
             return score
         column = self._gpu if needs_gpu else self._cpu
         spreads = self._place.spread_gpu if needs_gpu else self._place.spread_cpu
-        free = self._rows.get(("free", column), lambda some: self._free(some)[:, column])
-        total = self._rows.get(("total", column), lambda some: table.allocatable[some, column])
+        free = self._rows.get(("free", column), partial(self._free_of, column))
+        total = self._totals.get(column)
+        if total is None:
+            total = self._totals[column] = table.allocatable[:, column].copy()
         score += (_spread if spreads else _pack)(self._at(free, rows), self._at(total, rows))
         return score
 

@@ -107,6 +107,8 @@ class Solver:
         #: A plan log wants to know what is wrong with each scenario.
         self.needs_room_for_all = keeps_all and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
+        #: Whether no search found anything, or ended before all scenarios were tried.
+        self.is_exhausted = True
         #: Scenarios that failed, so that another generator does not try them again.
         self.failed: set[object] = set()
 
@@ -125,6 +127,7 @@ class Solver:
             search = _Search(self, generator, gang, tasks, rows)
             solution = await (search.run() if domains is None else search.run_whole())
             if solution is not None:
+                self.is_exhausted = False
                 # A solution that leaves a leaf below its minimum is not carried out, nor undone within this pass: the
                 # original does neither, and decides with it.
                 is_solved = gang.is_satisfied() and gang.used > used
@@ -218,6 +221,7 @@ class _Search:
             if scenario is None:
                 continue
             if budget.is_spent or budget.elapsed() >= self._end:
+                self._solver.is_exhausted = False
                 return None
             key = (uids, scenario.fingerprint())
             if key in failed:
@@ -265,8 +269,8 @@ class _Search:
     ) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle = self._cycle
-        own = gang.job.uid
         line = cycle.line_for(gang, [cycle.gangs[uid] for uid in victims])
+        own = gang.job.uid
         wanted = {*victims, own}
         left = Counter(cycle.gangs[uid].job.queue_row for uid in wanted)
         while left:
@@ -279,7 +283,9 @@ class _Search:
             if is_placed:
                 continue
             if following.job.uid == own:
+                cycle.reads.note(line, left)
                 return False
             # The original asks again here; the answer is kept, and decides what a later action sees of the job.
             following.to_place()
+        cycle.reads.note(line, left)
         return True

@@ -5,7 +5,7 @@ Source: kube-batch `framework/session.go`, `plugins/gang`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.tasks import ALLOCATED, TaskState
 from pyscheduler_batch.volcano.job_facts import READY
@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Refusal
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["gang_condition", "group_phase"]
+__all__ = ["PRESET", "RUNNING", "gang_condition", "group_phase", "unschedulable"]
+
+PRESET: Final = "kube-batch"
+RUNNING: Final = "Running"
+#: What kube-batch says if it recorded for no node what is missing there.
+_NO_NODES: Final = "0 nodes are available"
 
 
 def group_phase(job: Job, *, is_unschedulable: bool) -> str:
     """Return the phase of the job's group; `is_unschedulable`: this session found the gang unschedulable."""
     if job.counts[TaskState.RUNNING] and is_unschedulable:
         return "Unknown"
-    return "Running" if job.count(ALLOCATED) >= job.min_member else "Pending"
+    return RUNNING if job.count(ALLOCATED) >= job.min_member else "Pending"
 
 
 def gang_condition(job: Job, refusal: Refusal | None) -> GroupCondition | None:
@@ -32,5 +37,9 @@ def gang_condition(job: Job, refusal: Refusal | None) -> GroupCondition | None:
     ready = job.count(READY)
     if ready >= job.min_member:
         return None
-    message = f"{job.min_member - ready}/{len(job.tasks)} tasks in gang unschedulable: 0 nodes are available"
-    return GroupCondition("Unschedulable", "NotEnoughResources", message)
+    return GroupCondition("Unschedulable", "NotEnoughResources", unschedulable(job, job.min_member - ready))
+
+
+def unschedulable(job: Job, count: int, reasons: str = "") -> str:
+    """Return the message that `count` tasks of a gang find no node; `reasons`: why the job waits, if that is known."""
+    return f"{count}/{len(job.tasks)} tasks in gang unschedulable: {reasons or _NO_NODES}"

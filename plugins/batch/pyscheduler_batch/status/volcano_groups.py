@@ -1,6 +1,7 @@
 """The status of groups of Volcano and kube-batch.
 
-Sources: Volcano `framework/session.go`, `framework/job_updater.go`, `plugins/gang`, `scheduler/cache/cache.go`.
+Sources: Volcano `framework/session.go`, `framework/job_updater.go`, `plugins/gang`, `scheduler/cache/cache.go`;
+kube-batch `framework/session.go`, `cache/cache.go` (RecordJobStatusEvent).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kube_batch import status as kube_batch
 from pyscheduler_batch.status.report import Note, merged_conditions, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
 from pyscheduler_batch.volcano.status import GroupCondition, gang_condition, group_phase
@@ -86,27 +88,50 @@ def volcano_report(
 
     `problem`: reason and message of what is wrong with the job's queue. `reasons`: why the job waits, as recorded.
     """
+    is_kube_batch = preset == kube_batch.PRESET
     if problem is not None:
         condition: GroupCondition | None = GroupCondition(UNSCHEDULABLE, *problem)
+    elif is_kube_batch:
+        condition = kube_batch.gang_condition(job, session.job_valid(job))
     else:
         condition = gang_condition(job, session)
     is_unschedulable = condition is not None and condition.type == UNSCHEDULABLE
-    job.phase = group_phase(job, is_unschedulable=is_unschedulable)
+    job.phase = (kube_batch.group_phase if is_kube_batch else group_phase)(job, is_unschedulable=is_unschedulable)
     return VolcanoReport(
         phase=job.phase,
         running=job.counts[TaskState.RUNNING],
         succeeded=job.counts[TaskState.SUCCEEDED],
         failed=job.counts[TaskState.FAILED],
-        admitted=_admitted(job) if preset == "kube-batch" else None,
+        admitted=_admitted(job) if is_kube_batch else None,
         condition=condition,
-        notes=_notes(job, condition, problem, reasons),
+        notes=_kube_batch_notes(job, problem, reasons)
+        if is_kube_batch
+        else _notes(job, condition, problem, reasons) or _enqueue_notes(job, session),
         session_id=session_id,
         now=session.now,
     )
 
 
+def _enqueue_notes(job: Job, session: VolcanoSession) -> tuple[Note, ...]:
+    """Return the event of a group without pods that is not enqueued: its controller waits for that."""
+    messages = session.reasons.get(job.uid, {}).values()
+    if job.tasks or job.phase != "Pending" or not messages:
+        return ()
+    return (Note(UNSCHEDULABLE, "; ".join(filter(None, messages))),)
+
+
 def _admitted(job: Job) -> int:
     return job.count((TaskState.BINDING, TaskState.BOUND, TaskState.RUNNING))
+
+
+def _kube_batch_notes(job: Job, problem: tuple[str, str] | None, reasons: str) -> tuple[Note, ...]:
+    """Return the group's event: it is unschedulable while its phase is Pending or Unknown."""
+    if problem is not None:
+        return (Note(UNSCHEDULABLE, problem[1], is_warning=True),)
+    if job.phase == kube_batch.RUNNING:
+        return ()
+    text = kube_batch.unschedulable(job, job.counts[TaskState.PENDING], reasons)
+    return (Note(UNSCHEDULABLE, text, is_warning=True),)
 
 
 def _notes(
@@ -129,11 +154,15 @@ def _notes(
 
 
 def ended_report(*, phase: str, min_member: int, succeeded: int, failed: int, preset: str) -> VolcanoReport:
-    """Return the report of a group without living members, whose status says `phase`."""
+    """Return the report of a group without living members, whose status says `phase`.
+
+    kube-batch knows no phase of groups that have completed: they are Pending, as groups whose members are gone.
+    """
+    if preset == kube_batch.PRESET:
+        return VolcanoReport(phase="Pending", succeeded=succeeded, failed=failed, admitted=0)
     ended = succeeded + failed
     if ended and ended >= min_member:
         phase = "Completed"
     elif phase != "Inqueue":
         phase = "Pending"
-    admitted = 0 if preset == "kube-batch" else None
-    return VolcanoReport(phase=phase, succeeded=succeeded, failed=failed, admitted=admitted)
+    return VolcanoReport(phase=phase, succeeded=succeeded, failed=failed)

@@ -12,6 +12,7 @@ from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import READY, is_pending, roles
 from pyscheduler_batch.volcano.look_alikes import Backlog
+from pyscheduler_batch.volcano.sub_jobs import SubJobs, parts_short
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
+    from pyscheduler_batch.volcano.sub_jobs import SubJob
 
 __all__ = ["Allocate"]
+
+NOT_ENOUGH_SUB_GROUPS = "NotEnoughSubGroups"
 
 
 class Allocate(Action):
@@ -119,6 +123,8 @@ async def _allocate_on(
     session: VolcanoSession, job: Job, tasks: deque[Task], nodes: NDArray[np.bool_] | None
 ) -> Statement | None:
     """Place tasks on some nodes, bool[N], or on all of them (None)."""
+    if job.sub_groups:
+        return await _allocate_parts(session, job, tasks, nodes)
     statement = session.statement()
     while tasks:
         await session.turn_amid(statement)
@@ -141,6 +147,54 @@ async def _allocate_on(
         return statement
     statement.discard()
     return None
+
+
+async def _allocate_parts(
+    session: VolcanoSession, job: Job, tasks: deque[Task], nodes: NDArray[np.bool_] | None
+) -> Statement | None:
+    """Place the sub-groups of a job, each whole or not at all, until the job is ready."""
+    statement, parts = session.statement(), SubJobs(session, job, tasks)
+    while (part := parts.pop()) is not None:
+        mark = statement.checkpoint()
+        await _allocate_part(session, statement, job, part, nodes)
+        if not (part.is_ready() or part.is_pipelined()):
+            statement.rollback(mark)
+        elif statement.checkpoint() > mark:
+            if part.tasks:
+                parts.push(part)
+            if session.job_ready(job):
+                break
+    tasks.clear()
+    tasks.extend(parts.tasks())
+    if statement.changes and (session.job_ready(job) or session.job_pipelined(job)):
+        return statement
+    short = parts_short(job, session.books.best_effort)
+    statement.discard()
+    if short:
+        session.record(job, NOT_ENOUGH_SUB_GROUPS, f"Sub-groups without nodes for their size: {short}")
+    return None
+
+
+async def _allocate_part(
+    session: VolcanoSession, statement: Statement, job: Job, part: SubJob, nodes: NDArray[np.bool_] | None
+) -> None:
+    """Place tasks of a sub-group until it is ready, or a task fits nowhere that it needs."""
+    while part.tasks:
+        await session.turn_amid(statement)
+        task = part.tasks.popleft()
+        if not session.allocatable(task):
+            continue
+        if task.role and any(job.tasks[uid].role == task.role for uid in part.failures):
+            part.failures.add(task.uid)
+            continue
+        if _place(session, statement, task, nodes):
+            if part.is_ready():
+                break
+            continue
+        part.failures.add(task.uid)
+        session.fit_failures.setdefault(job.uid, set()).add(task.uid)
+        if not part.may_go_on(job):
+            break
 
 
 def _place(session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None) -> bool:

@@ -10,6 +10,7 @@ from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.volcano.job_facts import READY, minimum_by_role_applies, roles
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
+from pyscheduler_batch.volcano.sub_jobs import PROMISED, parts_exist, parts_reach
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gang"]
 
-_PROMISED = READY | {TaskState.PIPELINED}
-_VALID = _PROMISED | {TaskState.PENDING, TaskState.GATED}
+_VALID = PROMISED | {TaskState.PENDING, TaskState.GATED}
 
 
 class Gang(VolcanoPolicy):
@@ -44,11 +44,13 @@ class Gang(VolcanoPolicy):
         return (int(self.is_ready(job)),)
 
     def job_valid(self, job: Job) -> Refusal | None:
-        """Refuse a job with fewer tasks than its minimum, of the job or of a role."""
+        """Refuse a job with fewer tasks than its minimum, of the job or of a role, or with too few sub-groups."""
         if minimum_by_role_applies(job):
             counts = roles(job, _VALID)
             if any(minimum and counts.get(role, 0) < minimum for role, minimum in job.min_task_member.items()):
                 return Refusal("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling")
+        if job.sub_groups and not parts_exist(job):
+            return Refusal("NotEnoughPodsOfTask", "Not enough valid subGroups of each task for gang-scheduling")
         valid = job.count(_VALID)
         if valid < job.min_member:
             message = f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_member}"
@@ -61,19 +63,22 @@ class Gang(VolcanoPolicy):
         counts = roles(job, states, self.session.books.best_effort)
         return all(counts.get(role, 0) >= minimum for role, minimum in job.min_task_member.items())
 
+    def _parts_reach(self, job: Job, states: Collection[TaskState]) -> bool:
+        return self._roles_reach(job, states) and parts_reach(job, states, self.session.books.best_effort)
+
     def job_ready(self, job: Job) -> bool:
-        """Return whether the minimums of the job and of its roles are ready."""
-        return self.is_ready(job) and self._roles_reach(job, READY)
+        """Return whether the minimums of the job, of its roles and of its sub-groups are ready."""
+        return self.is_ready(job) and self._parts_reach(job, READY)
 
     def job_pipelined(self, job: Job) -> int:
         """Accept if the minimums are reached with the pipelined tasks; refuse otherwise."""
         waiting = job.counts[TaskState.PIPELINED]
-        reached = self.ready_count(job) + waiting >= job.min_member and self._roles_reach(job, _PROMISED)
+        reached = self.ready_count(job) + waiting >= job.min_member and self._parts_reach(job, PROMISED)
         return 1 if reached else -1
 
     def job_starving(self, job: Job) -> bool:
         """Return whether ready and pipelined tasks are below the minimum; pending best-effort tasks do not help."""
-        return job.count(_PROMISED) < job.min_member
+        return job.count(PROMISED) < job.min_member
 
     def preemptable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: per job, in the order given, as many tasks as it has beyond its minimum."""

@@ -1,0 +1,68 @@
+"""The sub-groups of a job with their minimums: KAI's tree, or the policies of Volcano."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pyscheduler.batch.tasks import TaskState
+from pyscheduler.podgroup import SubGroup as Node
+from pyscheduler.podgroup.sub_groups import missing, shortage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyscheduler.batch.tasks import Job
+
+__all__ = ["counts_by_part", "has_minimum", "parts_missing", "parts_shortage", "policies_of"]
+
+
+def policies_of(job: Job) -> Mapping[str, tuple[int, int]]:
+    """Return for each policy of Volcano how many sub-groups it needs, and how many tasks each of them needs."""
+    return {each.name: (each.min_sub_group or 0, each.min_member) for each in job.sub_groups.values() if each.is_policy}
+
+
+def counts_by_part(job: Job, states: Collection[TaskState], pending: Collection[str] = ()) -> Counter[str]:
+    """Return by name of the sub-group the number of tasks in the states, and of pending tasks with these uids."""
+    return Counter(
+        task.sub_group
+        for task in job.tasks.values()
+        if task.state in states or (task.state == TaskState.PENDING and task.uid in pending)
+    )
+
+
+def parts_missing(job: Job, counts: Mapping[str, int]) -> int:
+    """Return how many more tasks the minimums of the sub-groups need at least; 0 for a job without sub-groups."""
+    return missing(_tree(job, counts), counts) if job.sub_groups else 0
+
+
+def has_minimum(job: Job, states: Collection[TaskState]) -> bool:
+    """Return whether the tasks in the states are the minimum of a job with sub-groups.
+
+    In KAI the minimum of such a job itself has no effect.
+    """
+    if policies_of(job) and job.count(states) < job.min_member:
+        return False
+    return not parts_missing(job, counts_by_part(job, states))
+
+
+def parts_shortage(job: Job, counts: Mapping[str, int]) -> str:
+    """Return which sub-groups are below their minimum, such as `decode 2/4`; "" if none is that the job needs."""
+    return shortage(_tree(job, counts), counts) if job.sub_groups else ""
+
+
+def _tree(job: Job, counts: Mapping[str, int]) -> Node:
+    policies = policies_of(job)
+    if policies:
+        nodes = [Node(name, needed, size=size) for name, (needed, size) in policies.items()]
+        return Node("", None, tuple(nodes)).with_leaves(counts)
+    below: dict[str, list[str]] = {}
+    for group in job.sub_groups.values():
+        below.setdefault(group.parent, []).append(group.name)
+
+    def build(name: str) -> Node:
+        group = job.sub_groups[name]
+        children = tuple([build(child) for child in below.get(name, ())])
+        return Node(name, group.min_sub_group if children else group.min_member, children)
+
+    return Node("", job.min_sub_group, tuple([build(name) for name in below.get("", ())]))
