@@ -29,6 +29,7 @@ from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, cr
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+from pyscheduler_batch.kai.backoff import held_back
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
@@ -205,7 +206,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
-        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._pool.shown_name)
         self._usage: QueueUsage | None = None
         if self._args.usage is not None and self._args.preset == "kai":
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
@@ -263,7 +264,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self._args, self._actions, self._tiers = new, actions, tiers
             self._follow_args()
             self._statuses.pools[self.handle.profile_name] = self._pool
-            self._reporter.node_pool = new.node_pool
+            self._reporter.node_pool = self._pool.shown_name
             self._on_change(None)
 
         return apply
@@ -396,6 +397,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         spec = self._row.read(group, read(group))
         return attrs.evolve(
             spec,
+            error=spec.error or held_back(spec, self._pool.shown_name),
             phase="",
             conditions=(),
             scheduling_conditions=(),
@@ -475,8 +477,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 last_start = kai_last_start(spec.last_start, pods)
                 spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
-            held = self._waits_for_quota(state)
-            return attrs.evolve(spec, error=f"{WAITING_FOR_QUOTA}: {held}") if held and not spec.error else spec
+            error = self._error_of(spec, state, pods)
+            return spec if error == spec.error else attrs.evolve(spec, error=error)
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -492,6 +494,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             phase="Inqueue",
             error=GROUP_REQUIRED if self._args.require_group else "",
         )
+
+    def _error_of(self, spec: JobSpec, state: GroupState, pods: Sequence[Pod]) -> str:
+        """Return what is wrong with a group, or else what holds it back; "" for nothing."""
+        if spec.error:
+            return spec.error
+        if held := self._waits_for_quota(state):
+            return f"{WAITING_FOR_QUOTA}: {held}"
+        return "" if any(pod.node_name for pod in pods) else held_back(spec, self._pool.shown_name)
 
     def _waits_for_quota(self, state: GroupState) -> str:
         """Return why a group must wait for quota; "" if it need not."""
