@@ -168,7 +168,13 @@ VOLCANO: Final = Preset(
     known_policies={
         **dict.fromkeys(("priority", "gang", "conformance", "drf", "proportion", "cdp", "pdb", "resourcequota"), ()),
         "overcommit": ("overcommit-factor",),
-        "predicates": ("predicate.*", "volumebinding.*", "dynamicresources.*"),
+        "predicates": (
+            "predicate.*",
+            "volumebinding.bindTimeoutSeconds",
+            "volumebinding.weight",
+            "volumebinding.shape",
+            "dynamicresources.filterTimeoutSeconds",
+        ),
         "nodeorder": (
             *_NODE_ORDER,
             "mostrequested.weight",
@@ -219,6 +225,7 @@ VOLCANO: Final = Preset(
         "sla-waiting-time": "duration",
         "predicate.*": "boolean",
         "volumebinding.bindTimeoutSeconds": "integer",
+        "dynamicresources.filterTimeoutSeconds": "integer",
     },
 )
 
@@ -230,7 +237,11 @@ KUBE_BATCH: Final = Preset(
     known_actions=dict.fromkeys(("allocate", "backfill", "preempt", "reclaim"), ()),
     known_policies={
         **dict.fromkeys(("priority", "gang", "conformance", "drf", "proportion"), ()),
-        "predicates": ("predicate.*",),
+        "predicates": (
+            "predicate.MemoryPressureEnable",
+            "predicate.DiskPressureEnable",
+            "predicate.PIDPressureEnable",
+        ),
         "nodeorder": _NODE_ORDER,
     },
     flags=_FLAGS,

@@ -12,36 +12,43 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
+from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, Node, PriorityClass, ResourceQuota
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
-from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
-from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
+from pyscheduler.batch.topology import levels_of
+from pyscheduler.framework import ConfigError, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
 from pyscheduler_batch.kai.backoff import held_back
+from pyscheduler_batch.kinds import (
+    TOPOLOGIES,
+    kinds_of_groups,
+    kinds_of_policies,
+    kinds_of_queues,
+    kinds_of_reservations,
+    status_rules,
+)
+from pyscheduler_batch.kube_batch.session import KubeBatchSession
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
-from pyscheduler_batch.volcano.resource_quota import ResourceQuotas
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.api import KubeObject, Node, Pod, ResourceKind
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.configuration import BatchArgs
     from pyscheduler.batch.contract import Action
@@ -73,57 +80,6 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By preset and policy, the kind that the policy reads.
-_READ_BY: Final = {
-    ("kai", "topology"): KAI_TOPOLOGIES,
-    ("volcano", "network-topology-aware"): HYPER_NODES,
-    ("volcano", ResourceQuotas.name): RESOURCE_QUOTAS,
-}
-_TOPOLOGIES: Final = (KAI_TOPOLOGIES, HYPER_NODES)
-
-
-def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
-    return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
-
-
-def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
-    return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
-
-
-def _kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
-    """Return, by policy of the configuration, the kind that it reads."""
-    return {
-        policy: kind
-        for (preset, policy), kind in _READ_BY.items()
-        if preset == args.preset and args.policy(policy) is not None
-    }
-
-
-def _kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
-    return (RESOURCE_QUOTAS,) if args.waits_for_quota else ()
-
-
-def _rules(preset: str) -> tuple[PolicyRule, ...]:
-    """Return the permissions for evictions, and to write the status of the preset's groups and queues.
-
-    KAI keeps times of groups in annotations, and Volcano why a queue is closed; these are not part of the status.
-    """
-    groups, queues = _kinds_of_groups(preset), _kinds_of_queues(preset)
-    by_group = tuple(dict.fromkeys(kind.group for kind in groups))
-    annotated = {"kai": "podgroups", "volcano": "queues"}.get(preset)
-    return (
-        PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
-        PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
-        PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
-        *([PolicyRule(api_groups=by_group, resources=(annotated,), verbs=("patch",))] if annotated else []),
-        PolicyRule(
-            api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
-            resources=("queues/status",),
-            verbs=("patch",),
-        ),
-    )
-
-
 def _phase(group: KubeObject) -> str:
     return group.status.phase if isinstance(group, GroupObject) else ""
 
@@ -149,7 +105,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *_TOPOLOGIES,
+        *TOPOLOGIES,
         *_ALWAYS_WATCHED,
     )
 
@@ -160,8 +116,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
-        return (*kinds, *dict.fromkeys([*_kinds_of_policies(read).values(), *_kinds_of_reservations(read)]))
+        kinds = (*kinds_of_groups(read.preset), *kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
+        return (*kinds, *dict.fromkeys([*kinds_of_policies(read).values(), *kinds_of_reservations(read)]))
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -171,7 +127,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._args = self._read(args)
         own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
         self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
-        self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
+        self.rbac = (*status_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
@@ -185,9 +141,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
         #: What the policies of the first configuration watch; a reload cannot add to it.
-        self._policy_kinds = set(_kinds_of_policies(self._args).values())
+        self._policy_kinds = set(kinds_of_policies(self._args).values())
         self._topologies: list[Lister[Any]] = [
-            handle.lister(kind.type) for kind in _TOPOLOGIES if kind in self._policy_kinds
+            handle.lister(kind.type) for kind in TOPOLOGIES if kind in self._policy_kinds
         ]
         has_quotas = RESOURCE_QUOTAS in self._policy_kinds
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
@@ -254,7 +210,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.quota_reservation != self._args.quota_reservation:
             text = "quotaReservation cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.quotaReservation")
-        for policy, kind in _kinds_of_policies(new).items():
+        for policy, kind in kinds_of_policies(new).items():
             if kind not in self._policy_kinds:
                 text = f'the policy "{policy}" cannot be added while the scheduler runs'
                 raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
@@ -311,11 +267,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
                 session.quotas = self._quotas_of
+        if isinstance(session, KubeBatchSession):
+            session.nodes_with = self._nodes_with
         if self._usage is not None:
             index, width = session.axis.index, len(session.axis.names)
             self._usage.note_capacity(session.nodes, index)
             session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
+
+    def _nodes_with(self, condition: str) -> Iterable[str]:
+        return [
+            node.name
+            for node in self.handle.lister(Node)
+            if any(each.type == condition and each.status == "True" for each in node.status.conditions)
+        ]
 
     def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
         return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)

@@ -204,3 +204,40 @@ async def test_explicit_min_member_0_is_no_gang(kai: Any) -> None:
     assert job.min_member == 0
     assert job.stale_since is None
     await scheduler.stop()
+
+
+# --- pressure of nodes (kube-batch)
+
+PRESSURE_TIERS = "tiers: [{plugins: [{name: gang}, {name: predicates, arguments: {%s}}, {name: proportion}]}]"
+
+
+@pytest.mark.parametrize(
+    ("condition", "requests", "held"),
+    [
+        pytest.param("DiskPressure", {"cpu": "1"}, True, id="disk"),
+        pytest.param("PIDPressure", {"cpu": "1"}, True, id="processes"),
+        pytest.param("MemoryPressure", {}, True, id="memory, best-effort pod"),
+        pytest.param("MemoryPressure", {"cpu": "1"}, False, id="memory, other pod"),
+    ],
+)
+async def test_pressure_keeps_pods_away_if_kube_batch_is_told_so(
+    kube_batch: Any, condition: str, requests: dict[str, str], *, held: bool
+) -> None:
+    """Without the argument the node takes the pod; with it, the pod waits until the pressure ends."""
+    conditions = [{"type": condition, "status": "True"}]
+    kube_batch.nodes(1, cpu="4")
+    kube_batch.cluster.patch(Node, "n0", {"status": {"conditions": conditions}}, status=True)
+    kube_batch.queue("default")
+    for argument, is_held in (("", False), (f"predicate.{condition}Enable: true", held)):
+        scheduler = await kube_batch.start(PRESSURE_TIERS % argument)
+        kube_batch.job("one", "default", 1, requests=requests)
+        await kube_batch.pass_time()
+        assert kube_batch.nodes_of("one") == [("" if is_held else "n0")]
+        if is_held:
+            conditions[0]["status"] = "False"
+            kube_batch.cluster.patch(Node, "n0", {"status": {"conditions": conditions}}, status=True)
+            await kube_batch.pass_time()
+            assert kube_batch.nodes_of("one") == ["n0"]
+        await scheduler.stop()
+        kube_batch.cluster.delete_pod("one-0")
+        kube_batch.cluster.delete(kube_batch.group_kind.type, "one")
