@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.hyper_nodes import HYPER_NODES
+from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.framework import PolicyRule
 from pyscheduler.podgroup import kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
