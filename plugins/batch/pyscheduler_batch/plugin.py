@@ -27,7 +27,7 @@ from pyscheduler.framework import ConfigError, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
-from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
 from pyscheduler_batch.kai.backoff import held_back
 from pyscheduler_batch.kinds import (
     TOPOLOGIES,
@@ -194,6 +194,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._row = self._rows[self._args.preset]
         self._pool = NodePool.of(self._args)
         self.gang_barrier = self._args.gang_barrier
+        # Source: KAI, plugins gpupack and gpuspread, whose scores of devices cancel each other out.
+        spreads = self._args.policy("gpuspread") is not None and self._args.policy("gpupack") is None
+        spreading: set[str] = self.handle.shared(SPREAD_KEY, set)
+        (spreading.add if spreads else spreading.discard)(self.handle.profile_name)
 
     def prepare_args(self, args: object) -> Callable[[], object]:
         """Check new args; return what puts them in force. The preset cannot change."""
@@ -261,6 +265,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return a session of the preset."""
         session = self._session_type(**parts)
         if self._args.preset == "kai":
+            if sharing := self._sharing.get(self.handle.profile_name):
+                session.extras[SharedRoom] = SharedRoom(sharing.nodes_with_room)
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
             session.hyper_nodes = [item for lister in self._topologies for item in lister]
