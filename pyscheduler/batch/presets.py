@@ -226,6 +226,10 @@ VOLCANO: Final = Preset(
         "predicate.*": "boolean",
         "volumebinding.bindTimeoutSeconds": "integer",
         "dynamicresources.filterTimeoutSeconds": "integer",
+        "predicateErrorCacheEnable": "boolean",
+        "enableTopologyAwarePreemption": "boolean",
+        "topologyAwarePreemptWorkerNum": "integer",
+        "m*CandidateNodes*": "integer",
     },
 )
 
