@@ -21,7 +21,6 @@ PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
 PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
 _SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
 _END: Final = "<!-- end -->"
-_UNUSED: Final = "read, but without effect yet"
 _SPEED = "accepted without effect: in Volcano it only saves time"
 _FROM_FILE: Final = "if `--config` reads the file; no effect in the args of `Batch`"
 
@@ -157,7 +156,19 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
                 "the victim's parent, if it is another queue, must be above, too. `root` does not take part"
             ),
         ),
-        ("capacity.*", "", _UNUSED),
+        (
+            "capacity.DynamicResourceAllocationEnable",
+            "true",
+            (
+                "whether limits on devices count: `deviceclass/NAME` in `capability` is the number of devices that "
+                "the claims of a queue may request. A claim counts once, however many pods share it"
+            ),
+        ),
+        (
+            "capacity.DRAConsumableCapacityEnable",
+            "the feature gate `DRAConsumableCapacity`",
+            "whether `DIMENSION.deviceclass/NAME` limits what claims request of shared devices, such as memory",
+        ),
     ],
     ("volcano", "sla"): [
         ("sla-waiting-time", "none", "how long a job waits at most to be enqueued, where its group does not say")

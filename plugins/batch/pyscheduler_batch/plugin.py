@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, Node, PriorityClass, ResourceQuota
+from pyscheduler.api import (
+    BUILT_IN_KINDS,
+    ENDED_PODS,
+    KindTable,
+    Node,
+    Pod,
+    PriorityClass,
+    ResourceClaim,
+    ResourceQuota,
+)
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
@@ -23,7 +32,7 @@ from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import levels_of
-from pyscheduler.framework import ConfigError, PreEnqueuePlugin
+from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
@@ -43,12 +52,13 @@ from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
+from pyscheduler_batch.volcano.device_quotas import claims_of
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.api import KubeObject, Pod, ResourceKind
+    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.configuration import BatchArgs
     from pyscheduler.batch.contract import Action
@@ -273,6 +283,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
                 session.quotas = self._quotas_of
+            session.claims_of = self._claims_of
+            session.has_device_parts = self.handle.feature_gates["DRAConsumableCapacity"]
         if isinstance(session, KubeBatchSession):
             session.nodes_with = self._nodes_with
         if self._usage is not None:
@@ -287,6 +299,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             for node in self.handle.lister(Node)
             if any(each.type == condition and each.status == "True" for each in node.status.conditions)
         ]
+
+    def _claims_of(self, pod: Pod) -> Mapping[str, Mapping[str, float]]:
+        try:
+            claims = self.handle.lister(ResourceClaim)
+        except PluginError:
+            return {}  # no profile has the plugin DynamicResources, so no pod gets its claims
+        # The pod of a task may be older than the claims that were made for it.
+        return claims_of(self.handle.lister(Pod).get(pod.name, pod.namespace) or pod, claims.get)
 
     def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
         return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
