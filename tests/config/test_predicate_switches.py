@@ -90,16 +90,16 @@ def test_the_timeout_of_claims_is_an_arg_of_dynamic_resources() -> None:
     """A time below 0 does not count, as in Volcano."""
     key = "dynamicresources.filterTimeoutSeconds"
     usual = args_of("DynamicResources", "")
-    assert args_of("DynamicResources", f"{key}: 3").filter_timeout_seconds == 3  # type: ignore[attr-defined]
+    assert args_of("DynamicResources", f"{key}: 3").filter_timeout_seconds == 3  # type: ignore[attr-defined]  # DynamicResourcesArgs
     assert args_of("DynamicResources", f"{key}: -3") == usual
 
 
 def test_the_shape_of_volume_scores_counts_with_the_gate() -> None:
     """Without StorageCapacityScoring, Volcano does not read the shape either."""
     shape = "volumebinding.shape: [{utilization: 0, score: 3}, {utilization: 100, score: 7}]"
-    assert args_of("VolumeBinding", shape).shape is None  # type: ignore[attr-defined]
+    assert args_of("VolumeBinding", shape).shape is None  # type: ignore[attr-defined]  # VolumeBindingArgs
     args = args_of("VolumeBinding", shape, StorageCapacityScoring=True)
-    assert [each.score for each in args.shape] == [3, 7]  # type: ignore[attr-defined]
+    assert [each.score for each in args.shape] == [3, 7]  # type: ignore[attr-defined]  # VolumeBindingArgs
     with pytest.raises(ConfigError, match="shape"):
         args_of("VolumeBinding", "volumebinding.shape: steep", StorageCapacityScoring=True)
 

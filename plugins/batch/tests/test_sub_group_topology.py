@@ -151,7 +151,7 @@ async def test_a_job_with_a_topology_in_a_policy_evicts_nobody(volcano: Any) -> 
             "metadata": {"name": f"high{is_evicted}".lower()},
         }
         volcano.cluster.add({**manifest, "value": 100}, PriorityClass)
-        name = manifest["metadata"]["name"]  # type: ignore[index]
+        name = manifest["metadata"]["name"]
         volcano.group(
             name, "default", 1, subGroupPolicy=[{**policy, "networkTopology": topology}], priorityClassName=name
         )
