@@ -107,6 +107,35 @@ async def test_without_the_policy_a_topology_does_not_count(volcano: Any) -> Non
     await scheduler.stop()
 
 
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        pytest.param("", {"s0": "a1 a1"}, id="the fullest rack first"),
+        pytest.param("enabledHyperNodeOrder: false", {"s0": "a0 a0"}, id="the first rack by name"),
+    ],
+)
+async def test_a_flag_turns_the_order_of_hyper_nodes_off(volcano: Any, flag: str, expected: dict[str, str]) -> None:
+    """Without the order, the first HyperNode of the tier takes the sub-group."""
+    add_racks(volcano)
+    name = "{name: network-topology-aware%s}"
+    scheduler = await volcano.start(TIERS.replace(name % "", name % (f", {flag}" if flag else "")))
+    job(volcano, 1, 2, HARD)
+    await volcano.pass_time()
+    assert places(volcano) == expected
+    await scheduler.stop()
+
+
+async def test_a_flag_turns_domains_off(volcano: Any) -> None:
+    """A sub-group that is too large for each rack takes nodes all over."""
+    add_racks(volcano)
+    name = "{name: network-topology-aware%s}"
+    scheduler = await volcano.start(TIERS.replace(name % "", name % ", enabledHyperNodeGradient: false"))
+    job(volcano, 1, 4, HARD)
+    await volcano.pass_time()
+    assert "-" not in "".join(places(volcano).values())
+    await scheduler.stop()
+
+
 async def test_sub_groups_stay_within_the_hyper_node_of_the_job(volcano: Any) -> None:
     """The job may use one block, where the first rack of three nodes is too much for both."""
     add_racks(volcano, {"a0": 3, "a1": 1, "b0": 2, "b1": 2})

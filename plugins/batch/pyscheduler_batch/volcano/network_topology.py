@@ -59,6 +59,7 @@ class NetworkTopologyAware(VolcanoPolicy):
         self._fills = str(said.get("hypernode.binpack.normal-pod.enable", "true")).lower() != "false"
         fading = float_argument(said, "hypernode.binpack.normal-pod.fading", _FADING)
         self._fading = fading if fading >= 0 else _FADING
+        self._fills_first = self.session.switch(self, "enabledHyperNodeOrder", default=True)
         self._tree: HyperNodeTree | None = None
 
     @property
@@ -119,7 +120,9 @@ class NetworkTopologyAware(VolcanoPolicy):
             below = [at for at in below if allowed[-1] in tree.path(at)]
         if within is not None:
             below = [at for at in below if not (tree.members[at] & ~within).any()]
-        scores = self._used_part(np.sum([task.request for task in tasks], axis=0))
+        scores = np.zeros(len(tree.names))
+        if self._fills_first:
+            scores = self._used_part(np.sum([task.request for task in tasks], axis=0))
         chosen = [at for at in below if tree.tiers[at] <= highest and (held >= 0 or self._holds(least, at))]
         chosen.sort(key=lambda at: (int(tree.tiers[at]), -scores[at]))
         for at in chosen:

@@ -118,8 +118,9 @@ class VolcanoSession(Session):
     @cached_property
     def network_topology(self) -> NetworkTopologyAware | None:
         """Return the policy that places jobs into HyperNodes; None if it is off."""
-        named = (entry.policy for tier in self.tiers for entry in tier if entry.policy.name == "network-topology-aware")
-        return cast("NetworkTopologyAware | None", next(named, None))
+        named = (entry for tier in self.tiers for entry in tier if entry.policy.name == "network-topology-aware")
+        placing = (entry.policy for entry in named if entry.is_on("enabledHyperNodeGradient"))
+        return cast("NetworkTopologyAware | None", next(placing, None))
 
     @cached_property
     def total(self) -> NDArray[np.float64]:
