@@ -492,7 +492,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return spec.error
         if held := self._waits_for_quota(state):
             return f"{WAITING_FOR_QUOTA}: {held}"
-        return "" if any(pod.node_name for pod in pods) else held_back(spec, self._pool.shown_name)
+        error = held_back(spec, self._pool.shown_name)
+        return "" if error and any(pod.node_name for pod in pods) else error
 
     def _waits_for_quota(self, state: GroupState) -> str:
         """Return why a group must wait for quota; "" if it need not."""

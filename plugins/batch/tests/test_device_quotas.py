@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pyscheduler.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
+from pyscheduler.batch.tasks import Job, TaskState, make_task
+from pyscheduler.testing import make_pod
+from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
 
 TIERS = (
     "actions: 'enqueue, allocate', tiers: [{plugins: [{name: priority}, {name: gang}]}, "
@@ -227,3 +233,55 @@ async def test_claims_of_templates_count_once_they_exist(volcano: Any) -> None:
         await volcano.pass_time()
     assert bound(volcano) == {"one-0"}
     await scheduler.stop()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sums_equal_a_recount(seed: int) -> None:
+    """After random moves, a queue refuses exactly the tasks whose new claims exceed its limit or that of its parent."""
+    rng = random.Random(seed)
+    paths = {0: [0], 1: [1, 0], 2: [2, 0]}
+    amounts = {f"c{at}": {COUNT: float(rng.randint(1, 3))} for at in range(6)}
+    limits = [9.0, 5.0, float("nan")]
+    jobs = [Job(uid=f"j{row}", key=f"default/j{row}", queue=str(row), queue_row=row) for row in (1, 2)]
+    uses: dict[str, list[str]] = {}
+    tasks = []
+    for at in range(10):
+        spec = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+        pod = make_pod(f"p{at}", spec=spec)
+        uses[pod.uid] = rng.sample(sorted(amounts), rng.randint(1, 2))
+        task = make_task(rng.choice(jobs), pod, np.zeros(1), (TaskState.PENDING, -1))
+        task.job.add(task)
+        tasks.append(task)
+    session: Any = SimpleNamespace(
+        axis=SimpleNamespace(names=[COUNT]),
+        queues=SimpleNamespace(limit=np.array(limits).reshape(3, 1)),
+        jobs={job.uid: job for job in jobs},
+        claims_of=lambda pod: {name: amounts[name] for name in uses[pod.uid]},
+    )
+    quotas = DeviceQuotas.of(session, paths.__getitem__, has_dimensions=True)
+    assert quotas is not None
+    refused = 0
+    for _ in range(200):
+        task = rng.choice(tasks)
+        active = [each for each in tasks if each.state == TaskState.ALLOCATED]
+        held = {
+            row: {claim for each in active if row in paths[each.job.queue_row] for claim in uses[each.uid]}
+            for row in paths
+        }
+        if task.state == TaskState.PENDING:
+            over = [
+                row
+                for row in paths[task.job.queue_row]
+                if not np.isnan(limits[row])
+                and not set(uses[task.uid]) <= held[row]
+                and sum(amounts[claim][COUNT] for claim in held[row] | set(uses[task.uid])) > limits[row]
+            ]
+            found = quotas.exceeded(task)
+            assert (found and found[0]) == (over[0] if over else None)
+            refused += bool(over)
+            if over and rng.random() < 0.8:
+                continue
+        new = TaskState.PENDING if task.state == TaskState.ALLOCATED else TaskState.ALLOCATED
+        old, task.state = task.state, new
+        quotas.moved(task, old, new)
+    assert 0 < refused < 200

@@ -72,3 +72,19 @@ async def test_the_last_transition_counts(kai: Any, last: str, node: str) -> Non
     await kai.pass_time()
     assert kai.nodes_of("one") == [node]
     await scheduler.stop()
+
+
+async def test_a_group_that_runs_is_not_held_back(kai: Any) -> None:
+    """A condition from an earlier time does not keep a running group from growing."""
+    kai.cluster.add_node("large", allocatable=CPU)
+    kai.queue("a")
+    scheduler = await kai.start()
+    kai.group("one", "a", 1, schedulingBackoff=1)
+    kai.pods("one", 1)
+    await kai.pass_time()
+    conditions = [{"type": "UnschedulableOnNodePool", "nodePool": "default", "transitionID": "1"}]
+    kai.patch_status(kai.group_kind, "one", {"schedulingConditions": conditions})
+    kai.pods("one", 1, start=1)
+    await kai.pass_time()
+    assert kai.nodes_of("one") == ["large", "large"]
+    await scheduler.stop()
