@@ -428,6 +428,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         group = self._groups.directory.group_id(pod)
         return f"pod/{pod.uid}" if group is None else f"group/{group.namespace}/{group.name}"
 
+    def is_alone(self, pod: Pod) -> bool:
+        """Return whether the pod names no group, as far as is known: who holds it back may make one."""
+        return self._groups.directory.group_id(pod) is None
+
     def _state_of(self, key: str) -> GroupState | None:
         if key != self._last_id[0]:
             kind, _, rest = key.partition("/")
