@@ -108,6 +108,13 @@ class FakeFramework:
         """Return the plugin object named `name` of the first profile; raise `KeyError` if it is not enabled."""
         return self.profile.plugins[name]
 
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a plugin's counter or gauge: the sum of all its series that have these labels.
+
+        Of a histogram, `name` ends in `_count` or `_sum`. Raises `KeyError` if no plugin has the metric.
+        """
+        return self.profile.handle.metric_families.value(name, labels)
+
     # Scheduling
 
     async def start(self) -> None:

@@ -16,3 +16,4 @@ async def test_pod_is_scheduled_at_its_time(pyscheduler_cluster: FakeCluster) ->
     assert framework.result("p").state == "pending"
     await cluster.clock.advance(1)
     assert framework.result("p").bound
+    assert framework.metric("not_before_held_total", namespace="default") == 1
