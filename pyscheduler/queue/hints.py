@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from pyscheduler.api import Pod
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
+from pyscheduler.framework.plugin_failures import EVENT_HANDLER, HINT, PluginFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,9 +44,6 @@ HintMap: TypeAlias = Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | 
 FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
 #: The pod has been unschedulable for five minutes, and is retried without another event.
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
-
-#: The least time between two log lines about failures of a plugin's hints, in seconds.
-_LOG_SECONDS: Final = 60.0
 
 
 class Strategy(Enum):
@@ -81,12 +79,18 @@ class Matches(NamedTuple):
 class QueueingHints:
     """The registrations of all profiles, looked up by event."""
 
-    def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        hints: Mapping[str, HintMap],
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        failures: PluginFailures | None = None,
+    ) -> None:
         self._hints = hints
         self._clock = clock
         self._recorder = recorder
-        #: Until when failures of a plugin's hints are counted and not logged.
-        self._silent_until: dict[str, float] = {}
+        self._failures = failures if failures is not None else PluginFailures(recorder)
         #: A cache: there are few kinds of events.
         self._matches: dict[ClusterEvent, Matches] = {}
 
@@ -154,9 +158,8 @@ class QueueingHints:
         """Return True if a plugin's predicate says that the pod ignores an event; False if the predicate fails."""
         try:
             return bool(ignored_by(pod))
-        except PLUGIN_FAILURES:
-            self._recorder.warning("plugin_error")
-            _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
+        except PLUGIN_FAILURES as error:
+            self._failures.report(error, plugin="", point=EVENT_HANDLER, about=f"pod={pod.key}", call=ignored_by)
             return False
 
     def _is_worth_it(
@@ -169,12 +172,11 @@ class QueueingHints:
             try:
                 if hint(pod, old, new) is QueueingHint.SKIP:
                     label = "QueueSkip"
-            except PLUGIN_FAILURES:
+            except PLUGIN_FAILURES as error:
                 label = "Error"
-                self._recorder.warning("queueing_hint_failed")
-                # A broken hint fails for every pod that waits; one traceback a minute is enough.
-                if began >= self._silent_until.get(plugin, began):
-                    self._silent_until[plugin] = began + _LOG_SECONDS
-                    _log.exception("Queueing hint failed plugin=%s event=%s pod=%s", plugin, event, pod.key)
+                about = f"event={event} pod={pod.key}"
+                self._failures.report(
+                    error, plugin=plugin, point=HINT, about=about, call=hint, warning="queueing_hint_failed"
+                )
         self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=self._clock.now() - began)
         return label != "QueueSkip"

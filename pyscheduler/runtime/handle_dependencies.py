@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
+from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
@@ -58,6 +59,7 @@ class HandleDependencies:
     #: Makes the recorder that writes events in the name of a profile.
     event_recorder: Callable[[str], EventRecorder]
     recorder: Recorder = attrs.Factory(NullRecorder)
+    failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
     feature_gates: Mapping[str, bool] = attrs.Factory(dict)
     #: Called with each kind that an enabled plugin watches, before any plugin is made.
     declare: Callable[[ResourceKind], object] = lambda _kind: None

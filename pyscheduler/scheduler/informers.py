@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.ports import ClusterClient, Informer
 
@@ -35,8 +36,9 @@ LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 class Informers:
     """The informers of this scheduler, one per kind."""
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, *, failures: PluginFailures) -> None:
         self._client = client
+        self._failures = failures
         self._kinds = KindTable()
         self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
 
@@ -106,5 +108,6 @@ class Informers:
         found = self._made.get(kind.type)
         if found is None:
             informer = self._client.informer(kind, field_selector=field_selector, optional=optional)
+            informer.report_to(self._failures)
             found = self._made[kind.type] = (kind, informer)
         return found[1]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from typing import TYPE_CHECKING
 
-from pyscheduler.framework.errors import PLUGIN_FAILURES, PySchedulerError, text_of
+from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.plugin_failures import PluginFailures, error_text
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["PluginCalls", "PluginMethod", "error_status"]
-
-_log = logging.getLogger(__name__)
 
 _SUCCESS = Code.SUCCESS
 _SUCCESS_LABEL = _SUCCESS.label
@@ -69,12 +67,13 @@ def error_status(message: str, *, plugin: str, error: BaseException | None = Non
 class PluginCalls:
     """The boundary between one profile and its plugins."""
 
-    __slots__ = ("clock", "profile", "recorder")
+    __slots__ = ("clock", "failures", "profile", "recorder")
 
-    def __init__(self, *, profile: str, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, *, profile: str, clock: Clock, recorder: Recorder, failures: PluginFailures) -> None:
         self.profile = profile
         self.clock = clock
         self.recorder = recorder
+        self.failures = failures
 
     def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
         """Call a plain method and return its answer, or an ERROR status where it raised."""
@@ -121,15 +120,8 @@ class PluginCalls:
 
     def failed(self, method: PluginMethod, pod: Pod, error: BaseException) -> Status:
         """Log and count what a plugin raised; return it as an ERROR."""
-        detail = " ".join(text_of(error).split())
-        if not isinstance(error, PySchedulerError):
-            # The text of a KeyError is a key: without the type it says nothing.
-            detail = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
-        where = (method.plugin, method.point, pod.key)
-        _log.error('Plugin failed plugin=%s extensionPoint=%s pod=%s err="%s"', *where, detail)
-        _log.debug("Plugin failed plugin=%s extensionPoint=%s pod=%s", *where, exc_info=error)
-        self.recorder.warning("plugin_error")
-        return error_status(f"{method.running}: {detail}", plugin=method.plugin, error=error)
+        self.failures.report(error, plugin=method.plugin, point=method.point, about=f"pod={pod.key}", call=method.call)
+        return error_status(f"{method.running}: {error_text(error)}", plugin=method.plugin, error=error)
 
     def wrong_type(self, method: PluginMethod, pod: Pod, answer: object, expected: str) -> Status:
         """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""
