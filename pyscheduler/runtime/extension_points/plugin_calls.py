@@ -35,10 +35,11 @@ class PluginMethod:
     `point` is the label in metrics and logs. `running` is how kube-scheduler's messages begin when the method fails
     (`running PreFilter plugin "Name"`). `evaluations` counts what scheduler_plugin_evaluation_total shows: runs at
     PreFilter and PreScore that did not end in a skip, nodes at Filter and Score. Whoever calls counts; it is only read
-    when somebody scrapes. `reuse` is how long the plugin's answers hold.
+    when somebody scrapes. `reuse` is how long the plugin's answers hold. The arrays of a plugin that is `in_tree` are
+    not checked.
     """
 
-    __slots__ = ("call", "evaluations", "plugin", "point", "reuse", "running")
+    __slots__ = ("call", "evaluations", "in_tree", "plugin", "point", "reuse", "running")
 
     def __init__(
         self,
@@ -48,12 +49,14 @@ class PluginMethod:
         call: Callable[..., object],
         running: str,
         reuse: Reuse = Reuse.NEVER,
+        in_tree: bool = False,
     ) -> None:
         self.plugin = plugin
         self.point = point
         self.call = call
         self.running = running
         self.reuse = reuse
+        self.in_tree = in_tree
         self.evaluations = 0
 
 
