@@ -239,7 +239,7 @@ def in_bounds(scores: NDArray[np.int64]) -> bool:
 
 def is_whole(score: object) -> TypeGuard[int]:
     """Return True for an integer that fits into int64; a bool is none."""
-    return (type(score) is int or isinstance(score, np.integer)) and _LEAST <= score <= MAX_TOTAL_SCORE
+    return (type(score) is int or isinstance(score, np.integer)) and _LEAST <= int(score) <= MAX_TOTAL_SCORE
 
 
 def _out_of_bounds(plugin: str, scores: NDArray[np.int64]) -> Status | None:
