@@ -82,6 +82,8 @@ class PluginFailures:
         self._recorder = recorder
         self._seen: dict[tuple[str, str, type, str], int] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
+        #: Whether failures are logged; turn this off where a listener shows them.
+        self.logs = True
         #: Called with each failure; for tests and for `explain --traceback`.
         self.listeners: list[Callable[[PluginFailure], object]] = []
 
@@ -116,6 +118,8 @@ class PluginFailures:
         failure = PluginFailure(plugin=plugin, point=point, about=about, place=place, error=error)
         for listener in self.listeners:
             listener(failure)
+        if not self.logs:
+            return
         parts = (f"plugin={plugin}", f"extensionPoint={point}", about, f'place="{place}"', f'err="{error_text(error)}"')
         what = " ".join(part for part in parts if part)
         if count == 1:

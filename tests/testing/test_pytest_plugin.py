@@ -243,24 +243,6 @@ async def test_strict(pyscheduler_cluster):
     assert '-> raise LookupError("raised at filter")' in result.stdout
 
 
-def test_an_error_of_the_api_server_is_no_failure_of_a_plugin(tmp_path: Path) -> None:
-    """DefaultBinder passes it on, and the pod is retried: a test of faults need not allow it."""
-    test = """
-from pyscheduler.cluster.embedded.serving.faults import Fault
-
-async def test_fault(pyscheduler_cluster):
-    pyscheduler_cluster.add_node("n1")
-    framework = pyscheduler_cluster.framework()
-    pyscheduler_cluster.server.faults.add(Fault(status=500, path="/binding$", times=1))
-    await framework.schedule("p")
-    await pyscheduler_cluster.clock.advance(5)
-    assert pyscheduler_cluster.pod("p").node_name == "n1"
-"""
-    result = pytest_run(tmp_path, test, "-p", "no:asyncio", "-o", "log_cli=true", "-o", "log_cli_level=ERROR")
-    assert "1 passed" in result.stdout, result.stdout
-    assert "injected fault" in result.stdout, "the fault was never met"
-
-
 def test_other_coroutine_tests_are_left_alone(tmp_path: Path) -> None:
     """Only tests that use the fixtures are run here: others are the business of whoever is responsible."""
     result = pytest_run(tmp_path, "\nasync def test_other():\n    pass\n", "-p", "no:asyncio")
