@@ -38,7 +38,7 @@ _HELP: Final = {
 class Check:
     """A health check. `why_not` returns the reason of a failure, or "" if the check passes.
 
-    `note` returns what `?verbose` adds to a check that passes, or "". A check that is `optional` is listed, and counted,
+    `note` returns what `?verbose` adds to a check that passes, or "". A check that is `optional` is listed and counted
     only while it has a note.
     """
 
