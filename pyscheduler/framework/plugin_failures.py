@@ -28,6 +28,7 @@ __all__ = [
     "GROUP_CYCLE",
     "HINT",
     "RUN",
+    "SLOW_SECONDS",
     "PluginFailure",
     "PluginFailures",
     "error_place",
@@ -42,6 +43,11 @@ EVENT_HANDLER: Final = "EventHandler"
 GROUP_CYCLE: Final = "GroupCycle"
 HINT: Final = "QueueingHint"
 RUN: Final = "run"
+
+#: A call of a plugin that takes so long is reported, in seconds: the scheduler does nothing else meanwhile.
+SLOW_SECONDS: Final = 0.1
+#: The least time between two log lines about slow calls of a plugin at an extension point, in seconds.
+_SLOW_LOG_SECONDS: Final = 60.0
 
 #: How many different failures are told apart; beyond that, the oldest is forgotten, and logged anew if it comes again.
 _DISTINCT: Final = 500
@@ -82,6 +88,9 @@ class PluginFailures:
         self._recorder = recorder
         self._seen: dict[tuple[str, str, type, str], int] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
+        #: By plugin and extension point, how many calls were slow, and when that was logged last.
+        self._slow: Counter[tuple[str, str]] = Counter()
+        self._slow_logged: dict[tuple[str, str], float] = {}
         #: Whether failures are logged; turn this off where a listener shows them.
         self.logs = True
         #: Called with each failure; for tests and for `explain --traceback`.
@@ -91,6 +100,24 @@ class PluginFailures:
     def counts(self) -> Mapping[tuple[str, str], int]:
         """Return how often each plugin failed, by plugin and extension point."""
         return self._counts
+
+    @property
+    def slow_counts(self) -> Mapping[tuple[str, str], int]:
+        """Return how many calls took longer than `SLOW_SECONDS`, by plugin and extension point; measured calls only."""
+        return self._slow
+
+    def slow(self, *, plugin: str, point: str, about: str, seconds: float, now: float) -> None:
+        """Count a call that took longer than `SLOW_SECONDS`; log one a minute. `now`: clock seconds."""
+        key = plugin, point
+        self._slow[key] += 1
+        if not self.logs or now - self._slow_logged.get(key, -_SLOW_LOG_SECONDS) < _SLOW_LOG_SECONDS:
+            return
+        self._slow_logged[key] = now
+        _log.warning(
+            "Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its result "
+            "here plugin=%s extensionPoint=%s %s seconds=%.3f times=%d",
+            *(plugin, point, about, seconds, self._slow[key]),
+        )
 
     def report(
         self,

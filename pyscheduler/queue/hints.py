@@ -16,14 +16,14 @@ Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyscheduler.api import Pod
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
-from pyscheduler.framework.plugin_failures import EVENT_HANDLER, HINT, PluginFailures
+from pyscheduler.framework.plugin_failures import EVENT_HANDLER, HINT, SLOW_SECONDS, PluginFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -170,13 +170,23 @@ class QueueingHints:
         began = self._clock.now()
         if hint is not None:
             try:
-                if hint(pod, old, new) is QueueingHint.SKIP:
+                answer: object = hint(pod, old, new)  # of others' code, types prove nothing
+                if answer is QueueingHint.SKIP:
                     label = "QueueSkip"
+                elif answer is not QueueingHint.QUEUE:
+                    if isinstance(answer, Coroutine):
+                        answer.close()
+                    expected = "QueueingHint.QUEUE or QueueingHint.SKIP"
+                    raise TypeError(f"{HINT} returned {type(answer).__name__}; expected {expected}")
             except PLUGIN_FAILURES as error:
                 label = "Error"
                 about = f"event={event} pod={pod.key}"
                 self._failures.report(
                     error, plugin=plugin, point=HINT, about=about, call=hint, warning="queueing_hint_failed"
                 )
-        self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=self._clock.now() - began)
+        now = self._clock.now()
+        if now - began >= SLOW_SECONDS:
+            about = f"event={event} pod={pod.key}"
+            self._failures.slow(plugin=plugin, point=HINT, about=about, seconds=now - began, now=now)
+        self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=now - began)
         return label != "QueueSkip"

@@ -83,7 +83,7 @@ class Profile:
         if dependencies.extenders:
             generic_workload = dependencies.feature_gates.get("GenericWorkload", False)
             self._registrations = with_extenders(assembly.registrations, generic_workload=generic_workload)
-        calls = PluginCalls(
+        self._calls = calls = PluginCalls(
             profile=self.name,
             clock=dependencies.clock,
             recorder=dependencies.recorder,
@@ -238,7 +238,8 @@ class Profile:
         return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
 
     def _sample(self) -> bool:
-        return self._dependencies.rng.random() < SAMPLED_SHARE
+        # The number is drawn in either case, so that the next ones do not depend on the time.
+        return self._dependencies.rng.random() < SAMPLED_SHARE or self._calls.is_watching
 
     # Life
 

@@ -137,3 +137,17 @@ def test_texts_and_owners() -> None:
     failure = PluginFailure(plugin="", point="EventHandler", about="", place="", error=KeyError("zone"))
     assert str(failure) == "code of a plugin failed at EventHandler: KeyError: 'zone'"
     assert failure.traceback == "KeyError: 'zone'\n"
+
+
+def test_slow_calls_are_logged_once_a_minute_and_all_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """The line has plugin, extension point, pod and seconds; another plugin has a minute of its own."""
+    failures = PluginFailures(Counts())
+    for now in (0.0, 1.0, 59.0, 61.0):
+        failures.slow(plugin="A", point="Filter", about="pod=default/p", seconds=0.25, now=now)
+    failures.slow(plugin="B", point="Filter", about="pod=default/p", seconds=0.25, now=61.0)
+    assert [record.getMessage().partition("here ")[2] for record in caplog.records] == [
+        "plugin=A extensionPoint=Filter pod=default/p seconds=0.250 times=1",
+        "plugin=A extensionPoint=Filter pod=default/p seconds=0.250 times=4",
+        "plugin=B extensionPoint=Filter pod=default/p seconds=0.250 times=1",
+    ]
+    assert failures.slow_counts == {("A", "Filter"): 4, ("B", "Filter"): 1}

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import ConfigMap, Pod, Service, kind_of
 from pyscheduler.framework import (
     BindPlugin,
     ClusterEventWithHint,
@@ -30,6 +30,9 @@ from pyscheduler.framework import (
 )
 from pyscheduler.runtime.profile import Profile
 
+CONFIG_MAPS = kind_of(ConfigMap, "configmaps")
+SERVICES = kind_of(Service, "services")
+
 
 @attrs.frozen(kw_only=True)
 class LimitArgs:
@@ -38,7 +41,7 @@ class LimitArgs:
 
 class Limit(PreEnqueuePlugin):
     args_type = LimitArgs
-    watches = ("a kind", "another")  # type: ignore[assignment]  # nobody here looks into a kind
+    watches = (CONFIG_MAPS, SERVICES)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
@@ -124,7 +127,7 @@ def test_watched_kinds_are_declared_before_plugins_are_made(kit: Any) -> None:
             seen.extend(kit.declared)
 
     kit.profile(Eager)
-    assert seen == ["a kind", "another"]
+    assert seen == [CONFIG_MAPS, SERVICES]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pyscheduler.testing import FakeCluster
-from tests.testing.wrong_plugins import PAGE, ROWS, Row, rendered
+from tests.testing.wrong_plugin_rows import PAGE, ROWS, Row, rendered
 
 
 def pattern(message: str) -> str:
@@ -30,5 +30,5 @@ def test_there_are_twenty_and_each_is_another() -> None:
 
 
 def test_the_page_is_current() -> None:
-    """The page is what `python -m tests.testing.wrong_plugins` writes."""
+    """The page is what `python -m tests.testing.wrong_plugin_rows` writes."""
     assert PAGE.read_text(encoding="utf-8") == rendered()

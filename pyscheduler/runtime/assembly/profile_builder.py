@@ -9,10 +9,13 @@ Differs from kube-scheduler: args for a plugin that is not installed are refused
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from pyscheduler.api import ResourceKind
+from pyscheduler.api.kinds import declaration_of
 from pyscheduler.batch.extensions import BATCH_EXTENSIONS
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
@@ -27,7 +30,6 @@ from pyscheduler.runtime.extension_points.points import missing_methods
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.api import ResourceKind
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.interfaces import Plugin
@@ -75,9 +77,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     if len(classes) == len(places):
         _check_needed(spec, points, problems, path)
     args = _args(spec, classes, registry, problems, path)
-    for name, plugin in classes.items():
-        for kind in plugin.watched_kinds(args.get(name)):
-            declare(kind)
+    _declare_watches(classes, args, declare, problems, path)
     handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
     _declare_queues(classes, registry, declare, problems, path)
     _declare_extensions(classes, registry, declare, problems, path)
@@ -116,6 +116,34 @@ def _load(
         except ConfigError as error:
             problems.append(f"{error} @ {path}.plugins.{where[0]}")
     return classes
+
+
+def _declare_watches(
+    classes: Mapping[str, type[Plugin]],
+    args: Mapping[str, object],
+    declare: _Declare,
+    problems: list[str],
+    path: str,
+) -> None:
+    """Watch the kinds that the plugins declare; report what is no kind."""
+    for name, plugin in classes.items():
+        try:
+            kinds: object = plugin.watched_kinds(args.get(name))  # of others' code, types prove nothing
+        except PLUGIN_FAILURES as error:
+            problems.append(f'watches of plugin "{name}": {_told(error, plugin.watched_kinds)} @ {path}.plugins')
+            continue
+        if not isinstance(kinds, Iterable):
+            problems.append(f'`watches` of plugin "{name}" must be a tuple; write (kind,) @ {path}.plugins')
+            continue
+        for kind in kinds:
+            if isinstance(kind, ResourceKind):
+                declare(kind)
+                continue
+            what = kind.__name__ if isinstance(kind, type) else repr(kind)
+            remedy = declaration_of(kind) if isinstance(kind, type) else "kind_of(Type, plural)"
+            problems.append(
+                f'plugin "{name}" watches {what}, which is no ResourceKind; write {remedy} @ {path}.plugins'
+            )
 
 
 def _declare_queues(

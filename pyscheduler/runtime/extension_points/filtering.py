@@ -286,7 +286,7 @@ class Filtering:
                 feasible += 1
         if seconds is not None:
             for _, method in scalars:
-                self.calls.took(method, None, seconds[method.plugin])
+                self.calls.took(method, None, seconds[method.plugin], cycle.pod)
         return len(walked)
 
     def _ask_about(

@@ -203,7 +203,7 @@ class Scoring:
             else:
                 return calls.wrong_type(method, pod, answer, "int")
         if cycle.context.sampled:
-            calls.took(method, None, calls.clock.now() - began)
+            calls.took(method, None, calls.clock.now() - began, pod)
         return scores
 
     def _normalize(
