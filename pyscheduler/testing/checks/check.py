@@ -1,0 +1,176 @@
+"""`check_plugin`: draw histories, run the checks, shorten the history of the first failure, and report it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.testing.checks.drawing import draw_history
+from pyscheduler.testing.checks.findings import CHECKS, Finding, PluginCheckError
+from pyscheduler.testing.checks.hash_seed import OtherProcess, first_difference, obstacle
+from pyscheduler.testing.checks.history import decide, observe
+from pyscheduler.testing.checks.shrinking import shrink
+from pyscheduler.testing.checks.steps import code_of
+from pyscheduler.testing.checks.subject import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.testing.checks.drawing import DrawHook
+    from pyscheduler.testing.checks.steps import Step
+
+__all__ = ["CheckResult", "check_plugin", "run_checks"]
+
+#: How many histories run by default.
+_HISTORIES: Final = 100
+#: One in so many histories is run with another PYTHONHASHSEED, too.
+_HASH_SEED_SHARE: Final = 4
+_CPU_LIMIT_SECONDS: Final = 0.1
+
+
+@attrs.frozen(kw_only=True)
+class CheckResult:
+    """What was checked: how many histories, and why a check did not run, by check."""
+
+    histories: int
+    skipped: Mapping[str, str]
+
+
+def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroundings
+    plugin: type[Plugin] | str,
+    args: Mapping[str, object] | None = None,
+    *,
+    seed: int = 0,
+    histories: int | Iterable[Sequence[Step]] = _HISTORIES,
+    with_plugins: Sequence[type[Plugin] | str] = (),
+    disable: Sequence[str] = (),
+    config: str | None = None,
+    feature_gates: str = "",
+    draw: DrawHook | None = None,
+    checks: Collection[str] = tuple(CHECKS),
+    cpu_limit_seconds: float = _CPU_LIMIT_SECONDS,
+) -> CheckResult:
+    """Run a plugin on random clusters; raise `PluginCheckError` if it breaks the contract of plugins.
+
+    `plugin` is a class, or the name of an installed plugin; `args` are its args as in a file. It runs with the default
+    plugins and `with_plugins`, without those of `disable`; or in the profiles of `config`, the text of a configuration.
+    `histories` is the number of random histories, or the histories themselves. `seed` chooses the random ones, and
+    `draw(rng, draft)` adds labels, pods, nodes and objects to each. `checks` are the names of the checks to run.
+    One call of the plugin may take `cpu_limit_seconds` of CPU time.
+
+    The error names the check, the method and the remedy. It has the shortest history that it found, as text and as a
+    test. Raises `ConfigError` if the plugin cannot be loaded or made, and `RuntimeError` in a running event loop.
+    """
+    subject = Subject(
+        plugin=plugin,
+        args=args,
+        with_plugins=tuple(with_plugins),
+        disable=tuple(disable),
+        config=config,
+        feature_gates=feature_gates,
+        draw=draw,
+    )
+    return run_checks(subject, seed=seed, histories=histories, checks=checks, cpu_limit=cpu_limit_seconds)
+
+
+def run_checks(
+    subject: Subject,
+    *,
+    seed: int = 0,
+    histories: int | Iterable[Sequence[Step]] = _HISTORIES,
+    checks: Collection[str] = tuple(CHECKS),
+    cpu_limit: float = _CPU_LIMIT_SECONDS,
+    progress: Callable[[int], object] = lambda _number: None,
+) -> CheckResult:
+    """Run the checks as `check_plugin` does; `progress` gets the number of the histories that passed."""
+    _check_call(checks)
+    checks = frozenset(checks)
+    scheduler_name = asyncio.run(_scheduler_name(subject))
+    skipped = {}
+    if isinstance(histories, int):
+        runs = (
+            draw_history(random.Random(f"{seed}/{number}"), subject.draw, scheduler_name=scheduler_name)
+            for number in range(histories)
+        )
+    else:
+        runs = iter([list(history) for history in histories])
+    count = 0
+    with ExitStack() as stack:
+        other: OtherProcess | None = None
+        if "hash-seed" in checks:
+            reason = obstacle(subject)
+            if reason is not None:
+                skipped["hash-seed"] = reason
+            else:
+                other = stack.enter_context(OtherProcess(subject))
+        for number, history in enumerate(runs):
+
+            def find(steps: Sequence[Step]) -> Sequence[Finding]:
+                return observe(subject, steps, checks, cpu_limit=cpu_limit)
+
+            _raise_first(subject, history, find)
+            if other is not None and number % _HASH_SEED_SHARE == 0:
+                process = other
+                _raise_first(subject, history, lambda steps: _compare_processes(subject, steps, process))
+            count += 1
+            progress(count)
+    return CheckResult(histories=count, skipped=skipped)
+
+
+def _raise_first(
+    subject: Subject, history: Sequence[Step], find: Callable[[Sequence[Step]], Sequence[Finding]]
+) -> None:
+    """Raise the first finding about a history, with the shortest history that shows it."""
+    findings = find(history)
+    if not findings:
+        return
+    first = findings[0]
+
+    def matching(steps: Sequence[Step]) -> Finding | None:
+        return next((each for each in find(steps) if (each.check, each.place) == (first.check, first.place)), None)
+
+    shortest = shrink(history[: first.step + 1], lambda steps: matching(steps) is not None)
+    found = matching(shortest)
+    if found is None:
+        # Only the whole history shows it: what a plugin keeps in its class, for example, outlives a run.
+        shortest, found = list(history), first
+    code = code_of(shortest, imports=subject.classes(), check=found.check, call=subject.call())
+    raise PluginCheckError(plugin=subject.name, finding=found, history=shortest, code=code)
+
+
+def _compare_processes(subject: Subject, history: Sequence[Step], other: OtherProcess) -> Sequence[Finding]:
+    found = first_difference(decide(subject, history), other.decide(history))
+    if found is None:
+        return ()
+    step, what = found
+    return [Finding(check="hash-seed", place=subject.name, what=what, step=step)]
+
+
+def _check_call(checks: Collection[str]) -> None:
+    """Raise an error for a call that cannot work."""
+    if isinstance(checks, str) or (unknown := [each for each in checks if each not in CHECKS]):
+        names = checks if isinstance(checks, str) else ", ".join(unknown)
+        raise ConfigError(f"checks: {names} is no list of checks; the checks are {', '.join(CHECKS)}")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("check_plugin runs event loops of its own: call it from a plain function, not from a coroutine")
+
+
+async def _scheduler_name(subject: Subject) -> str:
+    """Return the scheduler name of the profile, "" for that of the builders; raise `ConfigError` for a mistake."""
+    from pyscheduler.testing.fake_cluster import FakeCluster
+
+    cluster = FakeCluster()
+    try:
+        name = subject.profile(subject.framework(cluster)).name
+    finally:
+        await cluster.close()
+    return "" if name == "pyscheduler" else name
