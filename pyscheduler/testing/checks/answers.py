@@ -15,7 +15,7 @@ from pyscheduler.framework.status import Status
 from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 from pyscheduler.runtime.extension_points.points import defines, is_columnar
-from pyscheduler.runtime.extension_points.run_context import begin_context
+from pyscheduler.runtime.extension_points.run_context import begin_context, context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +111,7 @@ class PluginAnswers:
 
     def _narrowed(self, question: _Question, counted: Nodes) -> Nodes | None:
         """Run PreFilter; return the nodes that are left, None after a rejection."""
-        nodes, found, context = question.nodes, question.found, begin_context(question.state, sampled=False)
+        nodes, found = question.nodes, question.found
         if ExtensionPoint.PRE_FILTER not in self._at:
             return nodes
         answer = self.call("PreFilter", "pre_filter", question.pod, question.state, question.pod, counted)
@@ -119,7 +119,7 @@ class PluginAnswers:
             found["PreFilter", ""] = str(answer)
             if not answer.is_skip:
                 return None
-            context.skip_filter.add(self.name)
+            context_of(question.state).skip_filter.add(self.name)
         elif isinstance(answer, PreFilterResult) and answer.node_names is not None:
             found["PreFilter", ""] = sorted(answer.node_names)
             rows = [row for row in range(len(nodes)) if nodes.name(row) in answer.node_names]

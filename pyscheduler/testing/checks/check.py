@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -19,7 +20,7 @@ from pyscheduler.testing.checks.steps import code_of
 from pyscheduler.testing.checks.subject import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.testing.checks.drawing import DrawHook
@@ -102,6 +103,7 @@ def run_checks(
         runs = iter([list(history) for history in histories])
     count = 0
     with ExitStack() as stack:
+        stack.enter_context(_quiet())
         other: OtherProcess | None = None
         if "hash-seed" in checks:
             reason = obstacle(subject)
@@ -135,6 +137,8 @@ def _raise_first(
     def matching(steps: Sequence[Step]) -> Finding | None:
         return next((each for each in find(steps) if (each.check, each.place) == (first.check, first.place)), None)
 
+    if first.is_measured and matching(history) is None:
+        return
     shortest = shrink(history[: first.step + 1], lambda steps: matching(steps) is not None)
     found = matching(shortest)
     if found is None:
@@ -162,6 +166,18 @@ def _check_call(checks: Collection[str]) -> None:
     except RuntimeError:
         return
     raise RuntimeError("check_plugin runs event loops of its own: call it from a plain function, not from a coroutine")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Log nothing: a finding says what a plugin did wrong, and where."""
+    logger = logging.getLogger("pyscheduler")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 async def _scheduler_name(subject: Subject) -> str:

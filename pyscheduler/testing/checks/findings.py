@@ -54,6 +54,7 @@ class Finding:
     """One way in which a plugin breaks its contract.
 
     `place` is the method, `what` a sentence with the facts, `step` the position of the step after which it was seen.
+    `is_measured` is true for a time: on a busy machine, one alone proves nothing.
     """
 
     check: str
@@ -61,6 +62,7 @@ class Finding:
     what: str
     step: int
     remedy: str = ""
+    is_measured: bool = False
 
 
 class PluginCheckError(AssertionError):

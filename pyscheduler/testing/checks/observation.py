@@ -30,7 +30,10 @@ class Observation:
         """Return True if one of the checks is to run."""
         return any(check in self.checks for check in checks)
 
-    def add(self, check: str, place: str, what: str, *, remedy: str = "") -> None:
+    def add(self, check: str, place: str, what: str, *, remedy: str = "", is_measured: bool = False) -> None:
         """Keep a finding, if its check is to run."""
         if check in self.checks:
-            self.findings.append(Finding(check=check, place=place, what=what, step=self.step, remedy=remedy))
+            finding = Finding(
+                check=check, place=place, what=what, step=self.step, remedy=remedy, is_measured=is_measured
+            )
+            self.findings.append(finding)

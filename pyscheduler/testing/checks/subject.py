@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.config.defaults import default_plugins
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.framework.errors import ConfigError
@@ -18,7 +19,7 @@ from pyscheduler.testing.fake_cluster import FakeCluster
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.runtime.profile import Profile
@@ -85,12 +86,8 @@ class Subject:
             config=config,
             feature_gates=self.feature_gates,
         )
-        for profile in framework.scheduler.profiles.values():
-            for plugin_name, plugin in profile.plugins.items():
-                for kind in type(plugin).watched_kinds(profile.args.get(plugin_name)):
-                    if not cluster.serves(kind):
-                        cluster.serve(kind)
         self.profile(framework)
+        _serve_watched(framework, cluster)
         return framework
 
     def profile(self, framework: FakeFramework) -> Profile:
@@ -118,6 +115,25 @@ class Subject:
     def classes(self) -> list[type]:
         """Return the classes that the code names."""
         return [each for each in (self.plugin, *self.with_plugins) if inspect.isclass(each)]
+
+
+def _serve_watched(framework: FakeFramework, cluster: FakeCluster) -> None:
+    """Define the custom resources that plugins watch, in all versions that they name."""
+    versions: dict[ResourceKind, list[str]] = {}
+    for profile in framework.scheduler.profiles.values():
+        for name, plugin in profile.plugins.items():
+            for kind in type(plugin).watched_kinds(profile.args.get(name)):
+                first = next((known for known in versions if _same_resource(known, kind)), kind)
+                versions.setdefault(first, [])
+                if kind.version not in versions[first]:
+                    versions[first].append(kind.version)
+    for kind, names in versions.items():
+        if not cluster.serves(kind):
+            cluster.server.add(open_definition(kind.group, kind.kind, kind.plural, names, namespaced=kind.namespaced))
+
+
+def _same_resource(first: ResourceKind, second: ResourceKind) -> bool:
+    return (first.group, first.plural) == (second.group, second.plural)
 
 
 def _name(plugin: type[Plugin] | str) -> str:
