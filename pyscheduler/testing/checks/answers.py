@@ -97,10 +97,10 @@ class PluginAnswers:
         state = CycleState(Trial(TrialKind.EXPLAIN))
         context = begin_context(state, sampled=False)
         question = _Question(pod, nodes, state)
-        nodes = self._narrowed(question, counted if counted is not None else nodes)
-        if nodes is None or not len(nodes):
+        left = self._narrowed(question, counted if counted is not None else nodes)
+        if left is None or not len(left):
             return question.found
-        question.nodes = nodes
+        question.nodes = nodes = left
         alive = np.ones(len(nodes), dtype=np.bool_)
         if ExtensionPoint.FILTER in self._at and self.name not in context.skip_filter:
             alive = self._filter(question, one_by_one=one_by_one)

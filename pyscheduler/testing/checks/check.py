@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -33,6 +34,9 @@ _HISTORIES: Final = 100
 #: One in so many histories is run with another PYTHONHASHSEED, too.
 _HASH_SEED_SHARE: Final = 4
 _CPU_LIMIT_SECONDS: Final = 0.1
+#: How many attempts to shorten a history, by whether the finding is a time.
+_ATTEMPTS: Final = 200
+_MEASURED_ATTEMPTS: Final = 10
 
 
 @attrs.frozen(kw_only=True)
@@ -91,64 +95,78 @@ def run_checks(
 ) -> CheckResult:
     """Run the checks as `check_plugin` does; `progress` gets the number of the histories that passed."""
     _check_call(checks)
-    checks = frozenset(checks)
-    scheduler_name = asyncio.run(_scheduler_name(subject))
+    runs = histories if not isinstance(histories, int) else _draw(subject, seed, histories)
     skipped = {}
-    if isinstance(histories, int):
-        runs = (
-            draw_history(random.Random(f"{seed}/{number}"), subject.draw, scheduler_name=scheduler_name)
-            for number in range(histories)
-        )
-    else:
-        runs = iter([list(history) for history in histories])
+    if "hash-seed" in checks and (reason := obstacle(subject)) is not None:
+        skipped["hash-seed"] = reason
     count = 0
     with ExitStack() as stack:
         stack.enter_context(_quiet())
+        run = _Run(subject, frozenset(checks), cpu_limit)
         other: OtherProcess | None = None
-        if "hash-seed" in checks:
-            reason = obstacle(subject)
-            if reason is not None:
-                skipped["hash-seed"] = reason
-            else:
-                other = stack.enter_context(OtherProcess(subject))
-        for number, history in enumerate(runs):
-
-            def find(steps: Sequence[Step]) -> Sequence[Finding]:
-                return observe(subject, steps, checks, cpu_limit=cpu_limit)
-
-            _raise_first(subject, history, find)
-            if other is not None and number % _HASH_SEED_SHARE == 0:
-                process = other
-                _raise_first(subject, history, lambda steps: _compare_processes(subject, steps, process))
+        for history in runs:
+            run.raise_first(history, run.observe)
+            if "hash-seed" in checks and not skipped and count % _HASH_SEED_SHARE == 0:
+                if other is None:
+                    other = stack.enter_context(OtherProcess(subject))
+                run.raise_first(history, partial(_compare_processes, subject, other))
             count += 1
             progress(count)
     return CheckResult(histories=count, skipped=skipped)
 
 
-def _raise_first(
-    subject: Subject, history: Sequence[Step], find: Callable[[Sequence[Step]], Sequence[Finding]]
-) -> None:
-    """Raise the first finding about a history, with the shortest history that shows it."""
-    findings = find(history)
-    if not findings:
-        return
-    first = findings[0]
-
-    def matching(steps: Sequence[Step]) -> Finding | None:
-        return next((each for each in find(steps) if (each.check, each.place) == (first.check, first.place)), None)
-
-    if first.is_measured and matching(history) is None:
-        return
-    shortest = shrink(history[: first.step + 1], lambda steps: matching(steps) is not None)
-    found = matching(shortest)
-    if found is None:
-        # Only the whole history shows it: what a plugin keeps in its class, for example, outlives a run.
-        shortest, found = list(history), first
-    code = code_of(shortest, imports=subject.classes(), check=found.check, call=subject.call())
-    raise PluginCheckError(plugin=subject.name, finding=found, history=shortest, code=code)
+def _draw(subject: Subject, seed: int, number: int) -> Iterator[Sequence[Step]]:
+    """Yield random histories for the profile of the plugin; raise `ConfigError` if the profile cannot be built."""
+    scheduler_name = asyncio.run(_scheduler_name(subject))
+    for each in range(number):
+        yield draw_history(random.Random(f"{seed}/{each}"), subject.draw, scheduler_name=scheduler_name)
 
 
-def _compare_processes(subject: Subject, history: Sequence[Step], other: OtherProcess) -> Sequence[Finding]:
+@attrs.frozen
+class _Run:
+    """The checks of one plugin."""
+
+    subject: Subject
+    checks: frozenset[str]
+    cpu_limit: float
+
+    def observe(self, history: Sequence[Step]) -> Sequence[Finding]:
+        """Run a history once and return the findings."""
+        return observe(self.subject, history, self.checks, cpu_limit=self.cpu_limit)
+
+    def raise_first(self, history: Sequence[Step], find: Callable[[Sequence[Step]], Sequence[Finding]]) -> None:
+        """Raise the first finding about a history, with the shortest history that shows it."""
+        findings = find(history)
+        if not findings:
+            return
+        first = findings[0]
+
+        def matching(steps: Sequence[Step]) -> Finding | None:
+            return next((each for each in find(steps) if (each.check, each.place) == (first.check, first.place)), None)
+
+        if first.is_measured and matching(history) is None:
+            return
+        # A method that is slow makes each attempt slow, too.
+        most = _MEASURED_ATTEMPTS if first.is_measured else _ATTEMPTS
+        shortest = shrink(history[: first.step + 1], lambda steps: matching(steps) is not None, most=most)
+        found = matching(shortest)
+        if found is None:
+            # Only the first run of the history shows it: what a plugin keeps in its class, for example, outlives a run.
+            shortest, found = list(history), first
+        raise PluginCheckError(
+            plugin=self.subject.name, finding=found, history=shortest, code=self._code(shortest, found.check)
+        )
+
+    def _code(self, history: Sequence[Step], check: str) -> str:
+        words = [self.subject.call(), "histories=[history]"]
+        # The same checks as here: each check calls the plugin, and what the plugin answers may depend on that.
+        if self.checks != set(CHECKS):
+            words.append(f"checks={[each for each in CHECKS if each in self.checks]!r}")
+        call = f"check_plugin({', '.join(words)})"
+        return code_of(history, imports=self.subject.classes(), name=check, call=call)
+
+
+def _compare_processes(subject: Subject, other: OtherProcess, history: Sequence[Step]) -> Sequence[Finding]:
     found = first_difference(decide(subject, history), other.decide(history))
     if found is None:
         return ()

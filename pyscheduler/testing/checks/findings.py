@@ -19,7 +19,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "statuses": (
         "Return the type and the codes that the interface names. Give each rejection a reason, because users read it."
     ),
-    "scores": "Bring the scores to 0..100 in normalize_scores; pyscheduler.framework.scoring.default_normalize does it.",
+    "scores": "Bring scores to 0..100 in normalize_scores; default_normalize of pyscheduler.framework.scoring does it.",
     "forms": "Let both forms apply the same rule, or define only the columnar one.",
     "snapshot": "Copy what you change: nodes, pods and their arrays belong to the snapshot.",
     "node-order": (
@@ -39,8 +39,8 @@ CHECKS: Final[Mapping[str, str]] = {
         "If no event tells, call handle.activate([pod])."
     ),
     "earlier-pods": (
-        "Let answers depend on the cluster and the pod only. Keep values of one attempt in the CycleState, and forget a "
-        "pod when it is deleted, bound or unreserved."
+        "Let answers depend on the cluster and the pod only. Keep values of one attempt in the CycleState, and forget "
+        "a pod when it is deleted, bound or unreserved."
     ),
     "hash-seed": "Sort sets and the keys of unordered collections before their order can change an answer.",
     "blocking": (

@@ -14,7 +14,9 @@ import pickle
 import struct
 import subprocess
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import attrs
 
 from pyscheduler.testing.checks.history import Decisions, decide
 
@@ -72,7 +74,7 @@ class OtherProcess:
         decisions: Decisions = found
         return decisions
 
-    def __enter__(self) -> OtherProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -97,7 +99,7 @@ def first_difference(first: Decisions, second: Decisions) -> tuple[int, str] | N
 
 
 def _fields(subject: Subject) -> dict[str, Any]:
-    return {name: getattr(subject, name) for name in type(subject).__slots__ if not name.startswith("_")}
+    return {field.name: getattr(subject, field.name) for field in attrs.fields(type(subject))}
 
 
 def _send(stream: IO[bytes], value: object) -> None:

@@ -16,7 +16,6 @@ from pyscheduler.testing.fake_cluster import FakeCluster
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pyscheduler.runtime.profile import Profile
     from pyscheduler.testing.checks.findings import Finding
     from pyscheduler.testing.checks.steps import Step
     from pyscheduler.testing.checks.subject import Subject

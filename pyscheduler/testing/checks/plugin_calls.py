@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from pyscheduler.api import Pod
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator, Iterator
     from types import FrameType
 
+    from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
     from pyscheduler.testing.checks.observation import Observation
@@ -76,7 +76,6 @@ _CODES: Final = {
 
 def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> None:
     """Observe the calls of the plugin from now on, beside what the runtime does with them."""
-
     failures: list[BaseException] = []
 
     class ObservedCalls(PluginCalls):

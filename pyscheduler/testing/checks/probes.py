@@ -6,8 +6,7 @@ several ways that must have equal answers; then it searches as usual. The questi
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import msgspec
@@ -26,7 +25,7 @@ from pyscheduler.testing.checks.answers import PluginAnswers, difference
 from pyscheduler.testing.checks.plugin_calls import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.nodes import Nodes
@@ -42,7 +41,8 @@ _METHODS = {
     "Filter": ("filter_nodes", "filter"),
     "PreScore": ("pre_score",),
     "Score": ("score_nodes", "score"),
-    "Decision": ("filter_nodes", "score_nodes", "pre_filter"),
+    "Reason": ("filter_nodes",),
+    "Total": ("score_nodes",),
 }
 #: How often a pod is reserved and unreserved: more often than small clusters have room for a pod that stays in a book.
 _RESERVATIONS = 12
@@ -85,14 +85,16 @@ class Probes:
         self.seen = seen
         self.answers = PluginAnswers(profile, seen.plugin)
         self.rejections: dict[str, Any] = {}
-        self._rng = random.Random(0)
 
     def place(self, point: str) -> str:
         """Return where the plugin's method of an extension point is."""
         plugin = self.answers.plugin
         for name in _METHODS.get(point, (point,)):
             method = getattr(plugin, name, None)
-            if method is not None and getattr(type(plugin), name).__module__.split(".")[:2] != ["pyscheduler", "framework"]:
+            if method is not None and getattr(type(plugin), name).__module__.split(".")[:2] != [
+                "pyscheduler",
+                "framework",
+            ]:
                 return describe(method, self.seen.plugin)
         return f"{self.seen.plugin} at {point}"
 
@@ -111,9 +113,11 @@ class Probes:
         self._check_scores(pod, answers)
         self._expect_equal("earlier-pods", answers, self.answers.about(pod, nodes), ("once", "when asked again"), pod)
         if seen.wants("node-order"):
-            mixed = nodes.take(np.array(self._rng.sample(range(len(nodes)), len(nodes)), dtype=np.int64))
+            mixed = nodes.take(np.arange(len(nodes) - 1, -1, -1, dtype=np.int64))
             other = self.answers.about(pod, mixed, counted=mixed)
-            self._expect_equal("node-order", answers, other, ("in one order of the nodes", "in another order"), pod)
+            self._expect_equal(
+                "node-order", answers, other, ("in one order of the nodes", "in the opposite order"), pod
+            )
         if seen.wants("forms") and self.answers.has_both_forms:
             other = self.answers.about(pod, nodes, one_by_one=True)
             names = ("for all nodes at once", "for one node at a time")
@@ -141,20 +145,23 @@ class Probes:
     # Signatures
 
     def _check_signature(self, pod: Pod, nodes: Nodes, answers: Answers) -> None:
-        """Compare the answers for a pod and for a changed copy with the same signature."""
+        """Compare the answers for a pod and for changed copies with the same signature."""
         plugin = self.answers.plugin
         if not isinstance(plugin, SignPlugin):
             return
-        name, change = self._rng.choice(_CHANGES)
-        other = change(pod, self._rng)
-        signature, others = (self._sign(plugin, each) for each in (pod, other))
-        if signature is None or signature != others:
+        signature = self._sign(plugin, pod)
+        if signature is None:
             return
-        about_other = self.answers.about(other, nodes)
-        found = difference(answers, about_other, names=("for it", f"for a copy with other {name}"))
-        if found is not None:
-            what = f"for pod {pod.key}, {found[1]}; both have the signature {signature}"
-            self.seen.add("signature", self.place("sign_pod"), what)
+        for name, change in _CHANGES:
+            other = change(pod)
+            if other == pod or self._sign(plugin, other) != signature:
+                continue
+            names = ("for it", f"for a copy with other {name}")
+            found = difference(answers, self.answers.about(other, nodes), names=names)
+            if found is not None:
+                what = f"for pod {pod.key}, {found[1]}; both have the signature {signature}"
+                self.seen.add("signature", self.place("sign_pod"), what)
+                return
 
     def _sign(self, plugin: SignPlugin, pod: Pod) -> tuple[tuple[str, str], ...] | None:
         found = self.answers.call("Sign", "sign_pod", pod, pod)
@@ -204,25 +211,32 @@ class Probes:
             rows = [row for name in outcome.result.node_names if (row := nodes.index(name)) is not None]
             nodes = nodes.take(np.array(sorted(rows), dtype=np.int64))
         found = find_feasible(state, pod, nodes)
-        if not len(found.rows):
+        if found.status is not None:
+            return {("Filter", ""): str(found.status)}
+        passed = set(found.rows.tolist())
+        decided: dict[tuple[str, str], object] = {
+            ("Filter", nodes.name(row)): "feasible" if row in passed else "rejected" for row in range(len(nodes))
+        }
+        if not passed:
             statuses = found.statuses
-            if statuses is None:
-                return {("Filter", ""): str(found.status)}
-            return {("Filter", nodes.name(row)): str(statuses.status(row)) for row in range(len(nodes))}
-        feasible = nodes if len(found.rows) == len(nodes) else nodes.take(found.rows)
+            decided.update({("Reason", nodes.name(row)): str(statuses.status(row)) for row in range(len(nodes))})
+            return decided
+        feasible = nodes if len(passed) == len(nodes) else nodes.take(found.rows)
         status = pre_score(state, pod, feasible)
         if status is not None:
-            return {("PreScore", ""): str(status)}
+            return {**decided, ("PreScore", ""): str(status)}
         ranking = rank(state, pod, feasible)
         if ranking.status is not None:
-            return {("Score", ""): str(ranking.status)}
-        return {("Score", feasible.name(row)): int(total) for row, total in enumerate(ranking.totals)}
+            return {**decided, ("Score", ""): str(ranking.status)}
+        return decided | {("Total", feasible.name(row)): int(total) for row, total in enumerate(ranking.totals)}
 
     # The plugin's books
 
     def _check_reserve(self, pod: Pod, nodes: Nodes, answers: Answers) -> None:
         """Reserve and unreserve in trials; the answers, and the answers of reserve itself, must stay the same."""
-        name = next((nodes.name(row) for row in range(len(nodes)) if not answers.get(("Filter", nodes.name(row)))), None)
+        name = next(
+            (nodes.name(row) for row in range(len(nodes)) if not answers.get(("Filter", nodes.name(row)))), None
+        )
         if name is None or ("PreFilter", "") in answers:
             return
         first: object = None
@@ -300,18 +314,20 @@ def _with_metadata(pod: Pod, **fields: object) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
 
 
-def _without_requests(pod: Pod, _rng: random.Random) -> Pod:
+def _without_requests(pod: Pod) -> Pod:
     containers = [msgspec.structs.replace(each, resources=type(each.resources)()) for each in pod.spec.containers]
     return _with_spec(pod, containers=type(pod.spec.containers)(containers))
 
 
 #: What a copy of a pod may differ in, and how it is made.
-_CHANGES = (
-    ("labels", lambda pod, rng: _with_metadata(pod, labels=rng.choice(({}, {**pod.metadata.labels, "other": "label"})))),
-    ("annotations", lambda pod, _rng: _with_metadata(pod, annotations={"other": "annotation"})),
-    ("priority", lambda pod, rng: _with_spec(pod, priority=rng.choice((0, 7)))),
-    ("name", lambda pod, _rng: _renamed(pod, "another-pod")),
+_CHANGES: Final[Sequence[tuple[str, Callable[[Pod], Pod]]]] = (
+    ("labels", lambda pod: _with_metadata(pod, labels={})),
+    ("labels", lambda pod: _with_metadata(pod, labels={**pod.metadata.labels, "other": "label"})),
+    ("annotations", lambda pod: _with_metadata(pod, annotations={})),
+    ("annotations", lambda pod: _with_metadata(pod, annotations={"other": "annotation"})),
+    ("priority", lambda pod: _with_spec(pod, priority=7)),
+    ("name", lambda pod: _renamed(pod, "another-pod")),
     ("requests", _without_requests),
-    ("node selector", lambda pod, _rng: _with_spec(pod, node_selector={})),
-    ("tolerations", lambda pod, _rng: _with_spec(pod, tolerations=type(pod.spec.tolerations)())),
+    ("node selector", lambda pod: _with_spec(pod, node_selector={})),
+    ("tolerations", lambda pod: _with_spec(pod, tolerations=type(pod.spec.tolerations)())),
 )

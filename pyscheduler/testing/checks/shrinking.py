@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -11,14 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["shrink"]
 
-#: The most attempts to shorten one history.
-_ATTEMPTS: Final = 200
 
-
-def shrink(history: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
+def shrink(history: Sequence[Step], fails: Callable[[Sequence[Step]], bool], *, most: int) -> list[Step]:
     """Return a shorter history for which `fails` is true; it is true for `history`.
 
-    Drops halves of the history, then quarters, down to single steps, and then keywords of steps.
+    Drops halves of the history, then quarters, down to single steps, and then keywords of steps, in at most `most`
+    attempts.
     """
     left = list(history)
     attempts = 0
@@ -26,7 +24,7 @@ def shrink(history: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> 
     def still_fails(shorter: Sequence[Step]) -> bool:
         nonlocal attempts
         attempts += 1
-        return attempts <= _ATTEMPTS and fails(shorter)
+        return attempts <= most and fails(shorter)
 
     size = max(len(left) // 2, 1)
     while True:

@@ -6,7 +6,7 @@ node, then a hint of the plugin, or an event that it did not register, left the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyscheduler.framework.events import QueueingHint
 from pyscheduler.queue.sub_queues import QueuePlace
@@ -85,7 +85,7 @@ class SleepingPods:
             mine = ", ".join(sorted(event.label for event in registered)) or "no event"
             what += f"; the step caused {', '.join(labels)}, but the plugin registers {mine}"
         else:
-            what += "; no event told about the change (the time passed, or an object changed that nobody watches)"
+            what += "; no event was announced: the pod itself changed, time passed, or nobody watches what changed"
         self._seen.add("hints", place, what)
 
     def _observe_events(self) -> None:
@@ -111,7 +111,7 @@ class SleepingPods:
 
         def observed(pod: Pod, old: object | None, new: object | None, /) -> QueueingHint:
             try:
-                answer = hint(pod, old, new)
+                answer: object = hint(pod, old, new)
             except Exception as error:
                 self._seen.add("raises", name, f"the hint for pod {pod.key} raised {type(error).__name__}: {error}")
                 raise
@@ -119,6 +119,6 @@ class SleepingPods:
                 self._seen.add("statuses", name, f"the hint for pod {pod.key} returned {answer!r}, no QueueingHint")
             if answer is QueueingHint.SKIP:
                 self._skips.setdefault(pod.uid, []).append(f"{name} for {event.label}")
-            return answer
+            return cast("QueueingHint", answer)
 
         return observed

@@ -74,19 +74,19 @@ class Step:
     __hash__ = None  # type: ignore[assignment]  # the arguments are dicts
 
 
-def code_of(history: Sequence[Step], *, imports: Iterable[type], check: str, call: str) -> str:
-    """Return a test that runs one history; `call` are the arguments of `check_plugin` before `histories`."""
+def code_of(history: Sequence[Step], *, imports: Iterable[type], name: str, call: str) -> str:
+    """Return a test of that name which runs one history; `call` is the call of `check_plugin` with `history`."""
     classes = {*imports, *(type_ for step in history for type_ in step.types())}
     lines = [
         "from pyscheduler.testing import Step, check_plugin",
         *sorted(f"from {each.__module__} import {each.__qualname__.partition('.')[0]}" for each in classes),
         "",
         "",
-        f"def test_{check.replace('-', '_')}() -> None:",
+        f"def test_{name.replace('-', '_')}() -> None:",
         "    history = [",
         *(f"        {step.code}," for step in history),
         "    ]",
-        f"    check_plugin({call}, histories=[history], checks=[{check!r}])",
+        f"    {call}",
     ]
     return "\n".join(lines)
 

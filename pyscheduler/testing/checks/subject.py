@@ -14,7 +14,6 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.interfaces import PreBindPlugin, QueueSortPlugin
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.testing.fake_cluster import FakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.testing.checks.drawing import DrawHook
+    from pyscheduler.testing.fake_cluster import FakeCluster
     from pyscheduler.testing.fake_framework import FakeFramework
 
 __all__ = ["FAILS_ONCE", "Subject"]
