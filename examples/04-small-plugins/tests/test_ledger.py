@@ -1,7 +1,7 @@
 """Ledger: books that are right in the end, a stamp, a history, a page."""
 
 from pyscheduler import CycleState, Status
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import CHECKS, check_plugin, make_pod
 from small_plugins.ledger import STAMP, Ledger
 
 
@@ -30,3 +30,14 @@ async def test_one_extension_point_at_a_time(pyscheduler_cluster):
     for _ in range(2):
         framework.run_unreserve(pod, "n1", state)
     assert ledger.reserved == {}
+
+
+def draw_stamps(rng, draft):
+    draft.pod_annotations[STAMP] = [""]
+    draft.pods.append({"requests": {"cpu": rng.choice(["100m", "1"])}})
+
+
+def test_ledger_keeps_the_contract():
+    # Without the check that needs a second process.
+    checks = [check for check in CHECKS if check != "hash-seed"]
+    check_plugin(Ledger, draw=draw_stamps, histories=4, checks=checks)
