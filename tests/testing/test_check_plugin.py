@@ -13,7 +13,9 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.testing import CHECKS, Draft, PluginCheckError, Step, check_plugin
 from pyscheduler.testing.checks.drawing import draw_history
+from pyscheduler.testing.checks.price import price_of
 from pyscheduler.testing.checks.shrinking import shrink
+from pyscheduler.testing.checks.subject import Subject
 from tests.testing import wrong_plugins as wrong
 
 #: The checks that start no process.
@@ -155,6 +157,35 @@ def test_draw_hook_adds_to_the_histories() -> None:
     assert Step("delete_node", "first") in steps
     assert any("rack" in labels for labels in nodes)
     assert all(pod.keywords["annotations"]["license"] == "cad" for pod in pods)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "has_cache", "advice"),
+    [
+        pytest.param(wrong.Headroom, True, [], id="reused"),
+        pytest.param(
+            wrong.RejectsWithoutReason,
+            False,
+            ["inherit SignPlugin", "define filter_nodes", "set `reuse` on the class"],
+            id="one node at a time, without a signature",
+        ),
+        pytest.param(wrong.SignsNothing, True, ["set `reuse` on the class"], id="signed, never reused"),
+    ],
+)
+def test_price_says_how_to_be_faster(plugin: type, has_cache: bool, advice: list[str]) -> None:
+    """The price has the CPU time per pod, whether the profile has the cache, and what would save time."""
+    price = price_of(Subject(plugin=plugin), sizes=(10, 20))
+
+    assert price is not None
+    assert price.has_cache is has_cache
+    assert [part in text for part, text in zip(advice, price.advice, strict=True)] == [True] * len(advice)
+    assert list(price.microseconds) == [10, 20]
+    assert all(amount > 0 for amount in price.microseconds.values())
+
+
+def test_plugin_that_judges_no_nodes_has_no_price() -> None:
+    """A plugin that neither filters nor scores costs nothing at the choice of a node."""
+    assert price_of(Subject(plugin=wrong.SleepsInPreBind), sizes=(10,)) is None
 
 
 def test_equal_seeds_draw_equal_histories() -> None:

@@ -73,6 +73,7 @@ class PluginCheckError(AssertionError):
     """
 
     def __init__(self, *, plugin: str, finding: Finding, history: list[Step], code: str) -> None:
+        self.finding = finding
         self.check = finding.check
         self.plugin = plugin
         self.place = finding.place
