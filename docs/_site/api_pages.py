@@ -11,48 +11,41 @@ import re
 from collections import Counter
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import public_api
 from sphinx import addnodes
+from sphinx.util import logging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from docutils import nodes
     from sphinx.application import Sphinx
 
+_log = logging.getLogger(__name__)
 
-def add_modules(app: Sphinx, docname: str, content: list[str]) -> None:
+
+def add_modules(_app: Sphinx, docname: str, content: list[str]) -> None:
     """Append a section for each module that a page names."""
     if docname.startswith(f"{public_api.FOLDER}/"):
-        homes = homes_of_names(Path(app.srcdir))
         for name in public_api.modules_of(content[0]):
-            content[0] += "\n".join(["", f"\n## `{name}`\n", "```{eval-rst}", *directives(name, homes), "```", ""])
+            content[0] += "\n".join(["", f"\n## `{name}`\n", "```{eval-rst}", *directives(name), "```", ""])
 
 
-@cache
-def homes_of_names(root: Path) -> Mapping[str, str]:
-    """Return the module below which each import path is described: the first that offers it."""
-    homes: dict[str, str] = {}
-    for module in public_api.all_modules(root):
-        for name in public_api.public_names(import_module(module)):
-            homes.setdefault(public_api.import_path(module, name), module)
-    return homes
-
-
-def directives(module_name: str, homes: Mapping[str, str]) -> Iterator[str]:
+def directives(module_name: str) -> Iterator[str]:
     """Yield the lines that make Sphinx describe a module and its public names."""
     module = import_module(module_name)
     yield from (f".. automodule:: {module_name}", "   :no-members:", "")
-    for name in public_api.public_names(module):
-        value, path = getattr(module, name), public_api.import_path(module_name, name)
-        if homes[path] != module_name:
-            continue
+    paths = [path for path, home in public_api.homes().items() if home == module_name]
+    if not paths:
+        _log.warning("%s has no public name that no other module describes", module_name)
+    for path in paths:
+        name = path.rpartition(".")[2]
+        value = getattr(module, name)
         if inspect.isclass(value):
             kind = "exception" if issubclass(value, BaseException) else "class"
-        elif inspect.isfunction(value):
+        elif public_api.is_function(value):
             kind = "function"
         else:
             yield from (f".. autodata:: {module_name}.{name}", "")  # its comment is in this module
@@ -60,12 +53,12 @@ def directives(module_name: str, homes: Mapping[str, str]) -> Iterator[str]:
         yield from (f".. auto{kind}:: {path}", "")
 
 
-def link_types(app: Sphinx, doctree: nodes.document) -> None:
+def link_types(_app: Sphinx, doctree: nodes.document) -> None:
     """Link the types in signatures to the public name; remove links to other types.
 
     Sphinx would search for a longer name with the same end, and link `object` to an attribute of this name.
     """
-    paths = public_paths(Path(app.srcdir))
+    paths = paths_of_names()
     for reference in list(doctree.findall(addnodes.pending_xref)):
         if reference.get("refdomain") == "py":
             path = paths.get(reference["reftarget"].rpartition(".")[2])
@@ -77,11 +70,10 @@ def link_types(app: Sphinx, doctree: nodes.document) -> None:
 
 
 @cache
-def public_paths(root: Path) -> Mapping[str, str]:
-    """Return the import paths of all public names, without names that several modules define."""
-    paths = homes_of_names(root)
-    counts = Counter(path.rpartition(".")[2] for path in paths)
-    return {name: path for path in paths if counts[name := path.rpartition(".")[2]] == 1}
+def paths_of_names() -> dict[str, str]:
+    """Return the import paths of all public names, without names that have several."""
+    counts = Counter(path.rpartition(".")[2] for path in public_api.homes())
+    return {name: path for path in public_api.homes() if counts[name := path.rpartition(".")[2]] == 1}
 
 
 def docstring_to_rst(_app: Sphinx, _what: str, _name: str, _value: object, _options: object, lines: list[str]) -> None:

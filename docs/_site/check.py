@@ -77,10 +77,12 @@ def missing_names(site: Path) -> Iterator[str]:
     """Yield a line for each public name that the API reference does not describe."""
     inventory = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     described = {line.partition(" ")[0] for line in zlib.decompress(inventory).decode().splitlines()}
-    found = {path.rpartition(".")[2] for path in described}
-    yield from (
-        f"API reference: no {path}" for path, _ in public_api.exported_names() if path.rpartition(".")[2] not in found
-    )
+    ends = {".".join(path.split(".")[-count:]) for path in described for count in (1, 2)}
+    for path in sorted(public_api.recorded()):
+        *_, owner, name = path.split(".")
+        wanted = f"{owner}.{name}" if owner[0].isupper() else name
+        if wanted not in ends:
+            yield f"API reference: no {path}"
 
 
 def main(site: Path) -> int:

@@ -1,23 +1,24 @@
-"""Which names the API reference describes: those of the modules in the tables of `docs/reference/api`."""
+"""Which names the API reference describes: the public names of the modules in the pages of `docs/reference/api`."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
     from types import ModuleType
 
+_ROOT: Final = Path(__file__).parents[2]
 #: The folder of the pages.
 FOLDER: Final = "docs/reference/api"
 #: A row of the table of a page.
 _ROW: Final = re.compile(r"^\| \[`(pyscheduler[\w.]*)`\]", re.MULTILINE)
 #: Packages that export names of their modules, the preferred one first.
-PACKAGES: Final = (
+_PACKAGES: Final = (
     "pyscheduler",
     "pyscheduler.framework",
     "pyscheduler.api",
@@ -26,53 +27,61 @@ PACKAGES: Final = (
 )
 
 
+@cache
+def recorded() -> frozenset[str]:
+    """Return all public names and their members, with the package or module from which they can be imported."""
+    lines = (_ROOT / "tests/public_api.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line.partition("(")[0] for line in lines)
+
+
 def modules_of(page: str) -> list[str]:
     """Return the modules in the table of a page."""
     return _ROW.findall(page)
 
 
-def exported_names() -> Iterator[tuple[str, object]]:
-    """Yield package and name, joined by a dot, and the object for all names that the packages export."""
-    for package in PACKAGES:
-        module = import_module(package)
-        for name in getattr(module, "__all__", None) or exports(module):
-            yield f"{package}.{name}", getattr(module, name)
+def all_modules() -> list[str]:
+    """Return the modules in the tables of all pages."""
+    pages = sorted((_ROOT / FOLDER).glob("*.md"))
+    return [name for page in pages for name in modules_of(page.read_text(encoding="utf-8"))]
 
 
-def exports(package: ModuleType) -> Iterator[str]:
-    """Yield the names that a package without `__all__` exports; it writes `import X as X`."""
-    for name in re.findall(r"^    (\w+) as \1,?$| import (\w+) as \2\b", inspect.getsource(package), re.MULTILINE):
-        yield name[0] or name[1]
+@cache
+def homes() -> dict[str, str]:
+    """Return the module below which each public name is described: the first that offers it, by import path."""
+    found: dict[str, str] = {}
+    for name in all_modules():
+        module = import_module(name)
+        for path in (import_path(module, each) for each in offered(module)):
+            if path in recorded():
+                found.setdefault(path, name)
+    return found
 
 
-def public_names(module: ModuleType) -> list[str]:
-    """Return the names that a module offers; without `__all__`, these are the names that its package exports."""
+def offered(module: ModuleType) -> list[str]:
+    """Return the names that a module offers: its `__all__`, or else all names that it defines."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    exported = vars(import_module(module.__name__.rpartition(".")[0]))
-    return [name for name, value in vars(module).items() if exported.get(name) is value and defines(module, name)]
+    return [name for name in vars(module) if not name.startswith("_") and defines(module, name)]
 
 
 def defines(module: ModuleType, name: str) -> bool:
     """Return True if a module does not import a name, but defines it."""
     value = getattr(module, name)
-    if inspect.isclass(value) or inspect.isfunction(value):
+    if inspect.isclass(value) or is_function(value):
         return bool(value.__module__ == module.__name__)
     return re.search(rf"^{name}\b.* = ", inspect.getsource(module), re.MULTILINE) is not None
 
 
-def import_path(module_name: str, name: str) -> str:
+def is_function(value: object) -> bool:
+    """Return True for functions, with decorators too."""
+    return callable(value) and inspect.isfunction(inspect.unwrap(value))
+
+
+def import_path(module: ModuleType, name: str) -> str:
     """Return the shortest path from which a public name of a module can be imported."""
-    value = getattr(import_module(module_name), name)
-    for package in PACKAGES:
+    value = getattr(module, name)
+    for package in _PACKAGES:
         exported = import_module(package)
-        if name in getattr(exported, "__all__", dir(exported)) and getattr(exported, name) is value:
+        if name in getattr(exported, "__all__", vars(exported)) and getattr(exported, name) is value:
             return f"{package}.{name}"
-    return f"{module_name}.{name}"
-
-
-def all_modules(root: Path) -> list[str]:
-    """Return the modules in the tables of all pages."""
-    return [
-        name for page in sorted((root / FOLDER).glob("*.md")) for name in modules_of(page.read_text(encoding="utf-8"))
-    ]
+    return f"{module.__name__}.{name}"
