@@ -32,6 +32,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
         "docs/reference/cli",
         "docs/reference/configuration",
         "docs/reference/framework-api",
+        "docs/reference/compatibility",
         "docs/reference/api/*",
         "docs/reference/*",
     ],
