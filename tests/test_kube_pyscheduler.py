@@ -231,7 +231,9 @@ def parts_of(archives: Path, source: Path) -> tuple[dict[str, bytes], zipfile.Zi
     return files_of(sdist), zipfile.ZipFile(wheel)
 
 
-every_distribution = pytest.mark.parametrize("source", OURS, ids=lambda source: "scheduler" if source == ROOT else source.name)
+every_distribution = pytest.mark.parametrize(
+    "source", OURS, ids=lambda source: "scheduler" if source == ROOT else source.name
+)
 
 
 @pytest.mark.slow
