@@ -43,7 +43,7 @@ def _check_days(_args: object, _attribute: object, days: Sequence[str]) -> None:
 def _check_zone(_args: object, _attribute: object, name: str) -> None:
     try:
         ZoneInfo(name)
-    except (OSError, ValueError):  # the first for an unknown key
+    except (KeyError, OSError, ValueError):  # an unknown key is one of them
         raise ValueError(f'timeZone: "{name}" is no time zone; write it like "Europe/Berlin"') from None
 
 
