@@ -17,9 +17,9 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 PLACE := $(shell echo "$(CURDIR) $(PYTHON) kube-pyscheduler" | cksum | tr ' ' '-')
 NEEDS := $(shell (cat pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
-# Two workers are enough for this suite, and what most machines can spare. Each begins with one half of the tests, so
-# that fixtures of a module are set up once, and takes tests from the other half at the end.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# Three workers keep two cores busy, because many tests wait for other processes. Each begins with a part of the tests, so
+# that fixtures of a module are set up once, and takes tests from the other parts at the end.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
 # The tests start a few hundred Pythons; each would compile the package anew where no bytecode may be kept.
 unexport PYTHONDONTWRITEBYTECODE
 

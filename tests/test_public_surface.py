@@ -13,7 +13,7 @@ import pytest
 
 import pyscheduler
 from pyscheduler import framework
-from tests import processes
+from tests import processes, public_api
 
 PACKAGE = Path(pyscheduler.__file__).parent
 HEAVY = {"aiohttp", "click", "kubernetes", "numpy", "opentelemetry", "prometheus_client", "rich", "yaml"}
@@ -125,3 +125,10 @@ def test_importing_is_light(statement: str, allowed: set[str]) -> None:
 def test_the_package_offers_what_it_lists() -> None:
     """`dir(pyscheduler)` shows the lazy names, so that editors and readers find them."""
     assert set(pyscheduler.__all__) <= set(dir(pyscheduler))
+
+
+def test_public_names_and_signatures_are_those_recorded() -> None:
+    """No public name changes unnoticed; `python -m tests.public_api --write` records a change that is meant."""
+    found, recorded = list(public_api.lines()), public_api.RECORDED.read_text(encoding="utf-8").splitlines()
+    assert not set(recorded) - set(found), "removed or changed: this raises the major version of PLUGIN_API"
+    assert not set(found) - set(recorded), "added: this raises the minor version of PLUGIN_API after a release"

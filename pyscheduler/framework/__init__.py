@@ -73,6 +73,7 @@ from pyscheduler.framework.handle import (
 )
 from pyscheduler.framework.hooks import (
     ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
+    PLUGIN_API as PLUGIN_API,
     PluginFactory as PluginFactory,
     PluginRegistry as PluginRegistry,
     hookimpl as hookimpl,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.interfaces import Plugin
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginFactory", "PluginRegistry", "hookimpl", "hookspec"]
+__all__ = ["ENTRY_POINT_GROUP", "PLUGIN_API", "PluginFactory", "PluginRegistry", "hookimpl", "hookspec"]
 
 #: What makes a plugin from its args and its handle. A plugin class is one, and the only kind that can be registered:
 #: its name, the extension points it takes part in and the kinds it watches are read from it before it is called.
@@ -26,12 +26,24 @@ PluginFactory: TypeAlias = "Callable[[object, Handle], Plugin]"
 #: The entry point group, which is also pluggy's project name.
 ENTRY_POINT_GROUP: Final = "pyscheduler"
 
+#: The version of the plugin API, as `major.minor`. What can break a plugin raises the major number, an addition
+#: the minor one; see docs/reference/compatibility.md.
+PLUGIN_API: Final = "1.0"
+
 hookspec: Final = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
 hookimpl: Final = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
 
 
 class PluginRegistry(Protocol):
     """What a hook adds its plugins to."""
+
+    def require_api(self, version: str) -> None:
+        """Declare for which version of the plugin API the distribution is written, as `major.minor`.
+
+        Call it first. If `PLUGIN_API` has another major number or a smaller minor one, it raises `PluginError`, and
+        the distribution is broken: nothing of it can be enabled, and the message says what to install instead.
+        """
+        ...
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
         """Offer a plugin under `name`, as `module:Class` or as the class itself.

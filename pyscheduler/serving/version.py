@@ -42,9 +42,11 @@ def version_text(value: str) -> str:
     """Return one line with the versions; for `raw`, every field."""
     from importlib.metadata import version
 
+    from pyscheduler.framework.hooks import PLUGIN_API
+
     ours, python = version("kube-pyscheduler"), sys.version.split()[0]
     if value != "raw":
-        return f"pyscheduler {ours} (kube-scheduler 1.36), Python {python}"
+        return f"pyscheduler {ours} (kube-scheduler {_LIKE}, plugin API {PLUGIN_API}), Python {python}"
     fields = {
         "Major": "1",
         "Minor": "36",

@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cli.main import cli, main
-from pyscheduler.framework import CycleState, FilterPlugin, Nodes, NodeStatuses
+from pyscheduler.framework import PLUGIN_API, CycleState, FilterPlugin, Nodes, NodeStatuses
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
 from pyscheduler.runtime.assembly import discovery
 from pyscheduler.runtime.assembly.discovery import discover
@@ -89,7 +89,9 @@ def test_examples_in_help_are_commands(name: str, capsys: pytest.CaptureFixture[
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     """The version is that of the distribution; kube-scheduler's and Python's stand beside it."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert said(capsys, "--version").startswith(f"pyscheduler {version} (kube-scheduler 1.36), Python 3.")
+    assert said(capsys, "--version").startswith(
+        f"pyscheduler {version} (kube-scheduler 1.36, plugin API {PLUGIN_API}), Python 3."
+    )
 
 
 def test_plugins_as_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pyscheduler.framework import ConfigError
+from pyscheduler.runtime.assembly import registry as registry_module
 from pyscheduler.runtime.assembly.discovery import discover
 
 GOOD = """
@@ -85,6 +87,49 @@ def test_a_broken_distribution_takes_no_other_down(
     assert "Quota" in registry
     assert "PrioritySort" in registry
     assert 'distribution="acme-broken 1.0"' in caplog.text
+
+
+def asking_for(version: str) -> str:
+    """Return the code of a hook that requires a version of the plugin API first."""
+    return GOOD.format(plugin="Quota").replace(
+        "    registry.add", f"    registry.require_api({version})\n    registry.add"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        pytest.param(
+            '"1.1"', "needs plugin API 1.1, and pyscheduler has 1.0; install a newer kube-pyscheduler", id="newer"
+        ),
+        pytest.param(
+            '"2.0"', "needs plugin API 2.0, and pyscheduler has 1.0; install a newer kube-pyscheduler", id="next"
+        ),
+        pytest.param('"0.9"', "has 1.0; install a newer version of the distribution", id="former"),
+        pytest.param('"1"', "takes a version such as \"1.0\", not '1'", id="no minor"),
+        pytest.param("1.0", 'takes a version such as "1.0", not 1.0', id="a number"),
+    ],
+)
+def test_a_distribution_for_another_plugin_api_is_broken(
+    install: Install, monkeypatch: pytest.MonkeyPatch, version: str, error: str
+) -> None:
+    """Nothing of it can be enabled, and whoever tries it reads which package to replace."""
+    monkeypatch.setattr(registry_module, "PLUGIN_API", "1.0")
+    install("acme-quota", asking_for(version))
+    registry = discover()
+    with pytest.raises(ConfigError, match=re.escape(error)) as failure:
+        registry.load("Quota")
+    assert "acme-quota 1.0 is broken" in str(failure.value)
+
+
+@pytest.mark.parametrize("offered", ["1.3", "1.4"])
+def test_a_distribution_for_an_older_minor_version_is_loaded(
+    install: Install, monkeypatch: pytest.MonkeyPatch, offered: str
+) -> None:
+    """Additions to the plugin API break nobody."""
+    monkeypatch.setattr(registry_module, "PLUGIN_API", offered)
+    install("acme-quota", asking_for('"1.3"'))
+    assert "Quota" in discover()
 
 
 @pytest.mark.parametrize(

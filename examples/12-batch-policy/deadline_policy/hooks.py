@@ -10,4 +10,5 @@ __all__ = ["pyscheduler_register"]
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the policy to batch profiles."""
+    registry.require_api("1.0")
     registry.add_batch("deadline", "deadline_policy.policy:Deadline")

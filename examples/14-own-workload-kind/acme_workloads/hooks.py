@@ -6,4 +6,5 @@ from pyscheduler import PluginRegistry, hookimpl
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Let PodGrouper group the pods of Acme's renderings."""
+    registry.require_api("1.0")
     registry.add_grouper("acme-rendering", "acme_workloads.rendering:ROW")

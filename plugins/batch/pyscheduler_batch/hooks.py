@@ -10,6 +10,7 @@ __all__ = ["pyscheduler_register"]
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugins of this distribution."""
+    registry.require_api("1.0")
     registry.add("Batch", "pyscheduler_batch.plugin:Batch")
     registry.add("GpuSharing", "pyscheduler_batch.gpu_sharing.plugin:GpuSharing")
     registry.add("BindRequest", "pyscheduler_batch.binder.plugin:BindRequestPlugin")

@@ -10,4 +10,5 @@ __all__ = ["pyscheduler_register"]
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugins of this distribution."""
+    registry.require_api("1.0")
     registry.add("GangSort", "pyscheduler_queuesort.plugin:GangSort")

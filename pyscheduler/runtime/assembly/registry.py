@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import importlib
 import logging
+import re
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.batch.extensions import BatchExtensions, Offer
 from pyscheduler.framework.errors import ConfigError, PluginError
+from pyscheduler.framework.hooks import PLUGIN_API
 from pyscheduler.framework.interfaces import Plugin
 from pyscheduler.podgroup import Dialect, DialectTable
 from pyscheduler.runtime.extension_points.points import extension_points_of
@@ -29,6 +31,7 @@ __all__ = ["Distribution", "PluginDescription", "Registry", "one_line"]
 _log = logging.getLogger(__name__)
 
 _LONGEST_CAUSE: Final = 400
+_API_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 
 def one_line(error: BaseException) -> str:
@@ -130,6 +133,21 @@ class _Registrar:
 
     registry: Registry
     distribution: Distribution
+
+    def require_api(self, version: str) -> None:
+        """Refuse a distribution that was written for another plugin API; raise `PluginError`."""
+        parts = _API_VERSION.fullmatch(version) if isinstance(version, str) else None
+        if parts is None:
+            raise PluginError(f'require_api takes a version such as "{PLUGIN_API}", not {version!r}', plugin="")
+        major, minor = (int(part) for part in PLUGIN_API.split("."))
+        wanted = int(parts[1])
+        if wanted > major or (wanted == major and int(parts[2]) > minor):
+            remedy = "install a newer kube-pyscheduler"
+        elif wanted < major:
+            remedy = "install a newer version of the distribution"
+        else:
+            return
+        raise PluginError(f"it needs plugin API {version}, and pyscheduler has {PLUGIN_API}; {remedy}", plugin="")
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
         """Offer a plugin; raise `PluginError` for what can be none."""
