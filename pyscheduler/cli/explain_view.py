@@ -33,12 +33,19 @@ def show(found: Evaluation, *, top: int) -> None:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
     pod = found.pod
     console.print(Text(f"pod {pod.key}, profile {found.profile.name}, {_counted(len(found.all_nodes), 'node')}"))
-    for line in _verdict(found):
+    for line in (*_waits(found), *_verdict(found)):
         console.print(Text(line))
     for table in (_refused(found), _best(found, top)):
         if table is not None:
             console.print()
             console.print(table)
+
+
+def _waits(found: Evaluation) -> list[str]:
+    if not found.wait:
+        return []
+    node_name = found.pod.status.nominated_node_name
+    return [f"waits at Permit{f' for {node_name}' if node_name else ''}: {found.wait}"]
 
 
 def _verdict(found: Evaluation) -> list[str]:

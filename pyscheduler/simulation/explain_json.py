@@ -127,5 +127,6 @@ def explain_json(found: Evaluation) -> Json:
         "nodes": len(found.all_nodes),
         "message": found.message,
         "preEnqueue": status_json(found.pre_enqueue),
+        **({"permit": {"code": "Wait", "message": found.wait}} if found.wait else {}),
         **answer_json(found),
     }

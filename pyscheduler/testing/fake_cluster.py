@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 import msgspec
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.testing.builders import NodeKeywords, PodKeywords
 
 __all__ = ["FakeCluster"]
 
@@ -49,11 +50,11 @@ class FakeCluster:
 
     # Objects
 
-    def add_node(self, name: str, **keywords: Any) -> Node:
+    def add_node(self, name: str, **keywords: Unpack[NodeKeywords]) -> Node:
         """Create a node; keywords as for `node_manifest` (`allocatable`, `labels`, `taints` ...)."""
         return self.add(node_manifest(name, **keywords), Node)
 
-    def add_pod(self, pod: Pod | str, **keywords: Any) -> Pod:
+    def add_pod(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> Pod:
         """Create a pod, from an object or from a name and the keywords of `pod_manifest`."""
         manifest = msgspec.json.decode(encode(pod)) if isinstance(pod, Pod) else pod_manifest(pod, **keywords)
         for field in ("uid", "resourceVersion", "creationTimestamp"):
@@ -136,6 +137,7 @@ class FakeCluster:
         *,
         enable: Sequence[type[Plugin] | str] = (),
         disable: Sequence[str] = (),
+        weights: Mapping[str, int] | None = None,
         args: Mapping[str, Mapping[str, object]] | None = None,
         config: str | None = None,
         feature_gates: str = "",
@@ -144,6 +146,9 @@ class FakeCluster:
         """Return a framework with the default plugins and those in `enable`, without those in `disable` (`*` for all).
 
         `enable` takes plugin classes, or names of installed plugins; `args` their `pluginConfig` args, as in a file.
+        `weights` are those of scores by plugin name, of the default plugins, too; without it a plugin has its default
+        weight, 1 if it has none.
+
         `config` is the text of a KubeSchedulerConfiguration; with it, the profiles are those of the text, and the
         classes in `enable` are only registered.
         """
@@ -151,6 +156,7 @@ class FakeCluster:
             self,
             enable=enable,
             disable=disable,
+            weights=weights or {},
             args=args or {},
             config=config,
             feature_gates=feature_gates,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import attrs
 import msgspec
@@ -17,6 +17,7 @@ from pyscheduler.api import EndedPod, Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.assembly.discovery import discover
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.testing.builders import PodKeywords
     from pyscheduler.testing.fake_cluster import FakeCluster
 
 __all__ = ["FakeFramework", "ScheduleResult"]
@@ -69,6 +71,7 @@ class FakeFramework:
         *,
         enable: Sequence[type[Plugin] | str],
         disable: Sequence[str],
+        weights: Mapping[str, int],
         args: Mapping[str, Mapping[str, object]],
         config: str | None,
         feature_gates: str,
@@ -83,7 +86,7 @@ class FakeFramework:
             else:
                 registry.add(plugin.name, plugin)
                 names.append(plugin.name)
-        text = config if config is not None else _configuration(names, disable, args)
+        text = config if config is not None else _configuration(names, disable, weights, args)
         gates = parse_gates(feature_gates)
         self.scheduler: Scheduler = build(
             loads(text, source="framework configuration", gates=gates),
@@ -142,7 +145,7 @@ class FakeFramework:
         await self.cluster.clock.advance(0)
         self._raise_if_ended()
 
-    async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
+    async def schedule(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> ScheduleResult:
         """Create the pod, unless it exists, let the scheduler try it, and return its state.
 
         Takes an object, or a name and the keywords of `pod_manifest`. No time passes.
@@ -151,14 +154,14 @@ class FakeFramework:
         name = wanted.name if wanted is not None else str(pod)
         namespace = wanted.namespace or "default" if wanted is not None else keywords.get("namespace", "default")
         await self.start()
-        if not any(each.name == name and each.namespace == namespace for each in self.cluster.pods()):
+        if self._find(name, namespace) is None:
             self.cluster.add_pod(pod, **keywords)
         await self.settle()
         return self.result(name, namespace=namespace)
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
         """Return the current state of a pod; raise `KeyError` if it does not exist."""
-        pod = next((p for p in self.cluster.pods() if p.name == name and p.namespace == namespace), None)
+        pod = self._find(name, namespace)
         if pod is None:
             raise KeyError(f"{namespace}/{name}")
         condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
@@ -171,6 +174,15 @@ class FakeFramework:
             return ScheduleResult(state="waiting", node=waiting.node_name, message=message, pod=pod)
         gated = queued is not None and queued.is_gated
         return ScheduleResult(state="gated" if gated else "pending", node=None, message=message, pod=pod)
+
+    def _find(self, name: str, namespace: str) -> Pod | None:
+        """Return a pod, without reading the other pods."""
+        try:
+            return self.cluster.pod(name, namespace=namespace)
+        except APIError as error:
+            if error.status == 404:
+                return None
+            raise
 
     # One extension point at a time
 
@@ -319,13 +331,20 @@ def _given(state: CycleState | None) -> CycleState:
     return state if state is not None else CycleState()
 
 
-def _configuration(names: Sequence[str], disable: Sequence[str], args: Mapping[str, Mapping[str, object]]) -> str:
+def _configuration(
+    names: Sequence[str],
+    disable: Sequence[str],
+    weights: Mapping[str, int],
+    args: Mapping[str, Mapping[str, object]],
+) -> str:
     """Return a configuration with these plugins added to the defaults."""
+    # A default plugin that is enabled once more keeps its place and gets the weight.
+    enabled = dict.fromkeys((*names, *weights))
     profile = {
         "schedulerName": "pyscheduler",
         "plugins": {
             "multiPoint": {
-                "enabled": [{"name": name} for name in names],
+                "enabled": [{"name": name, "weight": weights.get(name, 0)} for name in enabled],
                 "disabled": [{"name": name} for name in disable],
             }
         },
