@@ -10,6 +10,7 @@ from carbon_intensity.plugin import INTENSITIES, CarbonIntensity, RegionIntensit
 from pyscheduler import ConfigError, Node, Pod
 from pyscheduler.testing import FakeCluster, make_pod
 
+CRD = Path(__file__).parents[1] / "crd.yaml"
 REGION, FLEXIBLE, HOUR = "topology.kubernetes.io/region", {"example.com/carbon-flexible": "true"}, 3600
 
 
@@ -29,7 +30,7 @@ def report(cluster: FakeCluster, region: str, grams: float, *, hours: float | No
 @pytest.fixture
 def cluster(pyscheduler_cluster):
     """Give a cluster with a node in each of two regions, and the definition of the resource."""
-    pyscheduler_cluster.server.add(yaml.safe_load((Path(__file__).parents[1] / "crd.yaml").read_text()))
+    pyscheduler_cluster.server.add(yaml.safe_load(CRD.read_text()))
     for name in ("north", "south"):
         pyscheduler_cluster.add_node(name, labels={REGION: name})
     return pyscheduler_cluster

@@ -129,6 +129,18 @@ async def test_preemption_evicts_no_more_than_the_licenses_need(pyscheduler_clus
     assert sorted(pod.name for pod in cluster.pods()) in (["a", "bystander", "urgent"], ["b", "bystander", "urgent"])
 
 
+async def test_preemption_evicts_nobody_in_vain(pyscheduler_cluster):
+    """Two licenses on two nodes: no node alone gives back both. A search over both nodes at once would evict a pod."""
+    cluster = pyscheduler_cluster
+    for name, node in (("a", "n1"), ("b", "n2")):
+        cluster.add_node(node)
+        cluster.add_pod(name, node_name=node, requests={SOLVER: "1"}, priority=0)
+    framework = start(cluster)
+    assert not (await framework.schedule("urgent", requests={SOLVER: "2"}, priority=100)).bound
+    await cluster.clock.advance(30)
+    assert [pod.name for pod in cluster.pods() if pod.metadata.deletion_timestamp] == []
+
+
 def test_more_than_there_are_is_hopeless(pyscheduler_cluster):
     pyscheduler_cluster.add_node("n1")
     status = start(pyscheduler_cluster).run_pre_filter(make_pod("p", requests={SOLVER: "3"}))

@@ -111,18 +111,25 @@ def test_pods_that_a_trial_has_placed_count(pyscheduler_cluster):
     assert plugin.filter_nodes(state, second, snapshot.nodes) is None
 
 
-async def test_preemption_evicts_from_one_node_only(pyscheduler_cluster):
-    """A victim on either node makes room; a search over both at once would count both."""
+@pytest.mark.parametrize(
+    ("cpu", "left"),
+    [
+        pytest.param("1500m", 1, id="one victim is enough"),
+        pytest.param("3", 2, id="no node alone gives back enough"),
+    ],
+)
+async def test_preemption_looks_at_one_node_at_a_time(pyscheduler_cluster, cpu, left):
+    """A search over both nodes at once would count what both give back, and evict a pod in vain."""
     cluster = pyscheduler_cluster
     add_nodes(cluster, a="r1", b="r1")
     for name, node in (("p", "a"), ("q", "b")):
         spec = {"terminationGracePeriodSeconds": 0}
         cluster.add_pod(name, node_name=node, requests={"cpu": "1500m"}, priority=0, spec=spec)
     framework = start(cluster)
-    await framework.schedule("urgent", requests={"cpu": "1500m"}, priority=10)
+    await framework.schedule("urgent", requests={"cpu": cpu}, priority=10)
     await cluster.clock.advance(30)
-    assert framework.result("urgent").bound
-    assert len(cluster.pods()) == 2
+    assert framework.result("urgent").bound == (left == 1)
+    assert len([pod for pod in cluster.pods() if pod.name != "urgent"]) == left
 
 
 @pytest.mark.parametrize(
