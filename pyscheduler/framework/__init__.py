@@ -120,6 +120,12 @@ from pyscheduler.framework.nodes import (
     Nodes as Nodes,
     TaintColumn as TaintColumn,
 )
+from pyscheduler.framework.plugin_metrics import (
+    CounterMetric as CounterMetric,
+    GaugeMetric as GaugeMetric,
+    HistogramMetric as HistogramMetric,
+    PluginMetrics as PluginMetrics,
+)
 from pyscheduler.framework.pod_info import PodInfo as PodInfo, QueuedPodInfo as QueuedPodInfo
 from pyscheduler.framework.preemption import (
     PREEMPTION_FINDINGS as PREEMPTION_FINDINGS,

@@ -23,6 +23,7 @@ import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.plugin_failures import GROUP_CYCLE
 from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import TrialKind
@@ -90,9 +91,11 @@ class GroupCycles:
         for source in self.sources.get(pod.scheduler_name, ()):
             try:
                 members = source.groups_to_schedule(pod)
-            except PLUGIN_FAILURES:
-                self.scheduling.recorder.warning("plugin_error")
-                _log.exception("Plugin failed to name the group of a pod plugin=%s pod=%s", source.name, pod.key)
+            except PLUGIN_FAILURES as error:
+                call, about = source.groups_to_schedule, f"pod={pod.key}"
+                self.scheduling.plugin_failures.report(
+                    error, plugin=source.name, point=GROUP_CYCLE, about=about, call=call
+                )
                 continue
             if members is not None:
                 return _Groups(source, members)
@@ -178,9 +181,11 @@ class GroupCycles:
         )
         try:
             groups.source.group_cycle_ended(groups.members.keys(), verdict)
-        except PLUGIN_FAILURES:
-            self.scheduling.recorder.warning("plugin_error")
-            _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
+        except PLUGIN_FAILURES as error:
+            source = groups.source
+            self.scheduling.plugin_failures.report(
+                error, plugin=source.name, point=GROUP_CYCLE, call=source.group_cycle_ended
+            )
 
     # The trial
 
@@ -261,9 +266,10 @@ class GroupCycles:
     def _tree(self, source: GroupSource, group: Hashable) -> MemberTree | None:
         try:
             return source.member_tree(group)
-        except PLUGIN_FAILURES:
-            self.scheduling.recorder.warning("plugin_error")
-            _log.exception("Plugin failed to name the parts of a group plugin=%s", source.name)
+        except PLUGIN_FAILURES as error:
+            self.scheduling.plugin_failures.report(
+                error, plugin=source.name, point=GROUP_CYCLE, call=source.member_tree
+            )
             return None
 
     async def _fits(self, decision: Decision, turns: CooperativeYield, statement: Statement) -> Status | None:

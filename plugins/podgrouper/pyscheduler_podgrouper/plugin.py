@@ -118,12 +118,13 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._released: set[str] = set()
         #: By uid of a pod, how often it failed in a row.
         self._failures: dict[str, int] = {}
-        self._failed_total = 0
+        self._failed_total = handle.metrics.counter("podgrouper_failures_total", "How often a pod could not be grouped")
+        failing = handle.metrics.gauge("podgrouper_failing_pods", "Pods that cannot be grouped")
+        failing.set_function(lambda: len(self._failures))
         self._pods.add_event_handler(on_add=self._enqueue, on_update=self._updated, on_delete=self._deleted)
         if self._namespaces is not None:
             self._namespaces.add_event_handler(on_add=self._namespace_added, on_update=self._namespace_updated)
         handle.lister(PODGROUPS.type).add_event_handler(on_delete=self._group_deleted)
-        self._register_metrics()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back that is to be grouped and has no group yet."""
@@ -256,7 +257,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         """Report why a pod is not grouped, and try it again later."""
         if not self._is_current(pod):
             return
-        self._failed_total += 1
+        self._failed_total.add()
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
         note = " ".join(str(error).split())
@@ -279,25 +280,6 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
     def _retry(self, pod: Pod) -> None:
         if pod.uid in self._failures:
             self._enqueue(pod)
-
-    def _register_metrics(self) -> None:
-        recorder = self.handle.recorder
-        profile = ("profile", self.handle.profile_name)
-        recorder.counter(
-            "podgrouper_writes_total",
-            lambda: {(("kind", kind), profile): float(count) for kind, count in self._writer.writes.items()},
-            description="Writes of pod groups and of pods",
-        )
-        recorder.counter(
-            "podgrouper_failures_total",
-            lambda: {(profile,): float(self._failed_total)},
-            description="How often a pod could not be grouped",
-        )
-        recorder.gauge(
-            "podgrouper_failing_pods",
-            lambda: {(profile,): float(len(self._failures))},
-            description="Pods that cannot be grouped",
-        )
 
 
 def _membership(pod: Pod) -> tuple[str, str]:
