@@ -30,3 +30,12 @@ async def test_one_extension_point_at_a_time(pyscheduler_cluster):
     for _ in range(2):
         framework.run_unreserve(pod, "n1", state)
     assert ledger.reserved == {}
+
+
+async def test_a_failure_that_is_meant(pyscheduler_cluster):
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[Ledger], allow_plugin_errors=True)
+    framework.plugin("Ledger").bound = None
+
+    assert (await framework.schedule("p")).bound
+    assert [failure.point for failure in framework.plugin_errors] == ["PostBind"]
