@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyscheduler.framework.plugin_metrics import HistogramValue
+
 __all__ = ["NullRecorder", "Recorder"]
 
 
@@ -181,6 +183,16 @@ class Recorder(Protocol):
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a count that is kept elsewhere and never falls; read when scraped, as a gauge is."""
+        return
+
+    def histogram(
+        self,
+        name: str,
+        read: Callable[[], Mapping[tuple[tuple[str, str], ...], HistogramValue]],
+        *,
+        description: str = "",
+    ) -> None:
+        """Register a histogram that is kept elsewhere; read when scraped, as a gauge is."""
         return
 
 

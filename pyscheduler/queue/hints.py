@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.in_flight import ObservedEvent
 
-__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
+__all__ = ["FORCE_ACTIVATE", "RETRY_AFTER", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +44,8 @@ HintMap: TypeAlias = Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | 
 FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
 #: The pod has been unschedulable for five minutes, and is retried without another event.
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+#: The moment has come at which a plugin that rejected the pod wants it retried.
+RETRY_AFTER: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "RetryAfter")
 
 
 class Strategy(Enum):

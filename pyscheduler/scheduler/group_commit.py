@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
-    from pyscheduler.scheduler.group_cycle import GroupSource
+    from pyscheduler.scheduler.group_source import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 __all__ = ["Decision", "GroupCommit", "Member"]
@@ -98,6 +98,8 @@ class Decision:
     )
     #: The nodes that the members may use; None: all nodes.
     nodes: Nodes | None = None
+    #: Whether PostFilter runs for members that no node takes.
+    may_preempt: bool = True
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
     #: UIDs of members that did not fit in an earlier order.

@@ -171,6 +171,8 @@ class SchedulingCycle:
             return None
         if status.is_wait:
             profile.add_waiting_pod(assumed.pod, node_name, timeouts)
+            # The last reason is the same for every wait.
+            attempt.wait_message = ", ".join(status.reasons[:-1])
             return None
         attempt.assumed = None
         self._forget(assumed.pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 import msgspec
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.testing.builders import NodeKeywords, PodKeywords
 
 __all__ = ["FakeCluster"]
 
@@ -50,11 +51,11 @@ class FakeCluster:
 
     # Objects
 
-    def add_node(self, name: str, **keywords: Any) -> Node:
+    def add_node(self, name: str, **keywords: Unpack[NodeKeywords]) -> Node:
         """Create a node; keywords as for `node_manifest` (`allocatable`, `labels`, `taints` ...)."""
         return self.add(node_manifest(name, **keywords), Node)
 
-    def add_pod(self, pod: Pod | str, **keywords: Any) -> Pod:
+    def add_pod(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> Pod:
         """Create a pod, from an object or from a name and the keywords of `pod_manifest`."""
         if keywords and not isinstance(pod, str):
             raise TypeError("add_pod() takes keywords with a name only; pass them to make_pod(...)")
@@ -142,6 +143,7 @@ class FakeCluster:
         *,
         enable: Sequence[type[Plugin] | str] = (),
         disable: Sequence[str] = (),
+        weights: Mapping[str, int] | None = None,
         args: Mapping[str, Mapping[str, object]] | None = None,
         config: str | None = None,
         feature_gates: str = "",
@@ -151,6 +153,9 @@ class FakeCluster:
         """Return a framework with the default plugins and those in `enable`, without those in `disable` (`*` for all).
 
         `enable` takes plugin classes, or names of installed plugins; `args` their `pluginConfig` args, as in a file.
+        `weights` are those of scores by plugin name, of the default plugins, too; without it a plugin has its default
+        weight, 1 if it has none.
+
         `config` is the text of a KubeSchedulerConfiguration; with it, the profiles are those of the text, and the
         classes in `enable` are only registered.
 
@@ -161,6 +166,7 @@ class FakeCluster:
             self,
             enable=enable,
             disable=disable,
+            weights=weights or {},
             args=args or {},
             config=config,
             feature_gates=feature_gates,

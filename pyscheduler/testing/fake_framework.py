@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import attrs
 import msgspec
@@ -17,6 +17,7 @@ from pyscheduler.api import EndedPod, Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.assembly.discovery import discover
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.testing.builders import PodKeywords
     from pyscheduler.testing.fake_cluster import FakeCluster
 
 __all__ = ["FakeFramework", "ScheduleResult"]
@@ -68,12 +70,13 @@ class ScheduleResult:
 class FakeFramework:
     """A scheduler with chosen plugins on a `FakeCluster`; `FakeCluster.framework` creates it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the keywords of `FakeCluster.framework`
         self,
         cluster: FakeCluster,
         *,
         enable: Sequence[type[Plugin] | str],
         disable: Sequence[str],
+        weights: Mapping[str, int],
         args: Mapping[str, Mapping[str, object]],
         config: str | None,
         feature_gates: str,
@@ -85,7 +88,7 @@ class FakeFramework:
         #: The failures of plugins so far, at most a hundred.
         self.plugin_errors: list[PluginFailure] = []
         check_enable(enable)
-        check_config(config, disable=disable, args=args)
+        check_config(config, disable=disable, args=args, weights=weights)
         registry = discover()
         names = []
         for plugin in enable:
@@ -95,7 +98,7 @@ class FakeFramework:
                 registry.add(plugin.name, plugin)
                 names.append(plugin.name)
         check_disable(disable, registry.names())
-        text = config if config is not None else _configuration(names, disable, args)
+        text = config if config is not None else _configuration(names, disable, weights, args)
         gates = parse_gates(feature_gates)
         self.scheduler: Scheduler = build(
             loads(text, source="framework configuration", gates=gates),
@@ -120,6 +123,13 @@ class FakeFramework:
     def plugin(self, name: str) -> Plugin:
         """Return the plugin object named `name` of the first profile; raise `KeyError` if it is not enabled."""
         return self.profile.plugins[name]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a plugin's counter or gauge: the sum of all its series that have these labels.
+
+        Of a histogram, `name` ends in `_count` or `_sum`. Raises `KeyError` if no plugin has the metric.
+        """
+        return self.profile.handle.metric_families.value(name, labels)
 
     # Scheduling
 
@@ -148,7 +158,7 @@ class FakeFramework:
         await self.cluster.clock.advance(0)
         self._raise_if_ended()
 
-    async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
+    async def schedule(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> ScheduleResult:
         """Create the pod, unless it exists, let the scheduler try it, and return its state.
 
         Takes an object, or a name and the keywords of `pod_manifest`. No time passes.
@@ -159,14 +169,14 @@ class FakeFramework:
         name = wanted.name if wanted is not None else str(pod)
         namespace = wanted.namespace or "default" if wanted is not None else keywords.get("namespace", "default")
         await self.start()
-        if not any(each.name == name and each.namespace == namespace for each in self.cluster.pods()):
+        if self._find(name, namespace) is None:
             self.cluster.add_pod(pod, **keywords)
         await self.settle()
         return self.result(name, namespace=namespace)
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
         """Return the current state of a pod; raise `KeyError` if it does not exist."""
-        pod = next((p for p in self.cluster.pods() if p.name == name and p.namespace == namespace), None)
+        pod = self._find(name, namespace)
         if pod is None:
             raise KeyError(f"{namespace}/{name}")
         condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
@@ -179,6 +189,15 @@ class FakeFramework:
             return ScheduleResult(state="waiting", node=waiting.node_name, message=message, pod=pod)
         gated = queued is not None and queued.is_gated
         return ScheduleResult(state="gated" if gated else "pending", node=None, message=message, pod=pod)
+
+    def _find(self, name: str, namespace: str) -> Pod | None:
+        """Return a pod, without reading the other pods."""
+        try:
+            return self.cluster.pod(name, namespace=namespace)
+        except APIError as error:
+            if error.status == 404:
+                return None
+            raise
 
     # One extension point at a time
 
@@ -344,13 +363,20 @@ def _given(state: CycleState | None) -> CycleState:
     return state if state is not None else CycleState()
 
 
-def _configuration(names: Sequence[str], disable: Sequence[str], args: Mapping[str, Mapping[str, object]]) -> str:
+def _configuration(
+    names: Sequence[str],
+    disable: Sequence[str],
+    weights: Mapping[str, int],
+    args: Mapping[str, Mapping[str, object]],
+) -> str:
     """Return a configuration with these plugins added to the defaults."""
+    # A default plugin that is enabled once more keeps its place and gets the weight.
+    enabled = dict.fromkeys((*names, *weights))
     profile = {
         "schedulerName": "pyscheduler",
         "plugins": {
             "multiPoint": {
-                "enabled": [{"name": name} for name in names],
+                "enabled": [{"name": name, "weight": weights.get(name, 0)} for name in enabled],
                 "disabled": [{"name": name} for name in disable],
             }
         },

@@ -1,7 +1,7 @@
 """Ledger: books that are right in the end, a stamp, a history, a page."""
 
 from pyscheduler import CycleState, Status
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import Fault, make_pod
 from small_plugins.ledger import STAMP, Ledger
 
 
@@ -39,3 +39,18 @@ async def test_a_failure_that_is_meant(pyscheduler_cluster):
 
     assert (await framework.schedule("p")).bound
     assert [failure.point for failure in framework.plugin_errors] == ["PostBind"]
+
+
+async def test_the_books_are_right_although_the_api_server_fails(pyscheduler_cluster):
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Ledger])
+    fault = cluster.server.faults.add(Fault(method="PATCH", path="/pods/p$", status=403, times=1))
+
+    refused = await framework.schedule("p", annotations={STAMP: ""})
+    assert refused.state == "pending"
+    assert framework.get_route("/ledger")["reserved"] == []
+    assert fault.hits == 1
+
+    await cluster.clock.advance(5)
+    assert framework.result("p").bound

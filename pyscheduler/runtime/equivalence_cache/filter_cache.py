@@ -36,6 +36,11 @@ _CACHEABLE: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
 _NOBODY: Final = 2**15 - 1
 
 
+def _is_lasting(status: Status) -> bool:
+    """Return True for a rejection that says the same later; seconds until a retry are counted from now."""
+    return status.is_rejected and status.retry_after_seconds is None
+
+
 def is_cacheable(method: PluginMethod) -> bool:
     """Return True if the answers of a columnar filter can be cached."""
     return method.reuse in _CACHEABLE
@@ -213,7 +218,7 @@ class FilterCache(RowCache):
             if not fresh.any():
                 continue
             statuses = [status.with_plugin(method.plugin) for status in answer.table]
-            if not all(status.is_rejected for status in statuses[1:]) or not answer.reason_ids[fresh].all():
+            if not all(map(_is_lasting, statuses[1:])) or not answer.reason_ids[fresh].all():
                 return None
             numbers = [0, *(self._number(position, status) for status in statuses[1:])]
             if max(numbers) >= _NOBODY:
