@@ -235,6 +235,10 @@ class PreFilterPlugin(Plugin):
     A plugin whose state depends on the pods of nodes also defines
     `add_pod(state, pod, to_add: PodInfo, node: NodeInfo) -> Status | None` and `remove_pod(...)`, which bring its state
     up to date in a what-if, after the pod was put on or taken off `node`.
+
+    Either method also tells the scheduler that pods on one node count for another node. Preemption then searches each
+    node alone, and so it does for nominated pods. A filter that sums over `handle.snapshot.nodes` defines both, even if
+    they do nothing.
     """
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:

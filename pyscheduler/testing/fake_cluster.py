@@ -14,6 +14,7 @@ from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_p
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.argument_checks import check_name
 from pyscheduler.testing.builders import node_manifest, pod_manifest
@@ -211,8 +212,20 @@ class FakeCluster:
             assert wanted.memory <= limits.memory, f"node {name} is overcommitted: memory"
             assert len(info.pods) <= limits.allowed_pods, f"node {name} is overcommitted: pods"
             for scalar, amount in wanted.scalars.items():
-                offered = amount <= limits.get(scalar) or (name, scalar) in served
+                offered = amount <= limits.get(scalar) or (name, scalar) in served or self._is_of_cluster(scalar)
                 assert offered, f"node {name} is overcommitted: {scalar}"
+
+    def _is_of_cluster(self, resource: str) -> bool:
+        """Return True if a profile lets another plugin than NodeResourcesFit count the resource, for the cluster."""
+        for framework in self._frameworks:
+            for profile in framework.scheduler.profiles.values():
+                fit = profile.plugins.get("NodeResourcesFit")
+                args = getattr(fit, "args", None)
+                if isinstance(args, NodeResourcesFitArgs) and (
+                    resource in args.ignored_resources or resource.partition("/")[0] in args.ignored_resource_groups
+                ):
+                    return True
+        return False
 
     async def close(self) -> None:
         """Stop all frameworks; raise `TimeoutError` if one does not end. Closing again does nothing."""

@@ -70,7 +70,7 @@ class ScheduleResult:
 class FakeFramework:
     """A scheduler with chosen plugins on a `FakeCluster`; `FakeCluster.framework` creates it."""
 
-    def __init__(  # noqa: PLR0913 - the keywords of `FakeCluster.framework`
+    def __init__(  # noqa: PLR0913 - what a test chooses, all by keyword
         self,
         cluster: FakeCluster,
         *,

@@ -127,6 +127,19 @@ def test_an_overcommitted_node_is_found(requests: dict[str, str], what: str) -> 
         cluster.assert_invariants()
 
 
+def test_resources_that_a_profile_counts_elsewhere_do_not_overcommit_nodes() -> None:
+    """A resource that NodeResourcesFit ignores is one of the cluster: no node offers it, and pods request it."""
+    cluster = FakeCluster()
+    cluster.add_node("n1")
+    cluster.add_pod("p", node_name="n1", requests={"license.example.com/solver": "1", "example.com/seat": "1"})
+    args = {"ignoredResourceGroups": ["license.example.com"], "ignoredResources": ["example.com/seat"]}
+    cluster.framework(args={"NodeResourcesFit": {"ignoredResources": ["example.com/seat"]}})
+    with pytest.raises(AssertionError, match=r"node n1 is overcommitted: license\.example\.com/solver"):
+        cluster.assert_invariants()
+    cluster.framework(args={"NodeResourcesFit": args})
+    cluster.assert_invariants()
+
+
 def test_too_many_pods_are_found() -> None:
     """The number of pods is an amount like any other; pods that have ended do not count."""
     cluster = FakeCluster()
