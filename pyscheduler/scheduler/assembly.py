@@ -16,6 +16,7 @@ from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.problems import found_in
 from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
@@ -127,8 +128,9 @@ def build(
     )
     if settings.feature_gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
-    specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
-    profiles = build_profiles(specs, registry, services)
+    specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
+    with found_in(config.source):
+        profiles = build_profiles(specs, registry, services)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
