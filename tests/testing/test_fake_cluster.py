@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from pyscheduler import APIError, ConflictError, NotFoundError
+from pyscheduler import APIError, ConflictError, CycleState, NotFoundError, PostBindPlugin, TransportError
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, Wire, kind_of
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, make_pod
@@ -175,3 +175,38 @@ def test_errors_are_those_of_the_api() -> None:
     """What the API server refuses can be told apart by type, for those who catch it."""
     assert issubclass(NotFoundError, APIError)
     assert issubclass(ConflictError, APIError)
+
+
+class Binds(PostBindPlugin):
+    """A third-party plugin."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "error", "raises"),
+    [
+        pytest.param("VolumeBinding", ConflictError("changed", status=409), False, id="in-tree, a conflict"),
+        pytest.param("VolumeBinding", TransportError("no answer"), False, id="in-tree, no answer"),
+        pytest.param("VolumeBinding", KeyError("zone"), True, id="in-tree, a bug"),
+        pytest.param("Binds", ConflictError("changed", status=409), True, id="third-party, a conflict"),
+    ],
+)
+def test_errors_of_the_api_server_that_in_tree_plugins_pass_on_are_no_failures(
+    plugin: str, error: Exception, raises: bool
+) -> None:
+    """The pod is retried then, so a test with faults of the API server need not allow failures of plugins."""
+    cluster = FakeCluster()
+    framework = cluster.framework(enable=[Binds])
+    framework.scheduler.plugin_failures.report(error, plugin=plugin, point="PreBind")
+    assert len(framework.plugin_errors) == 1
+    if not raises:
+        cluster.raise_plugin_errors()
+        return
+    with pytest.raises(type(error)) as caught:
+        cluster.raise_plugin_errors()
+    assert caught.value is error
+    assert "pass allow_plugin_errors=True to cluster.framework()" in error.__notes__[0]
+    framework.allow_plugin_errors = True
+    cluster.raise_plugin_errors()
