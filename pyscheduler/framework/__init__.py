@@ -63,6 +63,7 @@ from pyscheduler.framework.group_placements import (
     GroupAssignments as GroupAssignments,
     GroupInfo as GroupInfo,
     GroupPlacement as GroupPlacement,
+    PlacementLevels as PlacementLevels,
     PlacementTable as PlacementTable,
 )
 from pyscheduler.framework.handle import (

@@ -198,3 +198,7 @@ class Recorder(Protocol):
 
 class NullRecorder(Recorder):
     """Record nothing."""
+
+    def __init__(self) -> None:
+        # A class that inherits its constructor from a Protocol has another signature once it was called.
+        super().__init__()

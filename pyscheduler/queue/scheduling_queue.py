@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import AfterFailure
     from pyscheduler.framework.events import ClusterEvent
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.group_adjacency import AdjacencyKey
@@ -100,11 +101,12 @@ class SchedulingQueue:
         is_placed: Callable[[str], bool] = lambda _uid: False,
         generic_workload: bool = False,
         on_ready: Callable[[], object] = lambda: None,
+        failures: PluginFailures | None = None,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
         self.nominator = nominator
-        self._hints = QueueingHints(hints, clock=clock, recorder=recorder)
+        self._hints = QueueingHints(hints, clock=clock, recorder=recorder, failures=failures)
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
         self._is_placed = is_placed
         self._generic_workload = generic_workload

@@ -51,7 +51,7 @@ class PluginHandle:
         self.index_waiting_pods = dependencies.waiting_pods.index
         self.reject_waiting_pod = dependencies.waiting_pods.reject
         self.wait_verdict = dependencies.waiting_pods.verdict
-        self.background = Background(recorder=dependencies.recorder)
+        self.background = Background(clock=dependencies.clock, failures=dependencies.failures)
         #: By plugin, what preempts in its name.
         self.preemptors: dict[str, Preemption] = {}
 

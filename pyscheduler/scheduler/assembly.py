@@ -17,6 +17,7 @@ from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.profiles import profiles as profile_specs
+from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
@@ -97,19 +98,21 @@ def build(
     connection = config.client_connection
     client_settings = ClientSettings(qps=connection.qps, burst=connection.burst, host_name=settings.host_name)
     client = transport.connect(client_settings, clock=clock, rng=client_rng, recorder=recorder)
-    informers = Informers(client)
+    failures = PluginFailures(recorder)
+    informers = Informers(client, failures=failures)
     pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)
     extenders = make_extenders(config.extenders, transport, pods=pods, nodes=nodes, clock=clock, recorder=recorder)
     nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
     snapshot = Snapshot(nominator=nominator)
     cache = Cache(clock=clock, recorder=recorder)
-    waiting_pods = WaitingPodMap(clock=clock, recorder=recorder)
+    waiting_pods = WaitingPodMap(clock=clock, recorder=recorder, failures=failures)
     services = HandleDependencies(
         snapshot=snapshot,
         clock=clock,
         rng=sampling_rng,
         recorder=recorder,
+        failures=failures,
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
@@ -159,7 +162,14 @@ def _make_scheduler(
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     scheduling = SchedulingCycle(
-        clock=clock, recorder=recorder, cache=cache, snapshot=snapshot, queue=queue, pipeline=pipeline, failure=failure
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        snapshot=snapshot,
+        queue=queue,
+        pipeline=pipeline,
+        failure=failure,
+        plugin_failures=services.failures,
     )
     # Kubernetes' own groups come before those of plugins.
     own_groups = () if in_tree is None else (in_tree,)
@@ -182,6 +192,7 @@ def _make_scheduler(
         client=client,
         clock=clock,
         recorder=recorder,
+        plugin_failures=services.failures,
         cache=cache,
         snapshot=snapshot,
         queue=queue,
@@ -254,4 +265,5 @@ def _make_queue(
         is_placed=is_placed,
         generic_workload=gates["GenericWorkload"],
         on_ready=on_ready,
+        failures=services.failures,
     )

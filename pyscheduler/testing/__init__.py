@@ -21,18 +21,28 @@ if TYPE_CHECKING:
         node_manifest as node_manifest,
         pod_manifest as pod_manifest,
     )
+    from pyscheduler.testing.checks.check import CheckResult as CheckResult, check_plugin as check_plugin
+    from pyscheduler.testing.checks.drawing import Draft as Draft
+    from pyscheduler.testing.checks.findings import CHECKS as CHECKS, PluginCheckError as PluginCheckError
+    from pyscheduler.testing.checks.steps import Step as Step
     from pyscheduler.testing.clock import VirtualClock as VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster as FakeCluster
     from pyscheduler.testing.fake_framework import FakeFramework as FakeFramework, ScheduleResult as ScheduleResult
 
 __all__ = [
+    "CHECKS",
+    "CheckResult",
+    "Draft",
     "FakeCluster",
     "FakeFramework",
     "Fault",
     "NodeKeywords",
+    "PluginCheckError",
     "PodKeywords",
     "ScheduleResult",
+    "Step",
     "VirtualClock",
+    "check_plugin",
     "make_node",
     "make_pod",
     "node_manifest",
@@ -40,6 +50,12 @@ __all__ = [
 ]
 
 _MODULES = {
+    "CHECKS": "pyscheduler.testing.checks.findings",
+    "CheckResult": "pyscheduler.testing.checks.check",
+    "Draft": "pyscheduler.testing.checks.drawing",
+    "PluginCheckError": "pyscheduler.testing.checks.findings",
+    "Step": "pyscheduler.testing.checks.steps",
+    "check_plugin": "pyscheduler.testing.checks.check",
     "FakeCluster": "pyscheduler.testing.fake_cluster",
     "FakeFramework": "pyscheduler.testing.fake_framework",
     "Fault": "pyscheduler.cluster.embedded.serving.faults",

@@ -14,10 +14,12 @@ from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_p
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
+from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,6 +143,7 @@ class FakeCluster:
         config: str | None = None,
         feature_gates: str = "",
         seed: int | None = None,
+        allow_plugin_errors: bool = False,
     ) -> FakeFramework:
         """Return a framework with the default plugins and those in `enable`, without those in `disable` (`*` for all).
 
@@ -150,6 +153,9 @@ class FakeCluster:
 
         `config` is the text of a KubeSchedulerConfiguration; with it, the profiles are those of the text, and the
         classes in `enable` are only registered.
+
+        With `allow_plugin_errors`, a test may let a plugin fail; otherwise the fixture `pyscheduler_cluster` fails the
+        test at teardown, with the exception of the plugin. `FakeFramework.plugin_errors` has the failures.
         """
         made = FakeFramework(
             self,
@@ -160,6 +166,7 @@ class FakeCluster:
             config=config,
             feature_gates=feature_gates,
             seed=self.seed if seed is None else seed,
+            allow_plugin_errors=allow_plugin_errors,
         )
         self._frameworks.append(made)
         return made
@@ -170,6 +177,18 @@ class FakeCluster:
         for framework in self._frameworks:
             framework.assert_invariants()
         self._assert_capacity()
+
+    def raise_plugin_errors(self, unawaited: Sequence[str] = ()) -> None:
+        """Raise the first exception that a plugin raised, of the frameworks that do not allow it.
+
+        `unawaited`: what Python said of coroutines that nobody awaited.
+        """
+        strict = [each for each in self._frameworks if not each.allow_plugin_errors]
+        for framework in strict:
+            plugins = framework.profile.plugins
+            raise_failures([each for each in framework.plugin_errors if not is_answer_of_the_server(each, plugins)])
+        if len(strict) == len(self._frameworks):
+            raise_unawaited(unawaited, [plugin for each in strict for plugin in each.profile.plugins.values()])
 
     def _assert_capacity(self) -> None:
         nodes = {node.name: NodeInfo.of(node) for node in self.nodes()}
@@ -187,8 +206,20 @@ class FakeCluster:
             assert wanted.memory <= limits.memory, f"node {name} is overcommitted: memory"
             assert len(info.pods) <= limits.allowed_pods, f"node {name} is overcommitted: pods"
             for scalar, amount in wanted.scalars.items():
-                offered = amount <= limits.get(scalar) or (name, scalar) in served
+                offered = amount <= limits.get(scalar) or (name, scalar) in served or self._is_of_cluster(scalar)
                 assert offered, f"node {name} is overcommitted: {scalar}"
+
+    def _is_of_cluster(self, resource: str) -> bool:
+        """Return True if a profile lets another plugin than NodeResourcesFit count the resource, for the cluster."""
+        for framework in self._frameworks:
+            for profile in framework.scheduler.profiles.values():
+                fit = profile.plugins.get("NodeResourcesFit")
+                args = getattr(fit, "args", None)
+                if isinstance(args, NodeResourcesFitArgs) and (
+                    resource in args.ignored_resources or resource.partition("/")[0] in args.ignored_resource_groups
+                ):
+                    return True
+        return False
 
     async def close(self) -> None:
         """Stop all frameworks; raise `TimeoutError` if one does not end. Closing again does nothing."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.real.informer import RealInformer
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -41,6 +42,9 @@ __all__ = ["FakeFramework", "ScheduleResult"]
 
 #: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
+
+#: How many failures of plugins are kept.
+_NOTED_FAILURES: Final = 100
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +69,7 @@ class ScheduleResult:
 class FakeFramework:
     """A scheduler with chosen plugins on a `FakeCluster`; `FakeCluster.framework` creates it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a test chooses, all by keyword
         self,
         cluster: FakeCluster,
         *,
@@ -76,8 +80,12 @@ class FakeFramework:
         config: str | None,
         feature_gates: str,
         seed: int,
+        allow_plugin_errors: bool = False,
     ) -> None:
         self.cluster = cluster
+        self.allow_plugin_errors = allow_plugin_errors
+        #: The failures of plugins so far, at most a hundred.
+        self.plugin_errors: list[PluginFailure] = []
         registry = discover()
         names = []
         for plugin in enable:
@@ -96,6 +104,7 @@ class FakeFramework:
             registry=registry,
             settings=Settings(feature_gates=gates),
         )
+        self.scheduler.plugin_failures.listeners.append(self._note_failure)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False
@@ -302,6 +311,10 @@ class FakeFramework:
         if self._running is not None:
             await asyncio.wait([self._running])
             self._raise_if_ended()
+
+    def _note_failure(self, failure: PluginFailure) -> None:
+        if len(self.plugin_errors) < _NOTED_FAILURES:
+            self.plugin_errors.append(failure)
 
     def _raise_if_ended(self) -> None:
         """Raise the error that ended the scheduler, once."""

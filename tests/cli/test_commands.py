@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -138,6 +139,69 @@ class Unsigned(FilterPlugin):
 
 class WiderFit(NodeResourcesFit):
     """Inherits the filter of a plugin whose answers are cached."""
+
+
+@pytest.mark.slow
+def test_plugins_checks_an_installed_plugin(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--check` shows that the checks pass, the price at three sizes, and the equivalence cache."""
+    text = said(capsys, "plugins", "--check", "NodeName", "--histories", "1")
+    assert re.search(r"^NodeName passes \d+ checks on 1 random histories$", text, re.MULTILINE)
+    assert re.search(r"\d+ µs at 100 nodes, \d+ µs at 1,000 nodes, \d+ µs at 5,000 nodes$", text, re.MULTILINE)
+    assert "equivalence cache of the profile: on" in text
+
+
+class SleepyFilter(FilterPlugin):
+    """Blocks the event loop."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        """Sleep."""
+        time.sleep(0)
+        return None
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_plugins_reports_a_failed_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """A plugin that fails a check ends the command with code 1, the place, the remedy and a test."""
+    registry = discover()
+    registry.add("SleepyFilter", SleepyFilter)
+    monkeypatch.setattr(discovery, "discover", lambda **_: registry)
+    for module in ("pyscheduler.testing.checks.subject", "pyscheduler.testing.fake_framework"):
+        monkeypatch.setattr(f"{module}.discover", lambda **_: registry)
+    with pytest.raises(SystemExit) as ended:
+        main(["plugins", "--check", "SleepyFilter", "--histories", "1", "-o", output])
+
+    text = capsys.readouterr().out
+    assert ended.value.code == 1
+    if output == "json":
+        failure = json.loads(text)["failure"]
+        assert (failure["check"], json.loads(text)["price"]) == ("blocking", None)
+        assert failure["place"].startswith("SleepyFilter.filter_nodes (")
+    else:
+        assert text.startswith('plugin "SleepyFilter" fails the check "blocking" in SleepyFilter.filter_nodes')
+        assert "check_plugin('SleepyFilter', histories=[history])" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--check", "Nonesuch"], 'plugin "Nonesuch"', id="unknown"),
+        pytest.param(["--check", "NodeName", "--block", "gang"], "leave out --block", id="block"),
+        pytest.param(["--check", "NodeName", "--config", "nowhere.yaml"], "nowhere.yaml", id="no file"),
+    ],
+)
+def test_plugins_check_reports_a_mistake_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    """A wrong name or file is one line on stderr, and code 1."""
+    with pytest.raises(SystemExit) as ended:
+        main(["plugins", *arguments])
+
+    error = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert message in error
+    assert len(error.splitlines()) == 1
 
 
 def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(

@@ -1,7 +1,7 @@
 """Ledger: books that are right in the end, a stamp, a history, a page."""
 
 from pyscheduler import CycleState, Status
-from pyscheduler.testing import Fault, make_pod
+from pyscheduler.testing import CHECKS, Fault, check_plugin, make_pod
 from small_plugins.ledger import STAMP, Ledger
 
 
@@ -45,3 +45,14 @@ async def test_the_books_are_right_although_the_api_server_fails(pyscheduler_clu
 
     await cluster.clock.advance(5)
     assert framework.result("p").bound
+
+
+def draw_stamps(rng, draft):
+    draft.pod_annotations[STAMP] = [""]
+    draft.pods.append({"requests": {"cpu": rng.choice(["100m", "1"])}})
+
+
+def test_ledger_keeps_the_contract():
+    # Without the check that needs a second process.
+    checks = [check for check in CHECKS if check != "hash-seed"]
+    check_plugin(Ledger, draw=draw_stamps, histories=4, checks=checks)

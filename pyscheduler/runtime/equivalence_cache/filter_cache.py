@@ -16,6 +16,7 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
+from pyscheduler.runtime.extension_points.arrays import statuses_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +209,10 @@ class FilterCache(RowCache):
             answer = call(method, nodes)
             if answer is None:
                 continue
-            if not isinstance(answer, NodeStatuses) or len(answer) != len(nodes):
+            # Whoever asks without the cache says what is wrong.
+            if not isinstance(answer, NodeStatuses):
+                return None
+            if not method.in_tree and statuses_problem(answer, len(nodes)):
                 return None
             fresh = (answer.codes != int(Code.SUCCESS)) & (ids == 0)
             if not fresh.any():

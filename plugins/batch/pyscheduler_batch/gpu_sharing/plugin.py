@@ -40,7 +40,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
 from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
-from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -106,6 +106,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         self.books, self.reservations, self._by_label = shared.books, shared.reservations, shared.by_label
         by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         by_profile[handle.profile_name] = self
+        self._spreading: set[str] = handle.shared(SPREAD_KEY, set)
         if not shared.is_followed:
             shared.is_followed = True
             self._pods.add_event_handler(
@@ -149,6 +150,16 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def _is_reservation(self, pod: Pod) -> bool:
         return pod.namespace == self._args.namespace and GROUP_LABEL in pod.labels
+
+    def nodes_with_room(self, pod: Pod) -> list[str]:
+        """Return the names of the nodes with a GPU that is shared already and has room for the pod."""
+        try:
+            share = _wanted(pod).share if pod.annotations else None
+        except ValueError:
+            return []
+        if share is None:
+            return []
+        return [name for name, shared in self.books.nodes.items() if shared.with_room(share.amount(shared.capacity))]
 
     # --- the scheduling cycle
 
@@ -212,7 +223,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             share.devices,
             free - self.books.without_reservation(node_name),
             lambda index: str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}")),
-            spread=self._args.spread,
+            spread=self._args.spread or self.handle.profile_name in self._spreading,
         )
         if groups is None:
             return _NO_ROOM
