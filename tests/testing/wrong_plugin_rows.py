@@ -311,7 +311,8 @@ ROWS: Final[Sequence[Row]] = (
         symptom="A method that is misspelled",
         code=wrong.Misspelled,
         run=build,
-        message='plugin "Misspelled" takes part in filter but does not define filter or filter_nodes',
+        message='plugin "Misspelled" takes part in filter but does not define filter or filter_nodes; '
+        "it defines filter_node, which is never called",
         remedy="Define one of the methods. A class that inherits an interface takes part in its extension point.",
     ),
     Row(
