@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
+    from pyscheduler.cluster.embedded.serving.faults import Fault as Fault
     from pyscheduler.testing.builders import (
+        NodeKeywords as NodeKeywords,
+        PodKeywords as PodKeywords,
         make_node as make_node,
         make_pod as make_pod,
         node_manifest as node_manifest,
@@ -32,7 +35,10 @@ __all__ = [
     "Draft",
     "FakeCluster",
     "FakeFramework",
+    "Fault",
+    "NodeKeywords",
     "PluginCheckError",
+    "PodKeywords",
     "ScheduleResult",
     "Step",
     "VirtualClock",
@@ -52,6 +58,9 @@ _MODULES = {
     "check_plugin": "pyscheduler.testing.checks.check",
     "FakeCluster": "pyscheduler.testing.fake_cluster",
     "FakeFramework": "pyscheduler.testing.fake_framework",
+    "Fault": "pyscheduler.cluster.embedded.serving.faults",
+    "NodeKeywords": "pyscheduler.testing.builders",
+    "PodKeywords": "pyscheduler.testing.builders",
     "ScheduleResult": "pyscheduler.testing.fake_framework",
     "VirtualClock": "pyscheduler.testing.clock",
     "make_node": "pyscheduler.testing.builders",

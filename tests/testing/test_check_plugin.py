@@ -16,7 +16,7 @@ from pyscheduler.testing.checks.drawing import draw_history
 from pyscheduler.testing.checks.price import price_of
 from pyscheduler.testing.checks.shrinking import shrink
 from pyscheduler.testing.checks.subject import Subject
-from tests.testing import wrong_plugins as wrong
+from tests.testing import contract_breakers as wrong
 
 #: The checks that start no process.
 IN_PROCESS = [check for check in CHECKS if check != "hash-seed"]
@@ -69,7 +69,7 @@ def test_wrong_plugin_fails_its_check(plugin: type, check: str, place: str) -> N
 
     assert (error.check, error.plugin, error.remedy) == (check, plugin.__name__, CHECKS[check])
     assert error.place.startswith(f"{plugin.__name__}.{place} (")
-    assert "wrong_plugins.py:" in error.place
+    assert "contract_breakers.py:" in error.place
     assert len(error.history) <= 7
     again = failure(plugin, histories=[error.history], checks=IN_PROCESS)
     assert (again.check, again.place) == (error.check, error.place)

@@ -1,296 +1,291 @@
-"""Plugins that break the contract, each in one way; each but the last fails one check of `check_plugin`."""
+"""Wrong plugins, one mistake each; `wrong_plugin_rows.py` has the message that an author gets for each."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, Final
 
+import attrs
 import numpy as np
-from numpy.typing import NDArray
 
-from pyscheduler.api import Pod, pod_requests
-from pyscheduler.framework import (
-    CPU,
-    ActionType,
+from pyscheduler import (
     ClusterEvent,
-    ClusterEventWithHint,
     CycleState,
     EnqueueExtensions,
-    EventResource,
     FilterPlugin,
-    NodeInfo,
-    Nodes,
+    Handle,
     NodeStatuses,
-    PreBindPlugin,
-    PreEnqueuePlugin,
+    PermitPlugin,
+    Pod,
+    PostBindPlugin,
     PreFilterPlugin,
-    QueueingHint,
     ReservePlugin,
-    Reuse,
     ScorePlugin,
-    SignFragment,
-    SignPlugin,
     Status,
 )
+from pyscheduler.api import ConfigMap
+from pyscheduler.framework import ActionType, ClusterEventWithHint, EventResource, NodeInfo, Nodes
 
-NO_ROOM = Status.unschedulable("node(s) had no headroom")
+NO_ROOM: Final = Status.unschedulable("no room")
 
-
-class RaisesWithoutLabel(FilterPlugin):
-    """Raises for a pod without the label that it reads."""
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return NO_ROOM if pod.labels["tier"] == "c" else None
+# Exceptions
 
 
-class RaisesInHint(FilterPlugin, EnqueueExtensions):
-    """Raises in a queueing hint."""
+class Raises(FilterPlugin):
+    """Raises: a node without the label `zone` was not expected."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return NO_ROOM if len(node.pods) >= 1 else None
+        return None if node.node.labels["zone"] else NO_ROOM
+
+
+class RaisesAfterBinding(PostBindPlugin):
+    """Raises where no pod fails because of it: the pod is bound already."""
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        raise RuntimeError(f"cannot tell the ledger about {pod.name}")
+
+
+class RaisesWhenMade(ScorePlugin):
+    """Raises in its constructor."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.prices = dict(args)["prices"]  # type: ignore[call-overload] # the mistake: args may be None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class DyingRun(PostBindPlugin):
+    """Its `run()` ends with an exception."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+    async def run(self) -> None:
+        await self.handle.clock.sleep(1)
+        raise ConnectionError("the price list is not reachable")
+
+
+class BadHint(FilterPlugin, EnqueueExtensions):
+    """Its hint raises: `old` is None when an object is created."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        gone = ClusterEvent(EventResource.POD, ActionType.DELETE)
-        return [ClusterEventWithHint(gone, self.after_deletion)]
-
-    def after_deletion(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        return new.labels["tier"]  # type: ignore[union-attr]
+        added = ClusterEvent(EventResource.NODE, ActionType.ADD)
+        return [ClusterEventWithHint(added, lambda pod, old, new: old.labels["zone"])]  # type: ignore[attr-defined,union-attr]
 
 
-class RejectsWithoutReason(FilterPlugin):
-    """Rejects nodes, and tells nobody why."""
+class BoolHint(FilterPlugin, EnqueueExtensions):
+    """Its hint returns a bool."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return Status.unschedulable() if node.node.spec.unschedulable else None  # type: ignore[union-attr]
+        return NO_ROOM
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD), self.is_worth_it)]  # type: ignore[arg-type]
+
+    def is_worth_it(self, pod: Pod, old: object | None, new: object | None) -> bool:
+        return False
+
+
+class BadHandler(PermitPlugin):
+    """A handler of events raises."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_add=self.on_pod)
+
+    def on_pod(self, pod: Pod) -> None:
+        raise LookupError(f"no ledger for {pod.name}")
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+
+# Wrong answers
+
+
+class WrongShape(FilterPlugin):
+    """Answers for all nodes but the last."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return NodeStatuses.failing(nodes.pod_counts()[:-1] >= 0, NO_ROOM)
+
+
+class RowNumbers(FilterPlugin):
+    """Gives row numbers where a mask of bools is needed."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        full = np.flatnonzero(nodes.pod_counts() >= nodes.allowed_pods() - 200)
+        return NodeStatuses.failing(full, NO_ROOM)  # type: ignore[arg-type] # the mistake
+
+
+class WrongDtype(ScorePlugin):
+    """Divides, and so returns floats."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.pod_counts() / nodes.allowed_pods() * 100
+
+
+class OutOfRange(ScorePlugin):
+    """Scores beyond 100 and does not normalize."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.allocatable("cpu") - nodes.requested("cpu")
+
+
+class ReturnsScores(ScorePlugin):
+    """`normalize_scores` returns a new array, where it has to change the one that it is given."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.pod_counts() + 1
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Any) -> Any:
+        return scores * 100 // scores.max()
 
 
 class ReturnsBool(FilterPlugin):
-    """Returns True for a node that fits."""
+    """Returns True for a node that fits, where None is needed."""
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return True  # type: ignore[return-value]
-
-
-class ScoresWithoutNormalizing(ScorePlugin):
-    """Returns amounts as scores."""
-
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        return nodes.allocatable(CPU) - nodes.requested(CPU)
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
+        return len(node.pods) < 10
 
 
-class TwoForms(FilterPlugin):
-    """Compares with <= in one form, and with < in the other."""
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return NO_ROOM if len(node.pods) >= 1 else None
+class WritesSnapshot(FilterPlugin):
+    """Writes into an array of the snapshot."""
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        return NodeStatuses.failing(nodes.pod_counts() > 1, NO_ROOM)
+        free = nodes.allocatable("cpu")
+        free -= nodes.requested("cpu")
+        return NodeStatuses.failing(free <= 0, NO_ROOM)
 
 
-class ChangesNodes(PreFilterPlugin):
-    """Counts the pod in on the nodes of the snapshot."""
+# async and await
+
+
+class AsyncFilter(FilterPlugin):
+    """`async def` where the scheduler does not await."""
+
+    async def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return None
+
+
+class PlainRun(PostBindPlugin):
+    """`run()` without `async`."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+    def run(self) -> None:
+        self.prices = {"n1": 1}
+
+
+class NeverAwaits(PostBindPlugin):
+    """Calls a coroutine function and does not await it: nothing is written."""
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.handle.client.patch(Pod, pod.name, pod.namespace, patch={"metadata": {"labels": {"seen": "yes"}}})  # type: ignore[unused-coroutine]
+
+
+class Blocks(PreFilterPlugin):
+    """Waits for something else, and the whole scheduler waits with it."""
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
-        for node in nodes:
-            node.requested.milli_cpu += 1
+        time.sleep(0.3)
 
 
-class WritesArrays(FilterPlugin):
-    """Subtracts in place from an array of the snapshot."""
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        free = nodes.allocatable(CPU)
-        free -= nodes.requested(CPU)
-        return NodeStatuses.failing(free < 0, NO_ROOM)
+# The class
 
 
-class PrefersRows(FilterPlugin):
-    """Rejects the last row."""
+class Misspelled(FilterPlugin):
+    """`filter_node` for `filter_nodes`."""
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        return NodeStatuses.failing((np.arange(len(nodes)) == len(nodes) - 1) & (len(nodes) > 1), NO_ROOM)
-
-
-class SignsNothing(FilterPlugin, SignPlugin):
-    """Depends on a label, and does not sign it."""
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        return NodeStatuses.failing((nodes.pod_counts() > 0) & ("tier" in pod.labels), NO_ROOM)
-
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        return []
-
-
-class ReusesTooLong(FilterPlugin, SignPlugin):
-    """Depends on the pods of a node, and says that it depends on the node only."""
-
-    reuse = Reuse.WHILE_NODE_STAYS
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        return NodeStatuses.failing(nodes.pod_counts() > 1, NO_ROOM)
-
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        return []
-
-
-class ReusesLabels(ScorePlugin, SignPlugin):
-    """Depends on a label of the pod, which no reused answer may."""
-
-    reuse = Reuse.WHILE_AMOUNTS_STAY
-
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        return nodes.pod_counts() * (1 if pod.labels.get("tier") == "a" else 2)
-
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        return [SignFragment("tier", pod.labels.get("tier"))]
-
-
-class ForgetsUnreserve(ReservePlugin):
-    """Has ten licenses, and never takes one back."""
-
-    def __init__(self, args: object = None, handle: object = None) -> None:
-        super().__init__(args, handle)  # type: ignore[arg-type]
-        self.used: set[str] = set()
-
-    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if len(self.used) >= 10:
-            return Status.unschedulable("no license is left")
-        self.used.add(pod.uid)
+    def filter_node(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         return None
 
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        return
+
+class NoUnreserve(ReservePlugin):
+    """Reserves, and never gives back."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
 
 
-class UnreservesTwice(ReservePlugin, FilterPlugin):
-    """Counts down at each unreserve, though nothing was reserved."""
-
-    def __init__(self, args: object = None, handle: object = None) -> None:
-        super().__init__(args, handle)  # type: ignore[arg-type]
-        self.held = 0
+class BareEvents(FilterPlugin, EnqueueExtensions):
+    """Registers events without `ClusterEventWithHint`."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return NO_ROOM if self.held < 0 else None
-
-    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        self.held += 1
         return None
 
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self.held -= 1
+    def events_to_register(self) -> Any:
+        return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
 
 
-class MissesDeletions(FilterPlugin, EnqueueExtensions):
-    """Takes one pod for each node, and does not register the deletion of pods."""
+class WaitsForever(PermitPlugin):
+    """Makes a pod wait and never allows it."""
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        return NodeStatuses.failing(nodes.pod_counts() >= 1, NO_ROOM)
-
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD))]
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits for a licence", timeout=1e9)
 
 
-class SkipsDeletions(MissesDeletions):
-    """Registers the deletion of pods, with a hint that only looks at pods with a label."""
+class WaitsWithoutEnd(PermitPlugin):
+    """Makes a pod wait and says no timeout."""
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        gone = ClusterEvent(EventResource.POD, ActionType.DELETE)
-        return [*super().events_to_register(), ClusterEventWithHint(gone, self.after_deletion)]
-
-    def after_deletion(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
-        wanted = isinstance(old, Pod) and old.labels.get("tier") == "a"
-        return QueueingHint.QUEUE if wanted else QueueingHint.SKIP
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits for a licence", timeout=None)  # type: ignore[arg-type] # the mistake
 
 
-class KeepsGate(PreEnqueuePlugin, EnqueueExtensions):
-    """Gates pods with a label, and registers no change of it."""
-
-    def pre_enqueue(self, pod: Pod) -> Status | None:
-        return Status.unresolvable("tier a is closed") if pod.labels.get("tier") == "a" else None
-
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.DELETE))]
+# Args and names
 
 
-class CountsAttempts(PreFilterPlugin):
-    """Rejects everything after some calls."""
+@attrs.frozen
+class PriceArgs:
+    """The args of `Priced`."""
 
-    def __init__(self, args: object = None, handle: object = None) -> None:
-        super().__init__(args, handle)  # type: ignore[arg-type]
-        self.calls = 0
-
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        self.calls += 1
-        return NO_ROOM if self.calls > 12 else None
+    percent: int = 50
 
 
-class RemembersDeletedPods(ReservePlugin, FilterPlugin):
-    """Books what pods request, and never forgets a pod that was deleted."""
+class Priced(ScorePlugin):
+    """Has args, of which the configuration has one wrong."""
 
-    def __init__(self, args: object = None, handle: object = None) -> None:
-        super().__init__(args, handle)  # type: ignore[arg-type]
-        self.booked: dict[str, tuple[str, int]] = {}
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        used = sum(amount for name, amount in self.booked.values() if name == node.name)
-        return NO_ROOM if used + pod_requests(pod).get(CPU, 0) > node.allocatable.milli_cpu else None
-
-    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        self.booked[pod.uid] = (node_name, pod_requests(pod).get(CPU, 0))
-        return None
-
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self.booked.pop(pod.uid, None)
-
-
-class HashesNames(ScorePlugin):
-    """Spreads pods by the hash of a text."""
+    args_type = PriceArgs
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        return hash((pod.name, node.name)) % 100
+        return 0
 
 
-class Sleeps(FilterPlugin):
-    """Waits for an answer from elsewhere."""
+class Unread(ScorePlugin):
+    """Reads a kind that it did not declare."""
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        time.sleep(0.0)
-        return None
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.prices = handle.lister(ConfigMap)
 
-
-class SleepsInPreBind(PreBindPlugin):
-    """Waits in a coroutine without awaiting."""
-
-    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        await self.handle.clock.sleep(1)
-        time.sleep(0.0)  # noqa: ASYNC251 - the mistake
-        return None
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
 
 
-class Computes(PreFilterPlugin):
-    """Computes far too long for one pod."""
+class UnreadByName(ScorePlugin):
+    """Names a kind by a text."""
 
-    rounds: ClassVar[int] = 1_000_000
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.prices = handle.lister("configmaps")  # type: ignore[arg-type] # the mistake
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
-        sum(number * number for number in range(self.rounds))
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
 
 
-class Headroom(FilterPlugin, EnqueueExtensions, SignPlugin):
-    """Breaks nothing: keeps a tenth of the CPU of each node free."""
+class WatchesClass(ScorePlugin):
+    """Declares a class where a `ResourceKind` is needed."""
 
-    reuse = Reuse.WHILE_AMOUNTS_STAY
+    watches = (ConfigMap,)  # type: ignore[assignment] # the mistake
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        wanted = nodes.requested(CPU) + pod_requests(pod).get(CPU, 0)
-        return NodeStatuses.failing(wanted > nodes.allocatable(CPU) * 9 // 10, NO_ROOM)
-
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        return [SignFragment("cpu", pod_requests(pod).get(CPU, 0))]
-
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        grown = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
-        gone = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
-        return [ClusterEventWithHint(grown), ClusterEventWithHint(gone)]
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0

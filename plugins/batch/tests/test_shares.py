@@ -377,18 +377,19 @@ def test_hierarchy_equals_the_recursion(jobs: list[Any], total: tuple[float, ...
     request = held + np.array([job[2] for job in jobs])
     paths = [(job[0], WEIGHTS[job[0]]) for job in jobs]
     tree = HierarchyTree(paths, np.array(total), request, _scale())
-    state = tree.state(held, held.sum(axis=0))
+    # What one situation holds does not matter to the other.
+    state = tree.states(np.stack([np.roll(held, 1, axis=0), held], axis=1))
     model = _scalar_hierarchy(jobs, total)
     for row, path in enumerate(tree.paths):
-        assert state.share[row] == pytest.approx(model[path][0])
-        assert state.saturated[row] == model[path][1]
+        assert state.share[row, 1] == pytest.approx(model[path][0])
+        assert state.saturated[row, 1] == model[path][1]
         COUNTS["saturated inner nodes"] += bool(model[path][1])
     for at, job in enumerate(jobs):
         share, saturated = model[f"{job[0]}/{at}"]
-        assert state.share[tree.first_job + at] == pytest.approx(share)
-        assert state.saturated[tree.first_job + at] == saturated
+        assert state.share[tree.first_job + at, 1] == pytest.approx(share)
+        assert state.saturated[tree.first_job + at, 1] == saturated
         COUNTS["hierarchy jobs equal the recursion"] += 1
-    assert tree.compare(state, paths[0][0], paths[0][0]) == 0.0
+    assert tree.compare(state, paths[0][0], paths[0][0], 1) == 0.0
 
 
 def test_hierarchy_orders_by_saturation_then_weighted_share() -> None:
@@ -397,6 +398,6 @@ def test_hierarchy_orders_by_saturation_then_weighted_share() -> None:
     paths = [("root/a", "1/1"), ("root/b", "1/2")]
     held = np.array([[100.0, 0.0, 1.0], [100.0, 0.0, 1.0]])
     tree = HierarchyTree(paths, total, held * 2, _scale())
-    assert tree.compare(tree.state(held, held.sum(axis=0)), "root/a", "root/b") > 0
+    assert tree.compare(tree.states(held[:, None]), "root/a", "root/b") > 0
     done = HierarchyTree(paths, total, np.array([[200.0, 0.0, 2.0], [100.0, 0.0, 1.0]]), _scale())
-    assert done.compare(done.state(held, held.sum(axis=0)), "root/a", "root/b") < 0
+    assert done.compare(done.states(held[:, None]), "root/a", "root/b") < 0

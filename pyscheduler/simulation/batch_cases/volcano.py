@@ -160,7 +160,7 @@ class _Report:
         names = list(tree.paths)
         for row, job in enumerate(self.session.books.jobs):
             names.append(f"{tree.paths[tree.parent[tree.first_job + row]]}/{job.uid}")
-        rows = zip(names, state.share.tolist(), tree.weight.tolist(), state.saturated.tolist(), strict=True)
+        rows = zip(names, state.share[:, 0].tolist(), tree.weight.tolist(), state.saturated[:, 0].tolist(), strict=True)
         return {name: [share, weight, saturated] for name, share, weight, saturated in rows}
 
     def _scores(self) -> Spec:

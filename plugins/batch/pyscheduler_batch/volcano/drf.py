@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["Drf", "dominant_share"]
 
 _SHARE_DELTA = 1e-6
+#: Figures of so many jobs are computed at once.
+_MOST_FIGURES = 16_384
+#: The row of a job, and what one of its tasks requests: equal tasks of a job leave the same behind.
+_Kind = tuple[int, bytes]
 
 
 def dominant_share(allocated: Amounts, total: Amounts, counts: NDArray[np.bool_]) -> float:
@@ -40,6 +44,9 @@ class Drf(VolcanoPolicy):
         self._shares: dict[str, float] = {}
         self.tree: HierarchyTree | None = None
         self._state: TreeState | None = None
+        #: The task that reclaims, and whether the queues of other tasks come after its queue even without them.
+        self._claim = ""
+        self._comes_after: dict[_Kind, bool] = {}
         if session.switch(self, "enableHierarchy", default=False):
             books = session.books
             paths = [session.queues.hierarchy[job.queue_row] for job in books.jobs]
@@ -81,12 +88,12 @@ class Drf(VolcanoPolicy):
         """Forget the share of the job, and the figures of the tree."""
         self._shares.pop(task.job.uid, None)
         self._state = None
+        self._claim = ""
 
     def state(self) -> TreeState | None:
         """Return the present figures of the tree, or None without a hierarchy."""
         if self.tree is not None and self._state is None:
-            allocated = self.session.books.allocated
-            self._state = self.tree.state(allocated[self._rows], allocated.sum(axis=0))
+            self._state = self.tree.states(self.session.books.allocated[self._rows, None])
         return self._state
 
     def compare_queues(self, left: int, right: int) -> float:
@@ -101,15 +108,35 @@ class Drf(VolcanoPolicy):
         """Return bool[n]: tasks whose queue comes after the claim's queue even without them; None without hierarchy."""
         if self.tree is None or claim.task is None:
             return None
+        books, uid = self.session.books, claim.task.uid
+        if self._claim != uid:
+            self._claim = uid
+            self._comes_after.clear()
+        kinds = [(books.rows[task.job.uid], task.request.tobytes()) for task in tasks.tasks]
+        asked = {kind: task for kind, task in zip(kinds, tasks.tasks, strict=True) if kind not in self._comes_after}
+        if asked:
+            self._answer(claim, asked)
+        return np.array([self._comes_after[kind] for kind in kinds], dtype=np.bool_)
+
+    def _answer(self, claim: Claim, asked: dict[_Kind, Task]) -> None:
+        """Find out which tasks come after the claim's queue, of these kinds and of some that may be asked for next."""
+        assert self.tree is not None, "the hierarchy is on"
+        assert claim.task is not None, "only tasks reclaim"
         books, paths = self.session.books, self.session.queues.hierarchy
-        allocated = books.allocated.copy()
+        most = _MOST_FIGURES // max(len(self._rows), 1)
+        for at in np.flatnonzero(books.residents.running & (books.residents.queue != claim.job.queue_row)).tolist():
+            if len(asked) >= most:
+                break
+            task = books.residents.tasks[at]
+            kind = (books.rows[task.job.uid], task.request.tobytes())
+            if kind not in self._comes_after:
+                asked.setdefault(kind, task)
+        allocated = np.repeat(books.allocated[:, None], len(asked), axis=1)
         allocated[books.rows[claim.job.uid]] += claim.task.request
+        for situation, ((row, _), task) in enumerate(asked.items()):
+            allocated[row, situation] -= task.request
+        state = self.tree.states(allocated[self._rows])
         mine = paths[claim.job.queue_row][0]
-        chosen = np.zeros(len(tasks), dtype=np.bool_)
-        for at, task in enumerate(tasks.tasks):
-            row = books.rows[task.job.uid]
-            allocated[row] -= task.request
-            state = self.tree.state(allocated[self._rows], allocated.sum(axis=0))
-            chosen[at] = self.tree.compare(state, mine, paths[task.job.queue_row][0]) < 0
-            allocated[row] += task.request
-        return chosen
+        for situation, (kind, task) in enumerate(asked.items()):
+            theirs = paths[task.job.queue_row][0]
+            self._comes_after[kind] = self.tree.compare(state, mine, theirs, situation) < 0

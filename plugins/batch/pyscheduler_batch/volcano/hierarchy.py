@@ -18,7 +18,7 @@ __all__ = ["HierarchyTree", "TreeState"]
 
 
 class TreeState(NamedTuple):
-    """The figures of each node of the tree: float64[K], and bool[K]."""
+    """The figures of each node of the tree in some situations: float64[K, S], and bool[K, S]."""
 
     share: NDArray[np.float64]
     saturated: NDArray[np.bool_]
@@ -68,52 +68,60 @@ class HierarchyTree:
         self._levels = [np.flatnonzero(depths == level) for level in range(1, int(depths.max()) + 1)][::-1]
 
     def shares(self, allocated: Amounts) -> NDArray[np.float64]:
-        """Return float64[n]: the dominant share of each row of `allocated`, float64[n, R]."""
+        """Return float64[...]: the dominant share of each row of `allocated`, float64[..., R]."""
         counts = self._scale.significant(self._total)
-        parts = allocated[:, counts] / self._total[counts]
-        shares: NDArray[np.float64] = np.maximum(parts.max(axis=1, initial=0.0), 0.0)
+        parts = allocated[..., counts] / self._total[counts]
+        shares: NDArray[np.float64] = np.maximum(parts.max(axis=-1, initial=0.0), 0.0)
         return shares
 
-    def state(self, job_allocated: Amounts, total_allocated: Amounts) -> TreeState:
-        """Return share and saturation of each node; `job_allocated`: float64[J, R], `total_allocated`: float64[R].
+    def states(self, job_allocated: Amounts) -> TreeState:
+        """Return share and saturation of each node in some situations; `job_allocated`: float64[J, S, R].
 
         A job is saturated if it has all it requests of some resource that it holds, or requests of one that it holds
         and that is used up. An inner node is saturated if all its children are. It holds what its saturated children
         hold, and of the others as much as the one with the smallest share, in the proportions of each.
         """
-        size, first = len(self.parent), self.first_job
-        allocated = np.zeros((size, len(self._total)))
+        size, first, situations = len(self.parent), self.first_job, job_allocated.shape[1]
+        allocated = np.zeros((size, *job_allocated.shape[1:]))
         allocated[first:] = job_allocated
-        share = np.zeros(size)
+        share = np.zeros((size, situations))
         share[first:] = self.shares(job_allocated)
-        saturated = np.ones(size, dtype=np.bool_)
-        saturated[first:] = self._job_saturated(job_allocated, total_allocated)
-        smallest = np.ones(size)
-        for rows in self._levels:
-            inner = rows[rows < first]
+        saturated = np.ones((size, situations), dtype=np.bool_)
+        saturated[first:] = self._job_saturated(job_allocated)
+        smallest = np.ones((size, situations))
+        # A job that holds nothing adds nothing, but it is not saturated.
+        holds = np.ones(size, dtype=np.bool_)
+        holds[first:] = job_allocated.any(axis=(1, 2))
+        saturated[self.parent[~holds]] = False
+        for level in self._levels:
+            rows = level[holds[level]]
+            inner, above = rows[rows < first], self.parent[rows]
             # The children of this level's inner nodes are one level deeper, so they are done.
             share[inner] = self.shares(allocated[inner])
-            scaled = (share[rows] != 0) & ~saturated[rows]
-            np.minimum.at(smallest, self.parent[rows[scaled]], share[rows[scaled]])
-            factor = np.where(share[rows] != 0, 1.0, 0.0)
-            factor[scaled] = smallest[self.parent[rows[scaled]]] / share[rows[scaled]]
-            np.add.at(allocated, self.parent[rows], allocated[rows] * factor[:, None])
-            np.logical_and.at(saturated, self.parent[rows], saturated[rows])
-        share[0] = self.shares(allocated[:1])[0]
+            own = share[rows]
+            scaled = (own != 0) & ~saturated[rows]
+            np.minimum.at(smallest, above, np.where(scaled, own, np.inf))
+            factor = np.where(own != 0, 1.0, 0.0)
+            np.divide(smallest[above], own, out=factor, where=scaled)
+            np.add.at(allocated, above, allocated[rows] * factor[..., None])
+            np.logical_and.at(saturated, above, saturated[rows])
+        share[0] = self.shares(allocated[0])
         return TreeState(share, saturated)
 
-    def _job_saturated(self, allocated: Amounts, total_allocated: Amounts) -> NDArray[np.bool_]:
-        holds = self._scale.significant(allocated) & (self._request != 0)
-        is_wanted = self._scale.significant(self._total) & (total_allocated < self._total)
-        saturated: NDArray[np.bool_] = np.any(holds & ((allocated >= self._request) | ~is_wanted), axis=1)
+    def _job_saturated(self, allocated: Amounts) -> NDArray[np.bool_]:
+        request = self._request[:, None]
+        holds = self._scale.significant(allocated) & (request != 0)
+        is_wanted = self._scale.significant(self._total) & (allocated.sum(axis=0) < self._total)
+        saturated: NDArray[np.bool_] = np.any(holds & ((allocated >= request) | ~is_wanted), axis=-1)
         return saturated
 
-    def compare(self, state: TreeState, left: str, right: str) -> float:
+    def compare(self, state: TreeState, left: str, right: str, situation: int = 0) -> float:
         """Compare two queue paths level by level: unsaturated first, then the smaller share by weight."""
+        share, saturated = state.share[:, situation], state.saturated[:, situation]
         for first, second in zip(self._rows.get(left, [0]), self._rows.get(right, [0]), strict=False):
-            if state.saturated[first] != state.saturated[second]:
-                return 1.0 if state.saturated[first] else -1.0
-            difference = state.share[first] / self.weight[first] - state.share[second] / self.weight[second]
+            if saturated[first] != saturated[second]:
+                return 1.0 if saturated[first] else -1.0
+            difference = share[first] / self.weight[first] - share[second] / self.weight[second]
             if difference != 0:
                 return float(difference)
         return 0.0
