@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -9,14 +10,22 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-#: The documents below each caption of the navigation. `*` stands for all documents that no other line names.
+#: The documents below each caption. A pattern stands for documents that no line names and no earlier pattern matches.
 CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     "": ["docs/README"],
     "Tutorials": ["docs/tutorial/first-plugin", "docs/tutorial/gpu-cluster"],
-    "Plugin authors": [
+    "How to: plugin authors": [
         "docs/how-to/write-a-plugin",
+        "docs/how-to/debug-a-plugin",
+        "docs/how-to/make-a-plugin-fast",
+        "docs/how-to/when-a-plugin-*",
+        "docs/how-to/time-dependent-plugins",
+        "docs/how-to/plugin-metrics",
+        "docs/how-to/test-with-faults",
+        "docs/how-to/publish-a-plugin",
+        "docs/how-to/cookbook*",
     ],
-    "Operators": [
+    "How to: operators": [
         "docs/how-to/run-on-a-cluster",
         "docs/how-to/operate",
         "docs/how-to/group-workloads",
@@ -25,7 +34,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
         "docs/how-to/share-gpus",
         "docs/how-to/bind-by-requests",
         "docs/how-to/why-a-job-waits",
-        "docs/how-to/move-*",
+        "docs/how-to/*",
         "configs/*/README",
     ],
     "Reference": [
@@ -51,9 +60,22 @@ def add_contents(app: Sphinx, docname: str, content: list[str]) -> None:
     """Append a hidden table of contents for each caption to the first page."""
     if docname != app.config.root_doc:
         return
-    for caption, entries in CONTENTS.items():
-        options = [":hidden:", ":glob:", ":titlesonly:", *([f":caption: {caption}"] if caption else [])]
-        content[0] += "\n".join(["\n\n```{toctree}", *options, "", *(f"/{entry}" for entry in entries), "```"])
+    for caption, documents in contents(app.env.found_docs - {docname}).items():
+        options = [":hidden:", ":titlesonly:", *([f":caption: {caption}"] if caption else [])]
+        content[0] += "\n".join(["\n\n```{toctree}", *options, "", *(f"/{name}" for name in documents), "```"])
+
+
+def contents(found: set[str]) -> dict[str, list[str]]:
+    """Return the documents below each caption; a name wins over a pattern, an earlier pattern over a later one."""
+    left = found - {name for names in CONTENTS.values() for name in names}
+    chosen: dict[str, list[str]] = {}
+    for caption, patterns in CONTENTS.items():
+        chosen[caption] = []
+        for pattern in patterns:
+            matching = [pattern] if "*" not in pattern else sorted(fnmatch.filter(left, pattern))
+            left -= set(matching)
+            chosen[caption] += matching
+    return chosen
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -16,6 +16,7 @@ from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.problems import found_in
 from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
@@ -38,7 +39,7 @@ from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
 from pyscheduler.scheduler.group_placements import PlacementSearch
 from pyscheduler.scheduler.group_preemption import GroupPreemption
-from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
+from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, InTreeGroups, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
@@ -127,8 +128,9 @@ def build(
     )
     if settings.feature_gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
-    specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
-    profiles = build_profiles(specs, registry, services)
+    specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
+    with found_in(config.source):
+        profiles = build_profiles(specs, registry, services)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
@@ -171,17 +173,7 @@ def _make_scheduler(
         failure=failure,
         plugin_failures=services.failures,
     )
-    # Kubernetes' own groups come before those of plugins.
-    own_groups = () if in_tree is None else (in_tree,)
-    group_cycles = GroupCycles(
-        scheduling=scheduling,
-        commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
-        profiles=profiles,
-        sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
-        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
-        if in_tree is not None and gates["WorkloadAwarePreemption"]
-        else None,
-    )
+    group_cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
         group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
     queued_pods = QueuedPods(
@@ -230,6 +222,26 @@ def _make_scheduler(
             *needs_of_plugins(profiles.values(), [kind for kind, _ in informers.others()]),
         ],
         extenders=extenders,
+    )
+
+
+def _make_group_cycles(
+    in_tree: InTreeGroups | None,
+    profiles: Mapping[str, Profile],
+    waiting_pods: WaitingPodMap,
+    scheduling: SchedulingCycle,
+    gates: Mapping[str, bool],
+) -> GroupCycles:
+    """Return the cycles of groups; Kubernetes' own groups come before those of plugins."""
+    own_groups = () if in_tree is None else (in_tree,)
+    return GroupCycles(
+        scheduling=scheduling,
+        commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
+        profiles=profiles,
+        sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
+        if in_tree is not None and gates["WorkloadAwarePreemption"]
+        else None,
     )
 
 

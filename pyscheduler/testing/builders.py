@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import msgspec
 
 from pyscheduler.api import Node, Pod, decode
+from pyscheduler.testing.argument_checks import check_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +76,7 @@ def pod_manifest(  # noqa: PLR0913 - one keyword for each field that tests vary
     """Return a pod as a manifest; the first container gets `requests` and `host_ports`."""
     containers: list[dict[str, Any]] = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
     if requests:
-        containers[0]["resources"] = {"requests": dict(requests)}
+        containers[0]["resources"] = {"requests": check_amounts(requests, "requests")}
     if host_ports:
         containers[0]["ports"] = [{"containerPort": port, "hostPort": port} for port in host_ports]
     body: dict[str, Any] = {"schedulerName": scheduler_name, "containers": containers}
@@ -126,7 +127,7 @@ def node_manifest(  # noqa: PLR0913 - same
 
     By default it has room for 110 pods, and its name as hostname label. `images` gives sizes in bytes by image name.
     """
-    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", **(allocatable or {})}
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", **check_amounts(allocatable or {}, "allocatable")}
     body: dict[str, Any] = {"unschedulable": True} if unschedulable else {}
     if taints:
         body["taints"] = [dict(taint) for taint in taints]

@@ -16,6 +16,7 @@ from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.testing.argument_checks import check_name
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
@@ -57,6 +58,8 @@ class FakeCluster:
 
     def add_pod(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> Pod:
         """Create a pod, from an object or from a name and the keywords of `pod_manifest`."""
+        if keywords and not isinstance(pod, str):
+            raise TypeError("add_pod() takes keywords with a name only; pass them to make_pod(...)")
         manifest = msgspec.json.decode(encode(pod)) if isinstance(pod, Pod) else pod_manifest(pod, **keywords)
         for field in ("uid", "resourceVersion", "creationTimestamp"):
             manifest["metadata"].pop(field, None)
@@ -69,6 +72,7 @@ class FakeCluster:
 
     def pod(self, name: str, *, namespace: str = "default") -> Pod:
         """Return a pod in its current state; raise `APIError` (404) if it does not exist."""
+        check_name(name, "pod")
         return decode(Pod, msgspec.json.encode(self.server.get("v1", "Pod", name, namespace=namespace)))
 
     def pods(self) -> list[Pod]:
@@ -111,10 +115,12 @@ class FakeCluster:
 
     def delete_pod(self, name: str, *, namespace: str = "default") -> None:
         """Delete a pod at once."""
+        check_name(name, "delete_pod")
         self.delete(Pod, name, namespace=namespace)
 
     def delete_node(self, name: str) -> None:
         """Delete a node."""
+        check_name(name, "delete_node")
         self.delete(Node, name)
 
     def serve(self, kind: ResourceKind) -> None:

@@ -23,6 +23,7 @@ from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.testing.argument_checks import check_config, check_disable, check_enable, check_pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,6 +87,8 @@ class FakeFramework:
         self.allow_plugin_errors = allow_plugin_errors
         #: The failures of plugins so far, at most a hundred.
         self.plugin_errors: list[PluginFailure] = []
+        check_enable(enable)
+        check_config(config, disable=disable, args=args, weights=weights)
         registry = discover()
         names = []
         for plugin in enable:
@@ -94,6 +97,7 @@ class FakeFramework:
             else:
                 registry.add(plugin.name, plugin)
                 names.append(plugin.name)
+        check_disable(disable, registry.names())
         text = config if config is not None else _configuration(names, disable, weights, args)
         gates = parse_gates(feature_gates)
         self.scheduler: Scheduler = build(
@@ -159,6 +163,8 @@ class FakeFramework:
 
         Takes an object, or a name and the keywords of `pod_manifest`. No time passes.
         """
+        if keywords and not isinstance(pod, str):
+            raise TypeError("schedule() takes keywords with a name only; pass them to make_pod(...)")
         wanted = pod if isinstance(pod, Pod) else None
         name = wanted.name if wanted is not None else str(pod)
         namespace = wanted.namespace or "default" if wanted is not None else keywords.get("namespace", "default")
@@ -202,6 +208,7 @@ class FakeFramework:
 
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
         """Run PreEnqueue."""
+        check_pod(pod, "run_pre_enqueue")
         return self.profile.run_pre_enqueue(pod)
 
     def run_pre_filter(self, pod: Pod, state: CycleState | None = None) -> Status | None:
@@ -209,6 +216,7 @@ class FakeFramework:
 
         Pass one `state` to several of these methods if a plugin reads at one extension point what it wrote at another.
         """
+        check_pod(pod, "run_pre_filter")
         return self.profile.run_pre_filter(_given(state), pod, self.nodes()).status
 
     def run_filter(self, pod: Pod, state: CycleState | None = None) -> dict[str, Status | None]:
@@ -216,6 +224,7 @@ class FakeFramework:
 
         If PreFilter rejects the pod, every node has that status. Without `state`, a new one is used.
         """
+        check_pod(pod, "run_filter")
         state = _given(state)
         nodes = self.nodes()
         names = [nodes.name(row) for row in range(len(nodes))]
@@ -231,6 +240,7 @@ class FakeFramework:
 
     def run_post_filter(self, pod: Pod, state: CycleState | None = None) -> tuple[PostFilterResult | None, Status]:
         """Run PreFilter and Filter, then PostFilter with their statuses, even if a node passes."""
+        check_pod(pod, "run_post_filter")
         state = _given(state)
         nodes = self.nodes()
         outcome = self.profile.run_pre_filter(state, pod, nodes)
@@ -245,6 +255,7 @@ class FakeFramework:
 
         Filters run because plugins may store results for Score, but every node is scored.
         """
+        check_pod(pod, "run_score")
         state = _given(state)
         nodes = self.nodes()
         self.profile.run_pre_filter(state, pod, nodes)
@@ -264,35 +275,43 @@ class FakeFramework:
 
     def run_reserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Reserve for `pod` on a node."""
+        check_pod(pod, "run_reserve")
         return self.profile.run_reserve(_given(state), pod, node_name)
 
     def run_unreserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
         """Run Unreserve."""
+        check_pod(pod, "run_unreserve")
         self.profile.run_unreserve(_given(state), pod, node_name)
 
     def run_permit(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Permit without waiting; a WAIT status has the shortest timeout in `timeout_seconds`."""
+        check_pod(pod, "run_permit")
         status, _ = self.profile.run_permit(_given(state), pod, node_name)
         return status
 
     def run_pre_bind_pre_flight(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run PreBindPreFlight; SKIP if no plugin has PreBind work for the pod."""
+        check_pod(pod, "run_pre_bind_pre_flight")
         return self.profile.run_pre_bind_pre_flights(_given(state), pod, node_name)
 
     async def run_pre_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run PreBind."""
+        check_pod(pod, "run_pre_bind")
         return await self.profile.run_pre_bind(_given(state), pod, node_name)
 
     async def run_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Bind."""
+        check_pod(pod, "run_bind")
         return await self.profile.run_bind(_given(state), pod, node_name)
 
     async def run_post_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
         """Run PostBind."""
+        check_pod(pod, "run_post_bind")
         await self.profile.run_post_bind(_given(state), pod, node_name)
 
     def sort_key(self, pod: Pod, *, enqueued_at: float = 0.0) -> Any:
         """Return the pod's sort key in the profile's queue."""
+        check_pod(pod, "sort_key")
         return self.profile.sort_key(QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=enqueued_at))
 
     # The rest

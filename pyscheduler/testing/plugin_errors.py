@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 
 __all__ = ["is_answer_of_the_server", "raise_failures", "raise_unawaited", "unawaited_coroutines"]
 
+#: Extension points that send requests, and after whose errors the pod is retried.
+_RETRIED: Final = frozenset({"PreBind", "Bind"})
+
 _NEVER_AWAITED: Final = "was never awaited"
 _ORIGIN: Final = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
 _ALLOW: Final = "if the test is about this, pass allow_plugin_errors=True to cluster.framework()"
 
 
 def is_answer_of_the_server(failure: PluginFailure, plugins: Mapping[str, Plugin]) -> bool:
-    """Return True if an in-tree plugin passed on an error of the API server: the pod is retried, nothing is wrong."""
+    """Return True if a plugin passed on an error of the API server, and the pod is retried: nothing is wrong then.
+
+    PreBind and Bind may do so; elsewhere only in-tree plugins, which are tested for it.
+    """
     plugin = plugins.get(failure.plugin)
     in_tree = plugin is not None and type(plugin).__module__.startswith("pyscheduler.")
-    return in_tree and isinstance(failure.error, (APIError, TransportError))
+    return isinstance(failure.error, (APIError, TransportError)) and (in_tree or failure.point in _RETRIED)
 
 
 def raise_failures(failures: Sequence[PluginFailure]) -> None:

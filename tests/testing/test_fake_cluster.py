@@ -198,21 +198,23 @@ class Binds(PostBindPlugin):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "error", "raises"),
+    ("plugin", "point", "error", "raises"),
     [
-        pytest.param("VolumeBinding", ConflictError("changed", status=409), False, id="in-tree, a conflict"),
-        pytest.param("VolumeBinding", TransportError("no answer"), False, id="in-tree, no answer"),
-        pytest.param("VolumeBinding", KeyError("zone"), True, id="in-tree, a bug"),
-        pytest.param("Binds", ConflictError("changed", status=409), True, id="third-party, a conflict"),
+        pytest.param("VolumeBinding", "PreBind", ConflictError("changed", status=409), False, id="in-tree, a conflict"),
+        pytest.param("VolumeBinding", "Filter", TransportError("no answer"), False, id="in-tree, no answer"),
+        pytest.param("VolumeBinding", "PreBind", KeyError("zone"), True, id="in-tree, a bug"),
+        pytest.param("Binds", "PreBind", ConflictError("changed", status=409), False, id="at PreBind, a conflict"),
+        pytest.param("Binds", "PostBind", ConflictError("changed", status=409), True, id="at PostBind, a conflict"),
+        pytest.param("Binds", "PreBind", KeyError("zone"), True, id="at PreBind, a bug"),
     ],
 )
-def test_errors_of_the_api_server_that_in_tree_plugins_pass_on_are_no_failures(
-    plugin: str, error: Exception, raises: bool
+def test_errors_of_the_api_server_that_plugins_pass_on_are_no_failures(
+    plugin: str, point: str, error: Exception, raises: bool
 ) -> None:
     """The pod is retried then, so a test with faults of the API server need not allow failures of plugins."""
     cluster = FakeCluster()
     framework = cluster.framework(enable=[Binds])
-    framework.scheduler.plugin_failures.report(error, plugin=plugin, point="PreBind")
+    framework.scheduler.plugin_failures.report(error, plugin=plugin, point=point)
     assert len(framework.plugin_errors) == 1
     if not raises:
         cluster.raise_plugin_errors()

@@ -377,7 +377,7 @@ def test_an_undeclared_kind_is_a_mistake(cluster: FakeCluster) -> None:
             super().__init__(args, handle)
             self.handle.lister(Closed)
 
-    with pytest.raises((ConfigError, PluginError), match="name its kind in the plugin's `watches`"):
+    with pytest.raises((ConfigError, PluginError), match=r"add kind_of.Closed, .* to the plugin's `watches`"):
         cluster.framework(enable=[Forgets])
 
 

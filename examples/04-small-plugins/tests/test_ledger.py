@@ -32,6 +32,15 @@ async def test_one_extension_point_at_a_time(pyscheduler_cluster):
     assert ledger.reserved == {}
 
 
+async def test_a_failure_that_is_meant(pyscheduler_cluster):
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[Ledger], allow_plugin_errors=True)
+    framework.plugin("Ledger").bound = None
+
+    assert (await framework.schedule("p")).bound
+    assert [failure.point for failure in framework.plugin_errors] == ["PostBind"]
+
+
 async def test_the_books_are_right_although_the_api_server_fails(pyscheduler_cluster):
     cluster = pyscheduler_cluster
     cluster.add_node("n1")

@@ -20,7 +20,7 @@ from pyscheduler.batch.extensions import BATCH_EXTENSIONS
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.plugin_failures import error_place
-from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
 from pyscheduler.runtime.assembly.registry import one_line
@@ -260,6 +260,9 @@ def _args(
     for name, plugin in classes.items():
         wanted = plugin.args_type
         given = spec.args.get(name)
+        if isinstance(given, WrongArgs):
+            problems.extend(given.problems)
+            continue
         try:
             if given is None and wanted is not None:
                 given = wanted()

@@ -199,7 +199,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
     def _whole(self, nodes: Nodes) -> NDArray[np.int64]:
         """Return int64[n]: the GPUs of each node that no pod has, not even a part."""
         whole: NDArray[np.int64] = nodes.allocatable(GPU) - nodes.requested(GPU)
-        for name, missing in self.books.unreserved():
+        for name, missing in self.books.unreserved.items():
             row = nodes.index(name)
             if row is not None:
                 whole[row] -= missing
@@ -253,7 +253,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             info = self._reserving(node_name, group)
             if info is not None:
                 self.handle.snapshot.evict(info, node_name)
-                del self.books.reserved[node_name][group]
+                self.books.free(node_name, group)
                 reserving.append(info)
         return partial(self._book_again, pod, share, capacity, reserving)
 
@@ -318,11 +318,11 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def _reservation_seen(self, pod: Pod) -> None:
         if pod.node_name:
-            self.books.reserved.setdefault(pod.node_name, {})[pod.labels[GROUP_LABEL]] = pod.uid
+            self.books.reserve(pod.node_name, pod.labels[GROUP_LABEL], pod.uid)
 
     def _share_seen(self, pod: Pod) -> None:
         groups = groups_of(pod)
-        node_name = pod.node_name or self._node_of(groups)
+        node_name = pod.node_name or self.books.node_of(groups)
         held = self.books.shares.get(pod.uid)
         if not node_name or (held is not None and (not pod.node_name or set(held.groups) == set(groups))):
             return
@@ -336,19 +336,12 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             if not pod.node_name:
                 self._by_label.add(pod.uid)
 
-    def _node_of(self, groups: Sequence[str]) -> str:
-        """Return the node on which devices are reserved under these names; "" if there is none."""
-        for node_name, reserved in self.books.reserved.items():
-            if all(group in reserved for group in groups):
-                return node_name
-        return ""
-
     def _pod_gone(self, pod: Pod) -> None:
         self.reservations.pod_gone(pod)
         if self._is_reservation(pod):
-            reserved = self.books.reserved.get(pod.node_name, {})
-            if reserved.get(pod.labels[GROUP_LABEL]) == pod.uid:
-                del reserved[pod.labels[GROUP_LABEL]]
+            group = pod.labels[GROUP_LABEL]
+            if self.books.reservations(pod.node_name).get(group) == pod.uid:
+                self.books.free(pod.node_name, group)
         else:
             self._drop(pod.uid)
 
