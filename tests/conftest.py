@@ -34,7 +34,7 @@ ENDING_SECONDS = 60.0
 # would fail changes that have nothing to do with it. `nightly` runs more of these examples. To look for what nobody has
 # seen yet there is `thorough`.
 _TIMELESS = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("default", _TIMELESS, max_examples=30, derandomize=True)
+hypothesis.settings.register_profile("default", _TIMELESS, max_examples=20, derandomize=True)
 hypothesis.settings.register_profile("nightly", _TIMELESS, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=1000)

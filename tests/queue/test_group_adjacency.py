@@ -90,7 +90,7 @@ runs_steps = st.lists(
 seen: Counter[str] = Counter()
 
 
-@settings(max_examples=10 * settings.default.max_examples // 3)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(steps=runs_steps)
 def test_runs_against_a_plain_model(steps: list[tuple[str, int]]) -> None:
     """Whatever comes and goes, the next pod is the first of the run's that had no turn, or else the first of all."""

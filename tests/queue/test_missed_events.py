@@ -155,7 +155,7 @@ def test_skipping_rows_gives_the_result_of_a_full_scan() -> None:
     """Each pod goes where a look at every event sends it, and the same hints are asked, in the same order."""
     seen: Counter[str] = Counter()
 
-    @hypothesis.settings(max_examples=5 * hypothesis.settings.default.max_examples // 2)
+    @hypothesis.settings(max_examples=15 * hypothesis.settings.default.max_examples // 4)
     @given(steps=STEPS)
     def search(steps: Sequence[tuple[object, ...]]) -> None:
         _play(steps, seen)

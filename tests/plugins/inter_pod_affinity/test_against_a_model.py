@@ -328,7 +328,7 @@ def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
     """After each step of a random history, filter and scores for random pods are the model's; every rule fires."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=5 * settings.default.max_examples // 2)
+    @settings(max_examples=15 * settings.default.max_examples // 4)
     @given(data=st.data(), args=ARGS)
     def check(data: st.DataObject, args: InterPodAffinityArgs) -> None:
         history = History(args, fired)
