@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler import testing
 from pyscheduler.cli.new.points import POINTS, Part
 from pyscheduler.framework.hooks import PLUGIN_API
 
@@ -70,7 +71,7 @@ class NewPlugin:
             "points": ", ".join(self.points),
             "framework": f"cluster.framework(enable=[{', '.join(enabled)}]{disable}",
             "without_binder": shown,
-            "check": f"check_plugin({self.name}{self._surroundings(disable)})",
+            "check": f"check_plugin({self.name}, histories=20{self._surroundings(disable)})",
         }
 
     def _surroundings(self, disable: str) -> str:
@@ -135,15 +136,16 @@ class NewPlugin:
     def _tests(self) -> str:
         parts = self._parts
         lines = {"import pytest", "from $package.plugin import $Name"}
-        names = {"FakeCluster", "check_plugin", *(name for part in parts for name in part.test_names)}
+        checks = "check_plugin" in testing.__all__
+        names = {"FakeCluster", *(["check_plugin"] * checks), *(name for part in parts for name in part.test_names)}
         lines |= {_from("pyscheduler.testing", names)}
         found = {line.removeprefix("from pyscheduler import ") for part in parts for line in part.test_imports}
         lines |= {_from("pyscheduler", found)} if found else set()
         used = any("LABEL" in part.test for part in parts)
         label = '\nLABEL = "example.com/$distribution"\n' if used else ""
-        return _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label) + "".join(
-            "\n\n" + part.test for part in parts
-        )
+        head = _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label)
+        tests = [*([_TEST_CHECK] * checks), *(part.test for part in parts)]
+        return head + "".join("\n\n" + test for test in tests)
 
 
 def _words(name: str) -> list[str]:
@@ -333,8 +335,9 @@ def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
     for name in ("n1", "n2"):
         pyscheduler_cluster.add_node(name, allocatable={"cpu": "4"})
     return pyscheduler_cluster
+'''
 
-
+_TEST_CHECK: Final = '''\
 def test_plugin_keeps_the_contract() -> None:
     """`check_plugin` runs the plugin on random clusters, and reports what breaks the contract of plugins."""
     $check
