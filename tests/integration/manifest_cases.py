@@ -231,7 +231,10 @@ SCHEDULER_PLUGINS = (
     # Five GPUs: more than the minimum of 3, fewer than the 8 members.
     Case("03-sigs-elastic-min3-of-8.yaml", {"hpo": 5}, {"hpo": 3}, nodes=nodes(1, gpus=5)),
     Case("04-sigs-group-incomplete.yaml", {}, {"incomplete": 3}),
-    Case("05-sigs-two-groups-contend.yaml", {"beta": 4}, {"alpha": 4}, is_decided_at_once=True),
+    # One node: between two, beta would be tried without enough room, and alpha might be placed during beta's backoff.
+    Case(
+        "05-sigs-two-groups-contend.yaml", {"beta": 4}, {"alpha": 4}, nodes=nodes(1, gpus=16), is_decided_at_once=True
+    ),
     Case("06-sigs-same-name-two-namespaces.yaml", {"train": 4}),
     Case("07-sigs-label-without-podgroup.yaml", {}, {"orphan": 2}),
     Case("08-sigs-elasticquota-and-gang.yaml", {"llm-sft": 2}, nodes=nodes(2, taints=TAINTS)),
