@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler import testing
 from pyscheduler.cli.new.points import POINTS, Part
 from pyscheduler.framework.hooks import PLUGIN_API
 
@@ -136,16 +135,14 @@ class NewPlugin:
     def _tests(self) -> str:
         parts = self._parts
         lines = {"import pytest", "from $package.plugin import $Name"}
-        checks = "check_plugin" in testing.__all__
-        names = {"FakeCluster", *(["check_plugin"] * checks), *(name for part in parts for name in part.test_names)}
+        names = {"FakeCluster", "check_plugin", *(name for part in parts for name in part.test_names)}
         lines |= {_from("pyscheduler.testing", names)}
         found = {line.removeprefix("from pyscheduler import ") for part in parts for line in part.test_imports}
         lines |= {_from("pyscheduler", found)} if found else set()
         used = any("LABEL" in part.test for part in parts)
         label = '\nLABEL = "example.com/$distribution"\n' if used else ""
         head = _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label)
-        tests = [*([_TEST_CHECK] * checks), *(part.test for part in parts)]
-        return head + "".join("\n\n" + test for test in tests)
+        return head + "".join("\n\n" + part.test for part in parts)
 
 
 def _words(name: str) -> list[str]:
@@ -253,7 +250,7 @@ jobs:
 _README: Final = """\
 # $distribution
 
-A plugin for pyscheduler: `$Name`, at the extension points $points.
+A plugin for pyscheduler (`pip install kube-pyscheduler`): `$Name`, at the extension points $points.
 
 ```sh
 pip install -e . pytest mypy     # in a virtual environment
@@ -335,9 +332,8 @@ def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
     for name in ("n1", "n2"):
         pyscheduler_cluster.add_node(name, allocatable={"cpu": "4"})
     return pyscheduler_cluster
-'''
 
-_TEST_CHECK: Final = '''\
+
 def test_plugin_keeps_the_contract() -> None:
     """`check_plugin` runs the plugin on random clusters, and reports what breaks the contract of plugins."""
     $check
