@@ -25,7 +25,7 @@ from tests import processes
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
     *("run", "binder", "demo", "demo-gang", "demo-batch", "cluster", "explain"),
-    *("podgroup", "queue", "simulate", "webhook", "plugins", "config"),
+    *("podgroup", "queue", "simulate", "webhook", "plugins", "bench", "new", "config"),
 ]
 
 

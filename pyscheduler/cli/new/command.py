@@ -17,7 +17,10 @@ __all__ = ["command"]
 
 @click.group("new")
 def command() -> None:
-    """Write the files of a new plugin."""
+    """Write the files of a new plugin.
+
+    `pyscheduler new plugin NAME` writes a package with a plugin, its tests and all that an installed plugin needs.
+    """
 
 
 @command.command("plugin")

@@ -70,7 +70,7 @@ class NewPlugin:
             "points": ", ".join(self.points),
             "framework": f"cluster.framework(enable=[{', '.join(enabled)}]{disable}",
             "without_binder": shown,
-            "check": f"check_plugin({self.name}{self._surroundings(disable)})",
+            "check": f"check_plugin({self.name}, histories=20{self._surroundings(disable)})",
         }
 
     def _surroundings(self, disable: str) -> str:
@@ -141,9 +141,8 @@ class NewPlugin:
         lines |= {_from("pyscheduler", found)} if found else set()
         used = any("LABEL" in part.test for part in parts)
         label = '\nLABEL = "example.com/$distribution"\n' if used else ""
-        return _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label) + "".join(
-            "\n\n" + part.test for part in parts
-        )
+        head = _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label)
+        return head + "".join("\n\n" + part.test for part in parts)
 
 
 def _words(name: str) -> list[str]:
