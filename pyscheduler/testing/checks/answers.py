@@ -80,9 +80,9 @@ class PluginAnswers:
         """Call a method of the plugin; return an ERROR where it raised."""
         return self.calls.run(self.method(point, attribute), pod, *arguments)
 
-    def begin(self, pod: Pod, nodes: Nodes, kind: TrialKind = TrialKind.EXPLAIN) -> CycleState:
+    def begin(self, pod: Pod, nodes: Nodes) -> CycleState:
         """Return the state of a trial after the plugin's PreFilter."""
-        state = CycleState(Trial(kind))
+        state = CycleState(Trial(TrialKind.QUESTION))
         begin_context(state, sampled=False)
         if ExtensionPoint.PRE_FILTER in self._at:
             self.call("PreFilter", "pre_filter", pod, state, pod, nodes)
@@ -94,7 +94,7 @@ class PluginAnswers:
         With `one_by_one`, the plugin's `filter` and `score` are called in place of the columnar forms. A plugin that
         fails gives an answer that begins with its error.
         """
-        state = CycleState(Trial(TrialKind.EXPLAIN))
+        state = CycleState(Trial(TrialKind.QUESTION))
         context = begin_context(state, sampled=False)
         question = _Question(pod, nodes, state)
         left = self._narrowed(question, counted if counted is not None else nodes)

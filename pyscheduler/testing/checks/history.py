@@ -49,7 +49,7 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
     framework = subject.framework(cluster)
     profile = subject.profile(framework)
     scheduler = framework.scheduler
-    probes = Probes(profile, seen)
+    probes = Probes(profile, seen, scheduler.work.close)
     observe_calls(probes.answers.calls, profile.snapshot, seen)
     former = scheduler.scheduling.pipeline
     scheduler.scheduling.pipeline = ProbingPipeline(
@@ -65,6 +65,7 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
         await framework.settle()
         for number, step in enumerate(history):
             seen.step = number
+            probes.attempts = 0
             sleeping.begin_step()
             await _run(step, framework, cluster)
             if seen.findings:

@@ -100,7 +100,7 @@ def _pod() -> dict[str, Any]:
 def _judge(answers: PluginAnswers, pod: Pod, nodes: Nodes) -> None:
     """Call the plugin for one pod as the scheduler does, on all nodes."""
     kind, point = type(answers.plugin), ExtensionPoint
-    state = CycleState(Trial(TrialKind.EXPLAIN))
+    state = CycleState(Trial(TrialKind.QUESTION))
     begin_context(state, sampled=False)
 
     def skips(at: ExtensionPoint, attribute: str) -> bool:

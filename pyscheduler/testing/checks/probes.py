@@ -46,6 +46,8 @@ _METHODS = {
 }
 #: How often a pod is reserved and unreserved: more often than small clusters have room for a pod that stays in a book.
 _RESERVATIONS = 12
+#: More attempts than that in one step are no progress: a step concerns some ten pods for eleven seconds.
+_MOST_ATTEMPTS = 200
 
 
 @attrs.define(kw_only=True)
@@ -64,6 +66,7 @@ class ProbingPipeline(PlacementPipeline):
     ) -> Placement:
         """Ask the plugin about a pod that is scheduled for real, then return the node for it."""
         is_real = keywords.get("observer") is None and state.trial is None and profile is self.probes.profile
+        self.probes.count_attempt(is_real=is_real)
         if is_real and keywords.get("nodes") is None and len(self.snapshot.nodes):
             self.probes.run(pod)
         try:
@@ -80,11 +83,24 @@ class ProbingPipeline(PlacementPipeline):
 class Probes:
     """The questions about one plugin. `rejections`: by uid, the statuses of the pod's last attempt that failed."""
 
-    def __init__(self, profile: Profile, seen: Observation) -> None:
+    def __init__(self, profile: Profile, seen: Observation, stop: Callable[[], object] = lambda: None) -> None:
         self.profile = profile
+        #: Ends the scheduling loop.
+        self.stop = stop
+        #: How many pods were tried in this step.
+        self.attempts = 0
         self.seen = seen
         self.answers = PluginAnswers(profile, seen.plugin)
         self.rejections: dict[str, Any] = {}
+
+    def count_attempt(self, *, is_real: bool) -> None:
+        """Stop the scheduler after the first finding, and if pods are tried again and again within one step."""
+        self.attempts += is_real
+        if self.attempts > _MOST_ATTEMPTS:
+            what = f"pods were tried over {_MOST_ATTEMPTS} times in one step, as if they activated each other for ever"
+            self.seen.add("blocking", f"{self.seen.plugin} at PreFilter or Unreserve", what)
+        if self.seen.findings:
+            self.stop()
 
     def place(self, point: str) -> str:
         """Return where the plugin's method of an extension point is."""
@@ -203,7 +219,7 @@ class Probes:
         rank: Callable[..., Any],
     ) -> Answers:
         """Return the feasible nodes with their totals, or why there are none."""
-        state = CycleState(Trial(TrialKind.EXPLAIN))
+        state = CycleState(Trial(TrialKind.QUESTION))
         outcome = pre_filter(state, pod, nodes, sampled=False)
         if outcome.status is not None:
             return {("PreFilter", ""): str(outcome.status)}
@@ -242,7 +258,7 @@ class Probes:
         first: object = None
         for number in range(_RESERVATIONS):
             copy = _renamed(pod, f"check-{number}")
-            state = self.answers.begin(copy, nodes, TrialKind.ATTEMPT)
+            state = self.answers.begin(copy, nodes)
             status = self.answers.call("Reserve", "reserve", copy, state, copy, name)
             self.answers.call("Unreserve", "unreserve", copy, state, copy, name)
             self.answers.call("Unreserve", "unreserve", copy, state, copy, name)
