@@ -18,6 +18,7 @@ from benchmarks import (
     client,
     cohorts,
     measure,
+    package,
     preemption,
     programs,
     waiting,
@@ -207,6 +208,18 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             name="simulation",
             what=f"a day of plain pods in virtual time: {simulated:,} on {large:,} nodes of 8 GPUs",
             measure=partial(programs.simulation, simulated, large),
+        ),
+        Row(
+            name="imports",
+            what="imports, each in a new process",
+            measure=partial(package.imports, 1 if short else 5),
+            targets={"import_ms": "< 50 ms", "contract_import_ms": "< 400 ms"},
+        ),
+        Row(
+            name="installed",
+            what="an installation of kube-pyscheduler, without bytecode",
+            measure=package.installed,
+            targets={"package_mib": "<= 6 MiB", "libraries_mib": "<= 200 MiB"},
         ),
         Row(name="help", what="pyscheduler --help", measure=_help, targets={"seconds": "< 0.3 s"}),
         Row(

@@ -10,9 +10,11 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import click
 import pytest
@@ -20,9 +22,11 @@ import pytest
 import pyscheduler
 from pyscheduler import testing
 from pyscheduler.cli.main import cli
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework import Handle
 from pyscheduler.telemetry.families import FAMILIES
+from pyscheduler.testing import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
 from tests import processes
 
@@ -110,6 +114,82 @@ def test_commands_are_accepted(page: Path) -> None:
             load(ROOT / config)
 
 
+#: The tests that run the commands of a page, or compare what it shows with what they run.
+RUN_BY = {
+    "configs/deploy/README.md": "tests/deploy/test_apply.py",
+    "docs/how-to/debug-a-plugin.md": "tests/examples/test_debugging.py",
+    "docs/how-to/operate.md": "tests/deploy/test_operating.py",
+    "docs/tutorial/first-plugin.md": "tests/test_docs.py",
+    "docs/tutorial/gpu-cluster.md": "tests/examples/test_three_teams.py",
+    "examples/01-third-party-plugin/README.md": "tests/examples/test_third_party_plugin.py",
+    "examples/02-embedded-cluster/README.md": "tests/examples/test_embedded_cluster.py",
+    "examples/03-on-a-cluster/README.md": "tests/examples/test_on_a_cluster.py",
+    "examples/04-small-plugins/README.md": "tests/examples/test_small_plugins.py",
+    "examples/05-scenarios/README.md": "tests/cli/test_simulate.py",
+    "examples/06-coscheduling/README.md": "tests/examples/test_groups.py",
+    "examples/07-ming-compatible/README.md": "tests/examples/test_groups.py",
+    "examples/08-gang/README.md": "tests/examples/test_groups.py",
+    "examples/09-in-tree-gang/README.md": "tests/examples/test_groups.py",
+    "examples/10-own-dialect/README.md": "tests/test_kube_pyscheduler.py",
+    "examples/11-devices/README.md": "tests/examples/test_devices.py",
+    "examples/12-batch-policy/README.md": "tests/examples/test_batch_policy.py",
+    "examples/14-own-workload-kind/README.md": "tests/examples/test_own_workload_kind.py",
+    "examples/15-cookbook/README.md": "tests/examples/test_cookbook.py",
+}
+#: How a block of commands says that no test runs it. `pyscheduler` and `make` commands in it are checked all the same.
+NOT_TESTED = re.compile(r"\A# not tested: needs (.+)\n")
+#: Commands that this file or test_repository.py checks, and commands of the shell that only prepare them.
+CHECKED = {"make", "pyscheduler"}
+PREPARING = {".", "cd", "export", "kill", "mkdir", "printf", "sed"}
+
+
+@every_page
+def test_commands_are_tested_or_say_why_not(page: Path) -> None:
+    """A test runs or checks each command of a page, or the first line of the block says why none does."""
+    if relative(page) in RUN_BY:
+        test = (ROOT / RUN_BY[relative(page)]).read_text(encoding="utf-8")
+        assert page.stem in test or page.parent.name in test
+        return
+    unmarked = [text for text in blocks(page, "sh", "bash", "console") if not NOT_TESTED.match(text)]
+    lines = [line for text in unmarked for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+    assert not [line for line in lines if line.split()[0] not in CHECKED | PREPARING]
+
+
+def test_blocks_that_are_not_tested_are_counted() -> None:
+    """What no test runs does not become more unnoticed: the number of blocks for each thing that is missing."""
+    marks = (NOT_TESTED.match(text) for page in PAGES for text in blocks(page, "sh", "console", "yaml"))
+    reasons = Counter(mark[1] for mark in marks if mark)
+    assert reasons == {
+        "a cluster": 22,
+        "a package index": 5,
+        "the definitions of Koordinator": 1,
+    }
+
+
+#: Named in pages, and made by the administrators of a cluster.
+PRIORITY_CLASS = b"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: training}\nvalue: 100\n"
+
+
+def test_manifests_are_accepted() -> None:
+    """The API server of the test kit, with the definitions in configs/crds, accepts each object that a page shows."""
+    shown = [(page, text) for page in PAGES for text in blocks(page, "yaml") if re.match(r"apiVersion: ", text)]
+    manifests = [(page, text) for page, text in shown if "kind: KubeSchedulerConfiguration" not in text]
+    assert len(manifests) > 3
+    for page, text in manifests:
+        server = EmbeddedCluster(clock=VirtualClock(), pod_groups=True)
+        for definition in sorted((ROOT / "configs/crds").glob("*.yaml")):
+            server.load(definition.read_bytes())
+        server.load(PRIORITY_CLASS)
+        assert server.load(text.encode()), relative(page)
+
+
+@every_page
+def test_blocks_have_a_known_language(page: Path) -> None:
+    """Each language has a test that reads its blocks; `text` and no language are for what programs print."""
+    languages = {language for language, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+    assert languages <= {"", "console", "json", "python", "sh", "text", "toml", "yaml"}
+
+
 @every_page
 def test_links_lead_somewhere(page: Path) -> None:
     """A relative link names a file, and its fragment a heading in it."""
@@ -189,8 +269,10 @@ def test_every_option_is_in_the_reference() -> None:
     assert "new plugin" in commands
     for name, command in commands.items():
         assert command is not None
+        if name == "new":
+            command = cast("click.Group", command).commands["plugin"]
         options = {text for each in command.params for text in (*each.opts, *each.secondary_opts)}
-        of = "run" if name == "binder" else name  # it has the same flags
+        of = {"binder": "run", "new": "new plugin"}.get(name, name)  # binder has the flags of run
         named = set(re.findall(r"`(--?[a-z][\w-]*)", page[of]))
         long_options = {text for text in options if text.startswith("--")} - {"--v"}
         assert not long_options - named, f"{name}: not in the page"

@@ -213,6 +213,41 @@ def test_a_foreign_pyscheduler_beside_this_one_is_reported(environment: Environm
     assert done.stdout.startswith("pyscheduler ")
 
 
+#: Uses what pip alone installs: the fake cluster, a plugin and the commands.
+SCRIPT = """
+import asyncio
+from pyscheduler.testing import FakeCluster
+
+async def main():
+    cluster = FakeCluster()
+    cluster.add_node("n1")
+    print((await cluster.framework().schedule("p")).node)
+    await cluster.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interpreter", os.environ.get("INSTALL_PYTHONS", "").split())
+def test_the_wheel_works_in_an_empty_environment(index: Path, tmp_path: Path, interpreter: str) -> None:
+    """Pip installs the scheduler with all libraries; test kit and commands work. `.ci/run` names the interpreters."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    processes.run(interpreter, "-m", "venv", tmp_path / "env", env=clean, check=True)
+    program = tmp_path / "env/bin/python"
+    install = ("-m", "pip", "install", "--quiet", "--no-compile", "--extra-index-url", index.as_uri())
+    done = processes.run(program, *install, "kube-pyscheduler[batch,dra,lab]", env=clean, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert processes.run(program, "-m", "pip", "check", env=clean, cwd=tmp_path).returncode == 0
+    scheduled = processes.run(program, "-c", SCRIPT, env=clean, cwd=tmp_path)
+    assert scheduled.stdout == "n1\n", scheduled.stderr
+    for command in ("run", "cluster", "explain", "simulate"):
+        shown = processes.run(program.with_name("pyscheduler"), command, "--help", env=clean, cwd=tmp_path)
+        assert (shown.returncode, shown.stderr) == (0, "")
+    plugins = processes.run(program.with_name("pyscheduler"), "plugins", env=clean, cwd=tmp_path)
+    assert {"Batch", "Coscheduling", "Gang", "GangSort", "PodGrouper"} <= set(re.findall(r"\w+", plugins.stdout))
+
+
 # --- wheels and source archives -----------------------------------------------------------------
 
 
