@@ -17,7 +17,7 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, add, sub_group_key
+from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, sub_group_key
 from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
 from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
@@ -197,6 +197,14 @@ class Placement:
         """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""
         return self._with_predicates(task, self._session.placer.curable(task))
 
+    def packs_gpus(self) -> bool:
+        """Return whether a task with GPUs takes the node with the fewest free GPUs, of those where it fits now first.
+
+        Filters and nominations may decide otherwise.
+        """
+        packs = self._gpu >= 0 and self._place is not None and not self._place.spread_gpu
+        return packs and self._availability > _DENSITY and not self._orders and not self._predicates
+
     def _with_predicates(self, task: Task, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
@@ -213,10 +221,7 @@ class Placement:
         tasks = gang.to_place(for_real=not promise)
         if not tasks:
             return False
-        total = self._proportion.quantities(tasks[0])
-        for task in tasks[1:]:
-            total = add(total, self._proportion.quantities(task))
-        refusal = self._proportion.over_capacity(gang.job, total)
+        refusal = self._proportion.over_capacity(gang.job, self._proportion.total(tasks))
         if refusal is not None:
             if not promise:
                 self._session.record(gang.job, refusal.reason, refusal.message)
