@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-gang demo-batch test test-quick test-lowest coverage lint format bench changelog clean
+.PHONY: help setup demo demo-gang demo-batch test test-quick test-lowest coverage lint format bench docs docs-links changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +86,23 @@ format: setup  ## let ruff mend what it can
 
 bench: setup  ## measure, print the numbers (BENCH_ARGS=--help)
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+DOCS := $(VENV)/.docs-$(PLACE).$(NEEDS)
+SPHINX := $(BIN)/python -m sphinx --quiet --fresh-env --conf-dir docs --doctree-dir build/doctrees
+
+$(DOCS): $(STAMP)
+	@rm -f "$(VENV)"/.docs-*
+	@"$(BIN)/python" -m pip install --quiet $(PIP_ARGS) --group docs
+	@touch "$@"
+
+docs: $(DOCS)  ## build the documentation site in build/site; a warning is an error
+	@rm -rf build/site
+	@$(SPHINX) --fail-on-warning --keep-going --builder html . build/site
+	@$(BIN)/python docs/_site/check.py build/site
+	@echo "open build/site/index.html"
+
+docs-links: $(DOCS)  ## ask the servers of other projects whether the pages to which the documentation links exist
+	@$(SPHINX) --builder linkcheck . build/links
 
 changelog: setup  ## show what the next release's notes would say
 	@$(BIN)/towncrier build --draft --version next

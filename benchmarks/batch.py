@@ -104,7 +104,6 @@ class _Shape:
         manifest = {"apiVersion": KAI_PODGROUPS.type.api_version, "kind": "PodGroup"}
         metadata, spec = {"name": name, "namespace": "default"}, {"minMember": pods, "queue": queue, **(group or {})}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, KAI_PODGROUPS.type)
-        placed = {} if node is None else {"node_name": f"node-{node % self.nodes}"}
         for number in range(pods):
             requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
             annotations = {"pod-group-name": name}
@@ -113,7 +112,7 @@ class _Shape:
                 requests=requests,
                 annotations=annotations,
                 scheduler_name="batch",
-                **placed,
+                node_name="" if node is None else f"node-{node % self.nodes}",
                 **keywords,
             )
 

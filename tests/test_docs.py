@@ -56,6 +56,7 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in {".py", ".toml", ".yaml"}
 ]
+SOURCES.append((ROOT / "tests/testing/wrong_plugins.py").read_text(encoding="utf-8"))
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=relative)
 
@@ -226,7 +227,9 @@ def test_every_kind_of_warning_is_in_the_reference() -> None:
     """Each thing that is counted and passed over is explained."""
     files = (*PACKAGE.rglob("*.py"), *(ROOT / "plugins").glob("*/pyscheduler_*/**/*.py"))
     calls = (path.read_text(encoding="utf-8") for path in files)
-    kinds = {kind for text in calls for kind in re.findall(r"(?:recorder\.warning\(|warning=)\"(\w+)\"", text)}
+    kinds = {
+        kind for text in calls for kind in re.findall(r"(?:recorder\.warning\(|warning(?:: str )?= ?)\"(\w+)\"", text)
+    }
     assert kinds
     rows = re.findall(r"^\| (`[^|]+) \|", sections(REFERENCE["metrics"])["Warnings"], re.MULTILINE)
     named = {kind for row in rows for kind in re.findall(r"`(\w+)`", row)}

@@ -6,16 +6,24 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import tomllib
 import venv
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import attrs
 import pytest
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from trove_classifiers import classifiers
 
 from tests import processes
 
@@ -121,15 +129,22 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheels = folder / "wheels"
     wheels.mkdir()
     for source in OURS:
-        command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels)
+        command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", wheels)
         processes.run(*command, cwd=source, check=True)
     wheel_of(FOREIGN, wheels, name="pyScheduler", version="0.1.0")
     simple = folder / "simple"
     for path in wheels.iterdir():
         project = simple / path.name.partition("-")[0].lower().replace("_", "-")
-        project.mkdir(parents=True)
-        (project / "index.html").write_text(f'<a href="{path.as_uri()}">{path.name}</a>', encoding="utf-8")
+        project.mkdir(parents=True, exist_ok=True)
+        with (project / "index.html").open("a", encoding="utf-8") as file:
+            file.write(f'<a href="{path.as_uri()}">{path.name}</a>\n')
     return simple
+
+
+@pytest.fixture(scope="module")
+def archives(index: Path) -> Path:
+    """Give the folder of wheels and source archives."""
+    return index.parent / "wheels"
 
 
 @pytest.fixture
@@ -166,6 +181,11 @@ def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: 
     assert plugins["Coscheduling"] == "kube-pyscheduler-coscheduling"
     assert plugins["NodeName"] == "kube-pyscheduler"
 
+    environment.pip("install", "kube-pyscheduler[batch,dra,lab]")
+    listed = json.loads(environment.pip("list", "--path", str(environment.site), "--format", "json"))
+    ours = {each["name"] for each in listed if each["name"].startswith("kube-")}
+    assert ours == {"kube-pyscheduler", *(f"kube-pyscheduler-{source.name}" for source in OURS[1:])}
+
 
 @pytest.mark.slow
 def test_a_foreign_pyscheduler_beside_this_one_is_reported(environment: Environment) -> None:
@@ -191,3 +211,98 @@ def test_a_foreign_pyscheduler_beside_this_one_is_reported(environment: Environm
     done = environment.run("pyscheduler", "--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("pyscheduler ")
+
+
+# --- wheels and source archives -----------------------------------------------------------------
+
+
+def files_of(archive: Path) -> dict[str, bytes]:
+    """Return the files in a source archive, by their paths below its folder."""
+    with tarfile.open(archive) as file:
+        members = ((member.name, file.extractfile(member)) for member in file)
+        return {name.partition("/")[2]: content.read() for name, content in members if content is not None}
+
+
+def parts_of(archives: Path, source: Path) -> tuple[dict[str, bytes], zipfile.ZipFile]:
+    """Return the files in the source archive of a distribution, and its wheel."""
+    name = "kube_pyscheduler" if source == ROOT else f"kube_pyscheduler_{source.name}"
+    (sdist,) = archives.glob(f"{name}-*.tar.gz")
+    (wheel,) = archives.glob(f"{name}-*.whl")
+    return files_of(sdist), zipfile.ZipFile(wheel)
+
+
+every_distribution = pytest.mark.parametrize(
+    "source", OURS, ids=lambda source: "scheduler" if source == ROOT else source.name
+)
+
+
+@pytest.mark.slow
+@every_distribution
+def test_archives_hold_the_package_and_what_describes_it(archives: Path, source: Path) -> None:
+    """A wheel holds the package; a source archive adds what builds it, and no tests. Both have licence and types."""
+    package = "pyscheduler" if source == ROOT else f"pyscheduler_{source.name}"
+    sdist, wheel = parts_of(archives, source)
+    code = {
+        path.relative_to(source).as_posix()
+        for path in [*source.glob(f"{package}/**/*"), *source.glob("kube_pyscheduler.py")]
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert f"{package}/py.typed" in code
+    described = {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    assert set(sdist) - {".gitignore"} == code | described - {".gitignore"}
+    (folder,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    info = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+    assert set(wheel.namelist()) == code | {f"{folder}/{name}" for name in info}
+    assert wheel.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+    assert sdist["PKG-INFO"] == wheel.read(f"{folder}/METADATA")
+
+
+@pytest.mark.slow
+@every_distribution
+def test_metadata_is_what_an_index_accepts(archives: Path, source: Path) -> None:
+    """Metadata is valid, with known classifiers, a description in Markdown and a summary of one line."""
+    sdist, _ = parts_of(archives, source)
+    metadata = Metadata.from_email(sdist["PKG-INFO"])  # raises an exception group that names invalid fields
+    assert set(metadata.classifiers or ()) <= classifiers
+    assert metadata.license_expression == "Apache-2.0"
+    assert metadata.license_files == ["LICENSE"]
+    assert metadata.description_content_type == "text/markdown"
+    assert (metadata.description or "").startswith("# ")
+    assert len(metadata.summary or "") < 128
+    assert str(metadata.requires_python) == ">=3.11"
+
+
+@pytest.mark.slow
+def test_a_source_archive_builds_the_same_wheel(archives: Path, tmp_path: Path) -> None:
+    """A wheel that somebody builds from the source archive has the files of ours."""
+    sdist, wheel = parts_of(archives, ROOT)
+    for name, content in sdist.items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    processes.run(*command, cwd=tmp_path / "source", check=True)
+    (again,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(again) as built:
+        assert {name: built.getinfo(name).CRC for name in built.namelist()} == {
+            name: wheel.getinfo(name).CRC for name in wheel.namelist()
+        }
+
+
+def imported_packages(folder: Path) -> set[str]:
+    """Return the top-level packages that the modules in a folder import, at any place."""
+    statement = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+    return {name for path in folder.rglob("*.py") for name in statement.findall(path.read_text(encoding="utf-8"))}
+
+
+def test_dependencies_are_what_the_package_imports() -> None:
+    """Each requirement is imported, and each library that is imported is a requirement; pytest brings its own."""
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    names = {canonicalize_name(Requirement(line).name) for line in required}
+    providers = packages_distributions()
+    imported = imported_packages(ROOT / "pyscheduler") - set(sys.stdlib_module_names)
+    found = {canonicalize_name(each) for package in imported for each in providers.get(package, ())}
+    assert names - found - {"opentelemetry-exporter-prometheus"} == set()
+    # The packages of OpenTelemetry share one namespace.
+    others = {"opentelemetry-api", "opentelemetry-exporter-prometheus", "opentelemetry-semantic-conventions", "pytest"}
+    assert found - names - others - {"kube-pyscheduler"} == set()

@@ -128,6 +128,7 @@ from pyscheduler.api.policy import (
 )
 from pyscheduler.api.quantity import (
     MAX_INT64 as MAX_INT64,
+    Quantity as Quantity,
     milli_of as milli_of,
     parse_quantity as parse_quantity,
     quantity_milli as quantity_milli,

@@ -108,6 +108,14 @@ BUILT_IN_KINDS: Final = (
 """All kinds that the scheduler itself reads or writes."""
 
 
+def declaration_of(cls: type) -> str:
+    """Return the call of `kind_of` that declares a type, for messages; of a type that is not built in, a guess."""
+    known = next((kind for kind in BUILT_IN_KINDS if kind.type is cls), None)
+    plural = known.plural if known is not None else f"{cls.__name__.lower()}s"
+    scope = ", namespaced=False" if known is not None and not known.namespaced else ""
+    return f'kind_of({cls.__name__}, "{plural}"{scope})'
+
+
 class KindTable:
     """Kinds by group, version and plural, by kind, and by type.
 

@@ -12,7 +12,7 @@ remember their answers.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, total_ordering
 from typing import Final
 
 from pyscheduler.api.errors import QuantityError
@@ -71,6 +71,45 @@ def parse_quantity(raw: RawQuantity) -> int:
         nanos = _decimal(whole + fraction, power - len(fraction))
     nanos = min(nanos, _MAX_NANOS)
     return -nanos if match["sign"] == "-" else nanos
+
+
+@total_ordering
+class Quantity:
+    """An immutable amount with the text that gave it: `500m`, `1.5Gi`, `2`. Equal amounts are equal, however written.
+
+    Raises `QuantityError` for what the API server would refuse.
+    """
+
+    __slots__ = ("_nanos", "text")
+
+    def __init__(self, raw: RawQuantity) -> None:
+        self._nanos = parse_quantity(raw)
+        self.text = raw if isinstance(raw, str) else repr(raw)
+
+    @property
+    def value(self) -> int:
+        """Return the amount in whole units (bytes, devices), rounded up."""
+        return value_of(self._nanos)
+
+    @property
+    def milli(self) -> int:
+        """Return the amount in thousandths (milli-CPU), rounded up."""
+        return milli_of(self._nanos)
+
+    def __eq__(self, other: object) -> bool:
+        return self._nanos == other._nanos if isinstance(other, Quantity) else NotImplemented
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self._nanos < other._nanos if isinstance(other, Quantity) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._nanos)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Quantity({self.text!r})"
 
 
 def value_of(nanos: int) -> int:

@@ -18,14 +18,14 @@ __all__ = ["mask_of", "scores_of"]
 
 def mask_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[np.bool_]:
     """Return the answer of a policy's method, a bool[size]; raise `PluginError` for anything else."""
-    if isinstance(answer, np.ndarray) and answer.shape == (size,) and answer.dtype == np.bool_:
+    if type(answer) is np.ndarray and answer.shape == (size,) and answer.dtype == np.bool_:
         return answer
     raise _wrong(answer, f"bool[{size}]", method)
 
 
 def scores_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[np.float64]:
     """Return the answer of a policy's method, numbers[size]; raise `PluginError` for anything else, NaN included."""
-    if isinstance(answer, np.ndarray) and answer.shape == (size,) and answer.dtype.kind in "fiu":
+    if type(answer) is np.ndarray and answer.shape == (size,) and answer.dtype.kind in "fiu":
         scores: NDArray[np.float64] = answer
         if not np.isnan(scores).any():
             return scores
@@ -36,5 +36,6 @@ def scores_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[
 def _wrong(answer: object, expected: str, method: Callable[..., Any]) -> PluginError:
     policy = getattr(method, "__self__", method)
     name, called = str(getattr(policy, "name", type(policy).__name__)), getattr(method, "__name__", "")
-    found = f"{answer.dtype}{[*answer.shape]}" if isinstance(answer, np.ndarray) else repr(answer)[:60]
+    kind = "" if type(answer) is np.ndarray else f"{type(answer).__name__} of "
+    found = f"{kind}{answer.dtype}{[*answer.shape]}" if isinstance(answer, np.ndarray) else repr(answer)[:60]
     return PluginError(f'policy "{name}": {called} returned {found}, expected {expected}', plugin=name)

@@ -307,8 +307,11 @@ class _Reader:
                 names = [*self._preset.known_actions, *self._more_actions]
                 self._warnings.append(f"{self._at(where)} has no effect: {_unknown('action', name, names)}")
                 continue
-            arguments = self._texts(item.get("arguments"), f"{where}.arguments")
-            for each in arguments if known is not None else ():
+            given = self._texts(item.get("arguments"), f"{where}.arguments")
+            arguments = {
+                key: usable for key, text in given.items() if (usable := self._usable(key, text, where)) is not None
+            }
+            for each in given if known is not None else ():
                 if each not in (known or ()):
                     self._unknown_argument(f"{where}.arguments", each, known or (), name)
             found[name] = arguments
@@ -353,15 +356,21 @@ class _Reader:
         arguments: dict[str, str] = {}
         for key, value in given.items():
             name = _MULTIPLIERS[0] if self._preset is KAI and key in _MULTIPLIERS else key
-            usable, wrong = checked(name, value, self._preset.kinds)
+            usable = self._usable(name, value, where, said=key)
             if usable is not None:
                 arguments[name] = usable
-            else:
-                self._warnings.append(f"{self._at(where)}.arguments.{key}: {_shown(value)} {wrong}; the default counts")
             if name not in added and not self._preset.knows_argument(policy, name):
                 known = [*self._preset.known_policies.get(policy, ()), *added]
                 self._unknown_argument(f"{where}.arguments", key, known, policy)
         return arguments
+
+    def _usable(self, name: str, value: str, where: str, *, said: str = "") -> str | None:
+        """Return the value of an argument as its user reads it; None, with a warning, if it cannot be used."""
+        usable, wrong = checked(name, value, self._preset.kinds)
+        if usable is None:
+            shown = f"{self._at(where)}.arguments.{said or name}"
+            self._warnings.append(f"{shown}: {_shown(value)} {wrong}; the default counts")
+        return usable
 
     def _flags(self, item: Mapping[str, object], where: str) -> Mapping[str, bool]:
         """Return the flags of an entry; `disableX: true` of KAI and of old files is `enableX: false`."""

@@ -55,7 +55,8 @@ class DeviceShares:
 
     def fits(self, amount: int, devices: int, whole: int) -> bool:
         """Return whether so many devices have room for an amount each; `whole` devices are free of any pod."""
-        return whole >= devices or whole + len(self.with_room(amount)) >= devices
+        most = self.capacity - amount
+        return whole >= devices or whole + sum(used <= most for used in self.used.values()) >= devices
 
     def choose(
         self, amount: int, devices: int, whole: int, new: Callable[[int], str], *, spread: bool = False

@@ -48,6 +48,13 @@ class Placer(Protocol):
         """Return float64[n]: the scores of the profile's plugins for these rows; None if the profile scores nothing."""
         ...
 
+    def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return float64[n]: the scores of one plugin of the profile for these rows, not normalized.
+
+        None if the plugin is not in the profile, or has nothing to say about the task.
+        """
+        ...
+
     def place(self, task: Task, node: int) -> None:
         """Take notice that a task was placed."""
         ...

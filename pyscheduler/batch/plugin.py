@@ -110,6 +110,10 @@ class BatchPlugin:
         """Return what names the job of a pod: equal for all its tasks."""
         raise NotImplementedError
 
+    def is_alone(self, pod: Pod) -> bool:  # noqa: ARG002 - for plugins with groups
+        """Return whether a pod is a job of its own so far: if PreEnqueue holds it back, no session knows it."""
+        return False
+
     def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:  # noqa: ARG002 - for plugins that share devices
         """Return what a pod counts for besides its requests, of its queue and its node; below 0 it counts for less."""
         return None

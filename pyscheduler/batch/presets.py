@@ -168,7 +168,13 @@ VOLCANO: Final = Preset(
     known_policies={
         **dict.fromkeys(("priority", "gang", "conformance", "drf", "proportion", "cdp", "pdb", "resourcequota"), ()),
         "overcommit": ("overcommit-factor",),
-        "predicates": ("predicate.*", "volumebinding.*", "dynamicresources.*"),
+        "predicates": (
+            "predicate.*",
+            "volumebinding.bindTimeoutSeconds",
+            "volumebinding.weight",
+            "volumebinding.shape",
+            "dynamicresources.filterTimeoutSeconds",
+        ),
         "nodeorder": (
             *_NODE_ORDER,
             "mostrequested.weight",
@@ -177,7 +183,11 @@ VOLCANO: Final = Preset(
             "podtopologyspread.weight",
         ),
         "binpack": ("binpack.weight", "binpack.cpu", "binpack.memory", "binpack.resources", "binpack.resources.*"),
-        "capacity": ("ancestorReclaimLevel", "capacity.*"),
+        "capacity": (
+            "ancestorReclaimLevel",
+            "capacity.DynamicResourceAllocationEnable",
+            "capacity.DRAConsumableCapacityEnable",
+        ),
         "sla": ("sla-waiting-time",),
         "deviceshare": ("deviceshare.*",),
         "resource-strategy-fit": ("resourceStrategyFitWeight", "resources", "sra", "sra.*", "proportional"),
@@ -218,7 +228,13 @@ VOLCANO: Final = Preset(
         "overcommit-factor": "number",
         "sla-waiting-time": "duration",
         "predicate.*": "boolean",
+        "capacity.*": "boolean",
         "volumebinding.bindTimeoutSeconds": "integer",
+        "dynamicresources.filterTimeoutSeconds": "integer",
+        "predicateErrorCacheEnable": "boolean",
+        "enableTopologyAwarePreemption": "boolean",
+        "topologyAwarePreemptWorkerNum": "integer",
+        "m*CandidateNodes*": "integer",
     },
 )
 
@@ -230,7 +246,11 @@ KUBE_BATCH: Final = Preset(
     known_actions=dict.fromkeys(("allocate", "backfill", "preempt", "reclaim"), ()),
     known_policies={
         **dict.fromkeys(("priority", "gang", "conformance", "drf", "proportion"), ()),
-        "predicates": ("predicate.*",),
+        "predicates": (
+            "predicate.MemoryPressureEnable",
+            "predicate.DiskPressureEnable",
+            "predicate.PIDPressureEnable",
+        ),
         "nodeorder": _NODE_ORDER,
     },
     flags=_FLAGS,

@@ -27,6 +27,8 @@ _MANY: Final = 16
 
 def sum_by_domain(column: LabelColumn, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64 by id of the label: the sums of `counts`, int64[n]; fresh."""
+    if counts.dtype != np.int64:
+        raise TypeError(f"`counts` must be int64, one for each node, not {counts.dtype}; write counts.astype(np.int64)")
     # Sums of counts of pods are far below 2^53, up to which float64 is exact.
     return np.bincount(column.ids, weights=counts, minlength=len(column.values)).astype(np.int64)
 

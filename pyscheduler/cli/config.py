@@ -65,6 +65,7 @@ def command(
 
     from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
+    from pyscheduler.config.completed import with_args
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.load import load
@@ -87,7 +88,8 @@ def command(
         data: object = as_list(grants, name=called, account=account)
         text = as_yaml(grants, name=called, account=account, made_by=_typed())
     else:
-        data, text = to_data(config), dump(config)
+        shown = with_args(config, {name: profile.args for name, profile in scheduler.profiles.items()})
+        data, text = to_data(shown), dump(shown)
     click.echo(json.dumps(data, indent=2, ensure_ascii=False) + "\n" if output == "json" else text, nl=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -45,6 +47,7 @@ class _Options:
     workers: int | None
     top: int
     output: str | None
+    traceback: bool
     blocked: Sequence[str]
     feature_gates: str
 
@@ -87,6 +90,7 @@ class _Options:
     type=click.Choice(["table", "json", "jsonl"]),
     help="Output format. [default: table; jsonl with --cases]",
 )
+@click.option("--traceback", is_flag=True, help="Show the traceback of each exception that a plugin raises.")
 @block_option
 @feature_gates_option
 def command(**options: Any) -> None:
@@ -241,6 +245,8 @@ async def _evaluate_all(
             registry=discover(blocked=options.blocked),
             settings=Settings(feature_gates=gates),
         )
+    scheduler.plugin_failures.logs = False  # the notes tell about each
+    scheduler.plugin_failures.listeners.append(partial(_note_failure, notes, options.traceback))
     try:
         await scheduler.start()
         if options.filename:
@@ -255,6 +261,13 @@ async def _evaluate_all(
     finally:
         if scheduler.extenders is not None:
             await scheduler.extenders.close()
+
+
+def _note_failure(notes: list[str], with_traceback: bool, failure: PluginFailure) -> None:
+    """Add a note about a failure of a plugin, once for failures that read the same."""
+    note = f"{failure}\n{failure.traceback.rstrip()}" if with_traceback else f"{failure}; --traceback shows more"
+    if note not in notes:
+        notes.append(note)
 
 
 def _without_verbs(config: Configuration) -> Configuration:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from pyscheduler.api.durations import format_duration
 
 if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
@@ -30,7 +33,7 @@ def show(found: Evaluation, *, top: int) -> None:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
     pod = found.pod
     console.print(Text(f"pod {pod.key}, profile {found.profile.name}, {_counted(len(found.all_nodes), 'node')}"))
-    for line in _verdict(found):
+    for line in (*_waits(found), *_verdict(found)):
         console.print(Text(line))
     for table in (_refused(found), _best(found, top)):
         if table is not None:
@@ -38,11 +41,18 @@ def show(found: Evaluation, *, top: int) -> None:
             console.print(table)
 
 
+def _waits(found: Evaluation) -> list[str]:
+    if not found.wait:
+        return []
+    node_name = found.pod.status.nominated_node_name
+    return [f"waits at Permit{f' for {node_name}' if node_name else ''}: {found.wait}"]
+
+
 def _verdict(found: Evaluation) -> list[str]:
     if found.error is not None:
         return [f"cannot be evaluated: {found.error.message}"]
     if found.pre_enqueue is not None:
-        return ["not ready for scheduling", f"{found.pre_enqueue.plugin}: {found.pre_enqueue.message}"]
+        return ["not ready for scheduling", ": ".join(_who(found.pre_enqueue))]
     if found.feasible is None or found.scores is None:
         lines = ["does not fit on any node", found.message]
         nominating = found.post_filter_result.nominating_info if found.post_filter_result is not None else None
@@ -118,7 +128,9 @@ def _best(found: Evaluation, top: int) -> Table | None:
 
 
 def _who(status: Status) -> tuple[str, str]:
-    return status.plugin, status.message
+    after = status.retry_after_seconds
+    retry = f" (retry after {format_duration(max(after, 0.0))})" if after is not None and isfinite(after) else ""
+    return status.plugin, status.message + retry
 
 
 def _names(nodes: Nodes) -> list[str]:

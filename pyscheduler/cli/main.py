@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
     "webhook": ("pyscheduler.cli.webhook", "Keep reserved quota for the groups that reserved it."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
+    "new": ("pyscheduler.cli.new.command", "Write the files of a new plugin."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
 

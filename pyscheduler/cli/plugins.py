@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from pyscheduler.cli.shared_options import block_option
+from pyscheduler.cli.wrapped_text import WIDTH, echo_wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,22 +18,30 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-#: Line width that suits a terminal and a file.
-_WIDTH: Final = 80
-
 
 @click.command("plugins")
 @click.option("--config", "config_file", metavar="FILE", help="List the plugins that the profiles of this file enable.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
+@click.option("--check", "checked", metavar="NAME", help="Run the plugin on random clusters, and show what it costs.")
+@click.option(
+    "--histories", type=click.IntRange(min=1), default=100, show_default=True, help="With --check: how many clusters."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="With --check: chooses the random clusters.")
 @block_option
-def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> None:
+def command(
+    config_file: str | None, output: str, checked: str | None, histories: int, seed: int, blocked: tuple[str, ...]
+) -> None:
     """List the installed plugins with distribution, version, extension points and args.
 
     A distribution that cannot be imported is listed with the reason. Only profiles that enable its plugins fail.
     With --config, the command also shows whether each profile has an equivalence cache (it reuses the answers of
     plugins for equal pods). If a profile has none, the command names the plugin that prevents it.
+
+    With --check, the command runs the checks of the test kit (`check_plugin`) on a plugin, with the default plugins or
+    in the profile of --config. It shows the CPU time per pod at three sizes of cluster. It exits with code 1 if a check
+    fails, and prints the shortest history that shows the failure.
 
     \b
     Examples:
@@ -40,9 +49,19 @@ def command(config_file: str | None, output: str, blocked: tuple[str, ...]) -> N
       pyscheduler plugins
       # List the plugins of a profile.
       pyscheduler plugins --config configs/default.yaml
+      # Check a plugin.
+      pyscheduler plugins --check Coscheduling --config configs/coscheduling.yaml
     """
     from pyscheduler.runtime.assembly.discovery import discover
 
+    if checked is not None:
+        from pyscheduler.cli.plugin_check import check_installed
+        from pyscheduler.framework.errors import ConfigError
+
+        if blocked:
+            raise ConfigError("--check runs with all installed plugins; leave out --block")
+        check_installed(checked, config_file=config_file, histories=histories, seed=seed, output=output)
+        return
     registry = discover(blocked=blocked)
     if config_file is not None:
         _show_enabled(config_file, registry, output)
@@ -75,36 +94,24 @@ def _show_installed(registry: Registry) -> None:
     for number, distribution in enumerate(registry.distributions):
         if number:
             click.echo()
-        _echo_wrapped(f"{distribution} ({distribution.entry_point})", indent=0)
+        echo_wrapped(f"{distribution} ({distribution.entry_point})", indent=0)
         state = ["blocked"] if distribution.blocked else [f"broken: {error}" for error in distribution.errors]
         for line in state:
-            _echo_wrapped(line, indent=2)
+            echo_wrapped(line, indent=2)
         mine = [row for row in rows if (row.distribution, row.version) == (distribution.name, distribution.version)]
         for row in mine:
             if row.name in distribution.plugins:
                 _show_plugin(row, width)
         for name, plugin in distribution.dialects.items():
-            _echo_wrapped(f'dialect "{name}" of pod groups, for {plugin}', indent=2)
+            echo_wrapped(f'dialect "{name}" of pod groups, for {plugin}', indent=2)
 
 
 def _show_plugin(row: PluginDescription, width: int) -> None:
     what = f"cannot be used: {row.error}" if row.error else ", ".join(row.extension_points)
-    _echo_wrapped(f"{row.name:<{width}}  {what}", indent=2, hanging=width + 4)
+    echo_wrapped(f"{row.name:<{width}}  {what}", indent=2, hanging=width + 4)
     args = _args_of(row)
     if args:
-        _echo_wrapped(f"args: {', '.join(args)}", indent=width + 4, hanging=width + 10)
-
-
-def _echo_wrapped(text: str, *, indent: int, hanging: int = 4) -> None:
-    wrapper = textwrap.TextWrapper(
-        width=_WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    )
-    click.echo(wrapper.fill(text))
+        echo_wrapped(f"args: {', '.join(args)}", indent=width + 4, hanging=width + 10)
 
 
 # JSON
@@ -177,13 +184,13 @@ def _show_cache(profile: Profile) -> None:
     click.echo(f"  equivalence cache: {'on' if profile.equivalence_cache is not None else 'off'}")
     for each in profile.cache_obstacles:
         whom = each.plugin if each.disables else f"not for {each.plugin}"
-        _echo_wrapped(f"{whom}: {each.reason}", indent=4, hanging=6)
+        echo_wrapped(f"{whom}: {each.reason}", indent=4, hanging=6)
 
 
 def _enabled_lines(profile: str, found: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield f"profile {profile}"
     width = max(map(len, found), default=0)
     for point, names in found.items():
-        first, *rest = textwrap.wrap(", ".join(names), _WIDTH - width - 4)
+        first, *rest = textwrap.wrap(", ".join(names), WIDTH - width - 4)
         yield f"  {point:<{width}}  {first}"
         yield from (" " * (width + 4) + line for line in rest)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +21,46 @@ if TYPE_CHECKING:
 
     from pyscheduler.flags.effective_config import Effective
     from pyscheduler.serving.lifecycle import RunOptions
+    from pyscheduler.serving.watchdog import Watchdog
 
 __all__ = ["command", "run_on_cluster", "run_program"]
 
 _log = logging.getLogger(__name__)
 
 
-async def run_on_cluster(options: RunOptions, *, kubeconfig: str | None, master: str | None) -> None:
-    """Connect to the cluster and schedule until a signal arrives."""
-    from pyscheduler.cluster.real import auth
-    from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.serving.lifecycle import serve, unless_stopped
+async def run_on_cluster(
+    options: RunOptions, *, kubeconfig: str | None, master: str | None, reload: bool = False
+) -> bool:
+    """Connect to the cluster and schedule until a signal arrives, or with `reload` until the code changes.
+
+    Return True if the code has changed.
+    """
+    from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.serving.code_reload import stop_on_change
     from pyscheduler.serving.watchdog import Watchdog
 
     stop = asyncio.Event()
     watchdog = Watchdog(stop)
+    if not reload:
+        await _run_until(stop, watchdog, options, kubeconfig=kubeconfig, master=master)
+        return False
+    watching = asyncio.create_task(stop_on_change(stop, LoopClock()), name="code")
+    try:
+        await _run_until(stop, watchdog, options, kubeconfig=kubeconfig, master=master)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        watchdog.close()
+    return not watching.cancelled() and watching.result()
+
+
+async def _run_until(
+    stop: asyncio.Event, watchdog: Watchdog, options: RunOptions, *, kubeconfig: str | None, master: str | None
+) -> None:
+    from pyscheduler.cluster.real import auth
+    from pyscheduler.cluster.real.http import HTTPTransport
+    from pyscheduler.serving.lifecycle import serve, unless_stopped
+
     path = kubeconfig or options.config.client_connection.kubeconfig or None
 
     async def open_transport() -> HTTPTransport:
@@ -69,14 +95,46 @@ def command(**parameters: Any) -> None:
 
 def run_program(parameters: Mapping[str, Any], built_in: str = "") -> None:
     """Run a scheduler until a signal arrives; `built_in` is its configuration where --config names none."""
+    flags = Flags.read(parameters)
+    if flags.own.reload:
+        _run_again_and_again(flags, built_in)
+    else:
+        _run(flags, built_in)
+
+
+def _run_again_and_again(flags: Flags, built_in: str) -> None:
+    """Run a scheduler, and run the program anew when the code has changed; after a mistake, wait for a change."""
+    from pyscheduler.api.errors import PySchedulerError
+    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.framework.clock import LoopClock
+    from pyscheduler.serving.code_reload import restart, stop_on_change
+
+    async def changed() -> None:
+        await stop_on_change(asyncio.Event(), LoopClock())
+
+    try:
+        if not _run(flags, built_in):
+            return
+    except PySchedulerError as error:
+        for line in lines_of(error):
+            click.echo(f"error: {line}", err=True)
+        click.echo("waiting for a change of the code", err=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(changed())
+            restart()
+        raise
+    restart()
+
+
+def _run(flags: Flags, built_in: str) -> bool:
+    """Run a scheduler until a signal arrives, or until the code changes; return True then."""
     from pyscheduler.flags.effective_config import effective
     from pyscheduler.serving.lifecycle import RunOptions
     from pyscheduler.serving.version import version_text
 
-    flags = Flags.read(parameters)
     if flags.globals.version in {"true", "raw"}:
         click.echo(version_text(flags.globals.version))
-        return
+        return False
     _set_up_logging(flags)
     found = effective(flags, built_in)
     _log.info(
@@ -90,7 +148,7 @@ def run_program(parameters: Mapping[str, Any], built_in: str = "") -> None:
         _log.warning("%s", warning)
     if flags.main.write_config_to:
         _write_config(found, flags)
-        return
+        return False
     options = RunOptions(
         config=found.config,
         config_file=flags.main.config or None,
@@ -102,7 +160,8 @@ def run_program(parameters: Mapping[str, Any], built_in: str = "") -> None:
         seed=flags.own.seed,
         max_unschedulable_seconds=flags.deprecated.max_unschedulable_seconds,
     )
-    asyncio.run(run_on_cluster(options, kubeconfig=flags.main.kubeconfig or None, master=flags.main.master or None))
+    kubeconfig, master = flags.main.kubeconfig or None, flags.main.master or None
+    return asyncio.run(run_on_cluster(options, kubeconfig=kubeconfig, master=master, reload=flags.own.reload))
 
 
 def _set_up_logging(flags: Flags) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection
 
@@ -152,6 +153,10 @@ class _ReadOnlyInformer:
 
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Do nothing: `read` reports objects that cannot be decoded."""
+
+    def report_to(self, failures: PluginFailures) -> None:
+        """Report the failures of event handlers there."""
+        self._copy.failures = failures
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
         """Hand over the objects with their texts, as far as they are known, when they are read."""

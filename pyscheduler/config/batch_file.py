@@ -65,7 +65,7 @@ def is_batch_file(root: object) -> bool:
     return not kind and any(key in root for key in _PLAIN)
 
 
-def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
+def profile_content(root: Mapping[str, object], gates: Mapping[str, bool]) -> Mapping[str, object]:
     """Return the content of a KubeSchedulerConfiguration, without kind and version, with the profile of a batch file.
 
     Names of actions and policies are checked when the profile is built, because other distributions may add some.
@@ -83,7 +83,7 @@ def profile_content(root: Mapping[str, object]) -> Mapping[str, object]:
         "plugins": {"multiPoint": multi_point},
         "pluginConfig": [{"name": "Batch", "args": args}],
     }
-    return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args)]}
+    return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args, gates)]}
 
 
 def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:

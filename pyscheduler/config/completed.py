@@ -6,14 +6,15 @@ NewFramework captured, and buildExtenders and NewHTTPExtender, which change args
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS, Configuration, PluginConfig, SchedulerProfile
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
+from pyscheduler.framework.plugin_args import IN_TREE_ARGS, NodeResourcesFitArgs
 
-__all__ = ["completed"]
+__all__ = ["completed", "with_args"]
 
 _FIT: Final = "NodeResourcesFit"
 
@@ -35,6 +36,26 @@ def completed(configuration: Configuration) -> Configuration:
         for extender in configuration.extenders
     )
     return attrs.evolve(configuration, profiles=profiles, extenders=extenders)
+
+
+def with_args(configuration: Configuration, made: Mapping[str, Mapping[str, object]]) -> Configuration:
+    """Return `configuration` with the args of plugins that are not kube-scheduler's, their defaults included.
+
+    `made`: by `schedulerName`, the args with which each plugin was made. Only those with an attrs class are known.
+    """
+    profiles = tuple(
+        attrs.evolve(profile, plugin_config=(*_filled_in(profile, made.get(profile.scheduler_name, {})),))
+        for profile in configuration.profiles
+    )
+    return attrs.evolve(configuration, profiles=profiles)
+
+
+def _filled_in(profile: SchedulerProfile, made: Mapping[str, object]) -> Iterator[PluginConfig]:
+    known = {name: args for name, args in made.items() if name not in IN_TREE_ARGS and attrs.has(type(args))}
+    for config in profile.plugin_config:
+        yield attrs.evolve(config, args=known.pop(config.name, config.args))
+    for name, args in known.items():
+        yield PluginConfig(name=name, args=args)
 
 
 def _completed(profile: SchedulerProfile, ignored: tuple[str, ...]) -> SchedulerProfile:

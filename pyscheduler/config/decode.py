@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar
 import cattrs
 
 from pyscheduler.api.durations import parse_duration
+from pyscheduler.api.quantity import Quantity
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.problems import Path, Problem, shown, unsupported
 from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig
@@ -116,6 +117,7 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(int, _integer(64))
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook(bytes, _bytes)
+    converter.register_structure_hook(Quantity, _quantity)
     converter.register_structure_hook_func(lambda kind: kind is object or kind is Any, lambda value, _: value)
     converter.register_structure_hook_func(lambda kind: kind == Int32, _integer(32))
     converter.register_structure_hook_func(lambda kind: kind == Float32, _single)
@@ -184,6 +186,12 @@ def _duration(value: object, _: object) -> float:
     if not isinstance(value, str):
         raise _refusal('a duration such as "15s" or "1m30s"', value)
     return parse_duration(value)
+
+
+def _quantity(value: object, _: object) -> Quantity:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise _refusal('a quantity such as "500m", "1.5Gi" or 2', value)
+    return Quantity(value)
 
 
 def _bytes(value: object, _: object) -> bytes:

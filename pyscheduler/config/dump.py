@@ -16,6 +16,7 @@ import yaml
 
 from pyscheduler.api import NodeAffinity
 from pyscheduler.api.durations import format_duration
+from pyscheduler.api.quantity import Quantity
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.types import API_VERSION, KIND, Configuration, PluginConfig
 from pyscheduler.config.yaml_text import resolve
@@ -56,8 +57,8 @@ def encode(value: object) -> object:
         return msgspec.to_builtins(value)
     if is_record(type(value)):
         return _record(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+    if isinstance(value, bytes | Quantity):
+        return value.text if isinstance(value, Quantity) else base64.b64encode(value).decode()
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, Collection) and not isinstance(value, str):

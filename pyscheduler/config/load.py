@@ -64,7 +64,8 @@ def loads(text: str, *, source: str | None = None, gates: Mapping[str, bool] | N
         document = read(text)
     except ConfigError as error:
         raise ConfigError(*error.problems, source=source) from error
-    content = _content(document, source)
+    gates = gates if gates is not None else default_gates()
+    content = _content(document, source, gates)
     return _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=document.problems)
 
 
@@ -73,7 +74,7 @@ def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configu
     return _configuration({}, _OUR_NAME, source=None, gates=gates, problems=())
 
 
-def _content(document: Document, source: str | None) -> Mapping[str, object]:
+def _content(document: Document, source: str | None, gates: Mapping[str, bool]) -> Mapping[str, object]:
     """Return a document without its kind and version, which must be the supported ones.
 
     The configuration of a batch scheduler becomes one with a profile for it.
@@ -83,7 +84,7 @@ def _content(document: Document, source: str | None) -> Mapping[str, object]:
         raise ConfigError(f"the file is empty; a configuration begins with apiVersion: {API_VERSION}", source=source)
     if isinstance(root, Mapping) and is_batch_file(root):
         with found_in(source):
-            return profile_content(root)
+            return profile_content(root, gates)
     if not isinstance(root, Mapping):
         found = "a list" if isinstance(root, list) else shown(root)
         raise ConfigError(f"expected a {KIND}, found {found} @ $", source=source)

@@ -21,15 +21,18 @@ from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 __all__ = ["profiles"]
 
 
-def profiles(config: Configuration, args_types: Callable[[str], type | None]) -> list[runtime.ProfileSpec]:
+def profiles(
+    config: Configuration, args_types: Callable[[str], type | None], *, keep_wrong: bool = False
+) -> list[runtime.ProfileSpec]:
     """Return the profiles of `config`; raise `ConfigError` with every mistake in args.
 
-    `args_types` returns the args class of a plugin that is not kube-scheduler's own, or None if the plugin has no args
-    or is unknown. Args of such a plugin stay a mapping, which the runtime checks.
+    With `keep_wrong`, mistakes do not raise but stand in place of the args, so that the runtime reports them with its
+    own. `args_types` returns the args class of a plugin that is not kube-scheduler's own, or None if the plugin has no
+    args or is unknown. Args of such a plugin stay a mapping, which the runtime checks.
     """
     problems: list[Problem] = []
     specs = [_spec(("profiles", index), profile, args_types, problems) for index, profile in enumerate(config.profiles)]
-    if problems:
+    if problems and not keep_wrong:
         raise ConfigError(*map(str, problems), source=config.source)
     return specs
 
@@ -76,12 +79,17 @@ def _args(
         try:
             yield name, _structured(name, config.raw if config is not None else None, kind)
         except Mistakes as mistakes:
-            for problem in mistakes.problems:
-                if index is not None:
-                    problems.append(problem.under(*path, "pluginConfig", index, "args"))
-                else:
-                    text = f"plugin {name} needs args: {problem.message} at {'.'.join(map(str, problem.path))}"
-                    problems.append(Problem((*path, "pluginConfig"), text))
+            found = [_placed(problem, name, path, index) for problem in mistakes.problems]
+            problems += found
+            yield name, runtime.WrongArgs(tuple(map(str, found)))
+
+
+def _placed(problem: Problem, name: str, path: Path, index: int | None) -> Problem:
+    """Return a problem of args with its path in the file; `index` in `pluginConfig`, None where it has no args."""
+    if index is not None:
+        return problem.under(*path, "pluginConfig", index, "args")
+    text = f"plugin {name} needs args: {problem.message} at {'.'.join(map(str, problem.path))}"
+    return Problem((*path, "pluginConfig"), text)
 
 
 def _structured(name: str, raw: Mapping[str, object] | None, kind: type) -> object:

@@ -97,6 +97,9 @@ class OwnFlags:
         "Ignore the plugins of this distribution or entry point, as if it were not installed; repeatable.",
         name="block",
     )
+    reload: bool = flag(
+        False, BOOL, "For development: restart the scheduler when a Python file outside of site-packages changes."
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -63,6 +63,7 @@ from pyscheduler.framework.group_placements import (
     GroupAssignments as GroupAssignments,
     GroupInfo as GroupInfo,
     GroupPlacement as GroupPlacement,
+    PlacementLevels as PlacementLevels,
     PlacementTable as PlacementTable,
 )
 from pyscheduler.framework.handle import (
@@ -118,6 +119,12 @@ from pyscheduler.framework.nodes import (
     LabelColumn as LabelColumn,
     Nodes as Nodes,
     TaintColumn as TaintColumn,
+)
+from pyscheduler.framework.plugin_metrics import (
+    CounterMetric as CounterMetric,
+    GaugeMetric as GaugeMetric,
+    HistogramMetric as HistogramMetric,
+    PluginMetrics as PluginMetrics,
 )
 from pyscheduler.framework.pod_info import PodInfo as PodInfo, QueuedPodInfo as QueuedPodInfo
 from pyscheduler.framework.preemption import (

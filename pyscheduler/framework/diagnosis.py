@@ -31,6 +31,9 @@ class Diagnosis:
     unschedulable_plugins: set[str] = attrs.Factory(set)
     #: Plugins that answered PENDING.
     pending_plugins: set[str] = attrs.Factory(set)
+    #: The shortest `retry_after_seconds` of the rejections, and whose it is.
+    retry_after_seconds: float | None = None
+    retry_plugin: str = ""
     #: Why PreFilter rejected the pod; then no node was looked at.
     pre_filter_message: str = ""
     #: What PostFilter had to say.
@@ -48,13 +51,20 @@ class Diagnosis:
         self._node_statuses = statuses
 
     def add_plugin_status(self, status: Status) -> None:
-        """Note which plugin rejected, by the status it gave."""
+        """Note which plugin rejected, and when it wants a retry, by the status it gave."""
+        self.note_retry(status)
         if not status.plugin:
             return
         if status.code == Code.PENDING:
             self.pending_plugins.add(status.plugin)
         elif status.is_rejected:
             self.unschedulable_plugins.add(status.plugin)
+
+    def note_retry(self, status: Status) -> None:
+        """Keep when the plugin of a rejection wants a retry, if no other wants one earlier."""
+        after = status.retry_after_seconds
+        if after is not None and (self.retry_after_seconds is None or after < self.retry_after_seconds):
+            self.retry_after_seconds, self.retry_plugin = after, status.plugin
 
 
 class FitError(Exception):

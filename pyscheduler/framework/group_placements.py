@@ -8,20 +8,20 @@ Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`: `PodGroupInfo`, 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.nodes import Nodes
 
-__all__ = ["GroupAssignments", "GroupInfo", "GroupPlacement", "PlacementTable"]
+__all__ = ["GroupAssignments", "GroupInfo", "GroupPlacement", "PlacementLevels", "PlacementTable"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -57,6 +57,21 @@ class GroupAssignments:
 
     placement: GroupPlacement
     pods: Sequence[Pod]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class PlacementLevels:
+    """Sets of nodes of which a group may use one, in levels: the narrowest first, such as racks before blocks of racks.
+
+    The scheduler takes the narrowest set that has room for all members; of several, the one with least room. If none
+    has, it takes the set of the last level that has most room, if the minimum of the group fits there.
+    """
+
+    #: By level int[n]: the number of the set of each node of the snapshot; 0 for nodes in no set. At least one level.
+    levels: Sequence[NDArray[np.integer[Any]]]
+    #: Returns why the group is refused, from the number of members, and int64[k]: how many members each set of the last
+    #: level can take at most, by the number of the set.
+    refusal: Callable[[int, NDArray[np.int64]], str]
 
 
 @attrs.define(eq=False, slots=False)

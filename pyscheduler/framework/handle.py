@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.plugin_metrics import PluginMetrics
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules, Preemptor
     from pyscheduler.framework.recorder import Recorder
@@ -159,7 +160,12 @@ class Handle(Protocol):
 
     @property
     def recorder(self) -> Recorder:
-        """Return the sink of metrics."""
+        """Return the sink of the scheduler's own metrics; a plugin makes its metrics with `metrics`."""
+        ...
+
+    @property
+    def metrics(self) -> PluginMetrics:
+        """Return what makes the plugin's own metrics; call its methods when the plugin is made."""
         ...
 
     @property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.group_cycle import GroupVerdict, MemberTree
-    from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement
+    from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement, PlacementLevels
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.node_info import NodeInfo
     from pyscheduler.framework.node_statuses import NodeStatuses
@@ -148,7 +148,8 @@ class Plugin:
       waits are cut to it. A plugin may set it on itself when it is made, from its args.
 
     A plugin that works on its own initiative defines `async def run(self) -> None`: started after the caches have
-    synced and leadership is won, cancelled at stop. `close()`, where defined, is called at the end.
+    synced and leadership is won, cancelled at stop, and started again after a pause if it raises. `close()`, where
+    defined, is called at the end.
     """
 
     name: ClassVar[str] = "Plugin"
@@ -234,6 +235,10 @@ class PreFilterPlugin(Plugin):
     A plugin whose state depends on the pods of nodes also defines
     `add_pod(state, pod, to_add: PodInfo, node: NodeInfo) -> Status | None` and `remove_pod(...)`, which bring its state
     up to date in a what-if, after the pod was put on or taken off `node`.
+
+    Either method also tells the scheduler that pods on one node count for another node. Preemption then searches each
+    node alone, and so it does for nominated pods. A filter that sums over `handle.snapshot.nodes` defines both, even if
+    they do nothing.
     """
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
@@ -413,6 +418,13 @@ class GroupCyclePlugin(Plugin):
 
     def member_tree(self, group: Hashable) -> MemberTree | None:
         """Return the parts of a group that have minimums of their own; None for a group without such parts."""
+        return None
+
+    def placement_levels(self, groups: Collection[Hashable], nodes: Nodes) -> PlacementLevels | Status | None:
+        """Return the sets of nodes of which groups that are scheduled together may use one; None for all nodes.
+
+        `nodes` are all nodes of the snapshot. A status rejects the groups. The members do not preempt.
+        """
         return None
 
     def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:

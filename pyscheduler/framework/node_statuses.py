@@ -36,7 +36,7 @@ class NodeStatuses:
     `absent`.
     """
 
-    __slots__ = ("_counts", "_index", "_is_shared", "absent", "codes", "names", "reason_ids", "table")
+    __slots__ = ("_counts", "_index", "_is_shared", "_seal", "absent", "codes", "names", "reason_ids", "table")
 
     def __init__(self, size: int) -> None:
         self.codes: NDArray[np.int8] = np.zeros(size, dtype=np.int8)
@@ -48,19 +48,22 @@ class NodeStatuses:
         #: Whether others hold the arrays; then they stay as they are, and the numbers are the same each time.
         self._is_shared = False
         self._counts: tuple[tuple[Status, int], ...] | None = None
+        #: The arrays that are known to be right, and read-only; None where they may have been set by hand.
+        self._seal: tuple[object, object] | None = None
 
     @classmethod
     def failing(cls, failed: NDArray[np.bool_], status: Status) -> NodeStatuses | None:
         """Return statuses that are `status` where `failed` (bool[n]) is true; None when it is true nowhere.
 
-        Raises `TypeError` or `ValueError` where `failed` is anything but a bool[n].
+        Raises `TypeError` or `ValueError` where `failed` is anything but a bool[n], or `status` rejects no node.
         """
         _check_mask(failed)
+        _check_status(status)
         if not failed.any():
             return None
         statuses = cls(len(failed))
         statuses.fail(failed, status)
-        return statuses
+        return statuses._sealed()
 
     @classmethod
     def from_mapping(cls, statuses: Mapping[str, Status], *, absent: Status = _ABSENT) -> NodeStatuses:
@@ -87,6 +90,18 @@ class NodeStatuses:
         self._counts = None if counts is None else tuple(counts)
         return self
 
+    def _sealed(self) -> NodeStatuses:
+        self.codes.flags.writeable = self.reason_ids.flags.writeable = False
+        self._is_shared = True
+        self._seal = self.codes, self.reason_ids
+        return self
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return True if nobody can have set `codes` or `reason_ids` by hand, as after `failing`."""
+        seal = self._seal
+        return seal is not None and seal[0] is self.codes and seal[1] is self.reason_ids
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -104,16 +119,19 @@ class NodeStatuses:
     def fail(self, failed: NDArray[np.bool_], status: Status) -> None:
         """Give `status` to the nodes where `failed` (bool[n]) is true and which have none yet.
 
-        Raises `TypeError` or `ValueError` where `failed` is anything but a bool[n].
+        Raises `TypeError` or `ValueError` where `failed` is anything but a bool[n], or `status` rejects no node.
         """
         _check_mask(failed, len(self.codes))
+        _check_status(status)
         self._own()
         rows = failed & (self.reason_ids == 0)
         self.codes[rows] = status.code
         self.reason_ids[rows] = self.add_reason(status)
 
     def fail_row(self, row: int, status: Status) -> None:
-        """Give `status` to one node, if it has none yet."""
+        """Give `status` to one node, if it has none yet; raise `IndexError` for a row that is not there."""
+        if row < 0:
+            raise IndexError(f"there is no row {row}")
         if self.reason_ids[row] == 0 and not status.is_success:
             self._own()
             self.codes[row] = status.code
@@ -176,6 +194,16 @@ class NodeStatuses:
             self._counts = None
 
 
+def _check_status(status: object) -> None:
+    """Raise `TypeError` for what is no status, `ValueError` for success, which would fail no node."""
+    if not isinstance(status, Status):
+        raise TypeError(f"`status` must be a Status, not {type(status).__name__}; write Status.unschedulable(reason)")
+    if status.is_success:
+        raise ValueError(
+            "`status` must say why nodes are rejected, and is a success; write Status.unschedulable(reason)"
+        )
+
+
 def _check_mask(failed: object, size: int | None = None) -> None:
     """Raise `TypeError` where `failed` is no bool array, `ValueError` where its shape is not (`size`,).
 
@@ -197,3 +225,8 @@ def _check_mask(failed: object, size: int | None = None) -> None:
         )
     if failed.ndim != 1 or size not in {None, len(failed)}:
         raise ValueError(f"`failed` must be a numpy array with {expected}, not of shape {failed.shape}")
+    # What a masked array masks would be forgotten.
+    raise TypeError(
+        f"`failed` must be a numpy array with {expected}, not {type(failed).__name__}; "
+        "write np.array(failed), or failed.filled(False) for a masked array"
+    )

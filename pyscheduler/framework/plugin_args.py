@@ -8,6 +8,7 @@ plugin alike:
   given";
 * an attribute annotated `Duration` holds seconds and is written like `1m30s` in the file; its name ends in `_seconds`,
   which the key leaves out (`filter_timeout_seconds` stands for `filterTimeout`);
+* an attribute annotated `Quantity` holds an amount of a resource and is written like `500m`, `1.5Gi` or `2`;
 * `wire` adds what a type cannot say; attrs validators check values, their message is shown with the path of the args.
 
 Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`: names, defaults, and what an empty value means.
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import attrs
 
 from pyscheduler.api import NodeAffinity, TopologySpreadConstraint  # noqa: TC001 - read at run time, to fill the args
+from pyscheduler.api.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,7 @@ __all__ = [
     "NodeResourcesBalancedAllocationArgs",
     "NodeResourcesFitArgs",
     "PodTopologySpreadArgs",
+    "Quantity",
     "RequestedToCapacityRatio",
     "ResourceSpec",
     "ScoringStrategy",

@@ -134,6 +134,9 @@ class QueuedPodInfo:
     unschedulable_plugins: set[str] = attrs.Factory(set)
     #: Plugins that answered PENDING: they wait for an event of their own and skip the backoff.
     pending_plugins: set[str] = attrs.Factory(set)
+    #: While it is unschedulable: when it is retried without an event, and the plugin that gave this moment.
+    retry_at: float | None = None
+    retry_plugin: str = ""
     #: The PreEnqueue plugin that holds it, or "".
     gating_plugin: str = ""
     #: The events which that plugin registered; no other event makes PreEnqueue run again.

@@ -60,11 +60,19 @@ class PluginSet:
     disabled: tuple[str, ...] = ()
 
 
+@attrs.frozen
+class WrongArgs:
+    """In place of args that cannot be read: what is wrong with them, to be reported with all other mistakes."""
+
+    problems: tuple[str, ...]
+
+
 @attrs.frozen(kw_only=True)
 class ProfileSpec:
     """One profile, defaults merged in.
 
-    `args` holds each plugin's args object, already structured. `percentage_of_nodes_to_score` None: the global one.
+    `args` holds each plugin's args object, already structured, or `WrongArgs`. `percentage_of_nodes_to_score` None: the
+    global one.
     """
 
     scheduler_name: str

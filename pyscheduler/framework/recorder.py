@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyscheduler.framework.plugin_metrics import HistogramValue
+
 __all__ = ["NullRecorder", "Recorder"]
 
 
@@ -183,6 +185,20 @@ class Recorder(Protocol):
         """Register a count that is kept elsewhere and never falls; read when scraped, as a gauge is."""
         return
 
+    def histogram(
+        self,
+        name: str,
+        read: Callable[[], Mapping[tuple[tuple[str, str], ...], HistogramValue]],
+        *,
+        description: str = "",
+    ) -> None:
+        """Register a histogram that is kept elsewhere; read when scraped, as a gauge is."""
+        return
+
 
 class NullRecorder(Recorder):
     """Record nothing."""
+
+    def __init__(self) -> None:
+        # A class that inherits its constructor from a Protocol has another signature once it was called.
+        super().__init__()

@@ -7,6 +7,7 @@ made, so plugins may keep ready-made ones in constants and hand them out for eve
 from __future__ import annotations
 
 from enum import IntEnum
+from math import isnan
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import text_of
@@ -63,15 +64,20 @@ class Status:
     Reasons that are not text (an exception, say) are taken as they print. `error` keeps the exception behind an ERROR
     or a rejection (a `FitError`); its text then stands before the reasons: of an `APIError` what the server said.
     `timeout_seconds` is set by `Status.wait` only.
+
+    `retry_after_seconds` belongs to rejections at PreEnqueue, PreFilter, Filter, Reserve and Permit: when this time has
+    passed since the end of the attempt, the pod is retried as after an event that helps it. Of several, the shortest
+    counts; less than a second counts as one second. Raises `ValueError` if it is not a number.
     """
 
-    __slots__ = ("code", "error", "plugin", "reasons", "timeout_seconds")
+    __slots__ = ("code", "error", "plugin", "reasons", "retry_after_seconds", "timeout_seconds")
 
     code: Code
     reasons: tuple[str, ...]
     plugin: str
     error: BaseException | None
     timeout_seconds: float | None
+    retry_after_seconds: float | None
 
     def __init__(
         self,
@@ -81,6 +87,7 @@ class Status:
         plugin: str = "",
         error: BaseException | None = None,
         timeout_seconds: float | None = None,
+        retry_after_seconds: float | None = None,
     ) -> None:
         texts = (reasons,) if isinstance(reasons, str) else tuple(map(str, reasons))
         self.code = code
@@ -88,16 +95,19 @@ class Status:
         self.reasons = (text_of(error), *texts) if error is not None else texts
         self.plugin = plugin
         self.timeout_seconds = timeout_seconds
+        if retry_after_seconds is not None and isnan(retry_after_seconds):
+            raise ValueError("retry_after is not a number: give seconds, or None if time does not help")
+        self.retry_after_seconds = retry_after_seconds
 
     @classmethod
-    def unschedulable(cls, *reasons: str) -> Status:
-        """Reject: the pod does not fit now; preemption or a cluster event may help."""
-        return cls(Code.UNSCHEDULABLE, reasons)
+    def unschedulable(cls, *reasons: str, retry_after: float | None = None) -> Status:
+        """Reject: the pod does not fit now; preemption, a cluster event or `retry_after` seconds may help."""
+        return cls(Code.UNSCHEDULABLE, reasons, retry_after_seconds=retry_after)
 
     @classmethod
-    def unresolvable(cls, *reasons: str) -> Status:
-        """Reject, and say that preempting pods cannot help (UnschedulableAndUnresolvable)."""
-        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+    def unresolvable(cls, *reasons: str, retry_after: float | None = None) -> Status:
+        """Reject, and say that preempting pods cannot help (UnschedulableAndUnresolvable); time may help."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, retry_after_seconds=retry_after)
 
     @classmethod
     def skip(cls) -> Status:
@@ -159,17 +169,19 @@ class Status:
         named.reasons = self.reasons
         named.error = self.error
         named.timeout_seconds = self.timeout_seconds
+        named.retry_after_seconds = self.retry_after_seconds
         named.plugin = plugin
         return named
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Status):
             return NotImplemented
-        return (self.code, self.reasons, self.plugin, self.timeout_seconds) == (
+        return (self.code, self.reasons, self.plugin, self.timeout_seconds, self.retry_after_seconds) == (
             other.code,
             other.reasons,
             other.plugin,
             other.timeout_seconds,
+            other.retry_after_seconds,
         )
 
     def __hash__(self) -> int:

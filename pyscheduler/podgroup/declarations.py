@@ -15,6 +15,7 @@ from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, Problem
 from pyscheduler.podgroup.values import (
     read_duration,
     read_gang_group,
+    read_gather,
     read_integer,
     read_match_policy,
     read_minimum,
@@ -62,6 +63,7 @@ _GROUPS: Final = f"{GANG_ANNOTATIONS}groups"
 #: An older name, which examples still use.
 _GROUPS_ALIAS: Final = f"{GANG_ANNOTATIONS}gang-groups"
 _POLICY: Final = f"{GANG_ANNOTATIONS}match-policy"
+_GATHER: Final = f"{GANG_ANNOTATIONS}network-topology-spec"
 _POLICY_ALIAS: Final = f"{LIGHTWEIGHT_KEYS}match-policy"
 _LIGHT_MIN: Final = f"{LIGHTWEIGHT_KEYS}min-available"
 _LIGHT_X_MIN: Final = f"{LIGHTWEIGHT_X_KEYS}min-available"
@@ -100,7 +102,7 @@ def _annotated(where: str, minimum: str | None, annotations: Mapping[str, str], 
     groups = get(_GROUPS, get(_GROUPS_ALIAS))
     if policy is None:
         policy = get(_POLICY_ALIAS)
-    return _gang_fields(where, minimum, get(_TOTAL), get(_WAIT), get(_MODE), groups, get(_POLICY, policy))
+    return _gang_fields(where, minimum, get(_TOTAL), get(_WAIT), get(_MODE), groups, get(_POLICY, policy), get(_GATHER))
 
 
 @bounded_cache(_REMEMBERED)
@@ -112,6 +114,7 @@ def _gang_fields(
     mode: str | None,
     groups: str | None,
     policy: str | None,
+    gather: str | None,
 ) -> GroupFields:
     problems: list[Problem] = []
     fields = GroupFields(
@@ -121,6 +124,7 @@ def _gang_fields(
         mode=None if mode is None else read_mode(mode, _MODE, problems),
         policy=None if policy is None else read_match_policy(policy, _POLICY, problems),
         gang_group=None if groups is None else read_gang_group(groups, _GROUPS, problems),
+        gather=None if gather is None else read_gather(gather, _GATHER, problems),
     )
     if fields.min is not None and fields.total is not None and fields.total < fields.min:
         problems.append(Problem(_TOTAL, str(total), f"is less than the minimum; {fields.min} counts"))
@@ -156,6 +160,7 @@ def object_fields(group: GroupObject, *, least: int = 1, gang_annotations: bool 
         mode=noted.mode,
         policy=noted.policy,
         gang_group=noted.gang_group,
+        gather=noted.gather,
         problems=tuple(problems),
     )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import RawQuantity
 
-__all__ = ["NOTHING_SAID", "GroupFields", "MatchPolicy", "Mode", "Problem"]
+__all__ = ["NOTHING_SAID", "GatherRule", "GroupFields", "MatchPolicy", "Mode", "Problem"]
 
 
 class Mode(StrEnum):
@@ -36,6 +36,14 @@ class MatchPolicy(StrEnum):
     ONLY_WAITING = "only-waiting"
     #: Waiting and bound ones.
     WAITING_AND_RUNNING = "waiting-and-running"
+
+
+@attrs.frozen
+class GatherRule:
+    """All members run in one part of a layer of the network: they must, or they do if there is room."""
+
+    layer: str
+    is_required: bool
 
 
 @attrs.frozen
@@ -66,6 +74,8 @@ class GroupFields:
     policy: MatchPolicy | None = None
     #: The groups that must be satisfied together, as `namespace/name`; empty for this group alone.
     gang_group: tuple[str, ...] | None = None
+    #: Koordinator: the layers of the network in which the members are gathered.
+    gather: tuple[GatherRule, ...] | None = None
     #: Whether the members are scheduled together; False if they are scheduled one by one.
     is_gang: bool | None = None
     problems: tuple[Problem, ...] = ()

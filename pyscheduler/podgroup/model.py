@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import RawQuantity
+    from pyscheduler.podgroup.fields import GatherRule
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.sub_groups import SubGroupTree
 
@@ -56,6 +57,8 @@ class Group:
     policy: MatchPolicy | None = None
     #: All groups that must be satisfied together, including this one, as `namespace/name`, sorted.
     gang_group: tuple[str, ...]
+    #: Koordinator: the layers of the network in which the members are gathered; none for any nodes.
+    gather: tuple[GatherRule, ...] = ()
     is_gang: bool = True
     #: When the object, or else the earliest member, was created, in seconds since 1970.
     created: float = 0.0
@@ -74,7 +77,7 @@ class Group:
         return ",".join(self.gang_group)
 
 
-_MERGED: Final = ("min", "total", "min_resources", "wait_seconds", "mode", "policy", "gang_group", "is_gang")
+_MERGED: Final = ("min", "total", "min_resources", "wait_seconds", "mode", "policy", "gang_group", "gather", "is_gang")
 
 
 def merge(
@@ -110,6 +113,7 @@ def merge(
         mode=said["mode"] or Mode.STRICT,
         policy=said["policy"],
         gang_group=tuple(sorted({*listed, id.key})),
+        gather=said["gather"] or (),
         is_gang=said["is_gang"] is not False,
         created=created,
         is_declared=minimum is not None,

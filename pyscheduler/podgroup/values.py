@@ -16,7 +16,7 @@ import msgspec
 
 from pyscheduler.api import QuantityError, parse_quantity
 from pyscheduler.api.durations import parse_duration
-from pyscheduler.podgroup.fields import MatchPolicy, Mode, Problem
+from pyscheduler.podgroup.fields import GatherRule, MatchPolicy, Mode, Problem
 
 if TYPE_CHECKING:
     from pyscheduler.api import RawQuantity
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "read_duration",
     "read_gang_group",
+    "read_gather",
     "read_integer",
     "read_match_policy",
     "read_minimum",
@@ -122,6 +123,30 @@ def read_gang_group(value: str, where: str, problems: list[Problem]) -> tuple[st
         _bad(problems, where, value, 'is not a JSON list like ["namespace/name"]; the group stands alone')
         return None
     return tuple(sorted(set(names)))
+
+
+def read_gather(value: str, where: str, problems: list[Problem]) -> tuple[GatherRule, ...] | None:
+    """Return the rules of a JSON object with a list `gatherStrategy`; an empty text has no rules."""
+    if not value.strip():
+        return ()
+    try:
+        found = msgspec.json.decode(value, type=_GatherSpec).gather_strategy
+    except (msgspec.DecodeError, RecursionError):
+        _bad(problems, where, value, "is not a JSON object with a list gatherStrategy; the gang may use all nodes")
+        return None
+    if any(each.pod_count_multiple > 1 for each in found):
+        _bad(problems, where, value, "has a podCountMultiple, which has no effect")
+    return tuple(GatherRule(each.layer, each.strategy == "MustGather") for each in found)
+
+
+class _GatherStrategy(msgspec.Struct, rename="camel"):
+    layer: str = ""
+    strategy: str = ""
+    pod_count_multiple: int = 0
+
+
+class _GatherSpec(msgspec.Struct, rename="camel"):
+    gather_strategy: tuple[_GatherStrategy, ...] = ()
 
 
 def _is_key(name: str) -> bool:

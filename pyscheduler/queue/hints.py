@@ -16,13 +16,14 @@ Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyscheduler.api import Pod
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, QueueingHintFn
+from pyscheduler.framework.plugin_failures import EVENT_HANDLER, HINT, SLOW_SECONDS, PluginFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.in_flight import ObservedEvent
 
-__all__ = ["FORCE_ACTIVATE", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
+__all__ = ["FORCE_ACTIVATE", "RETRY_AFTER", "UNSCHEDULABLE_TIMEOUT", "HintMap", "Matches", "QueueingHints", "Strategy"]
 
 _log = logging.getLogger(__name__)
 
@@ -43,9 +44,8 @@ HintMap: TypeAlias = Mapping[ClusterEvent, Sequence[tuple[str, QueueingHintFn | 
 FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
 #: The pod has been unschedulable for five minutes, and is retried without another event.
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
-
-#: The least time between two log lines about failures of a plugin's hints, in seconds.
-_LOG_SECONDS: Final = 60.0
+#: The moment has come at which a plugin that rejected the pod wants it retried.
+RETRY_AFTER: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "RetryAfter")
 
 
 class Strategy(Enum):
@@ -81,12 +81,18 @@ class Matches(NamedTuple):
 class QueueingHints:
     """The registrations of all profiles, looked up by event."""
 
-    def __init__(self, hints: Mapping[str, HintMap], *, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        hints: Mapping[str, HintMap],
+        *,
+        clock: Clock,
+        recorder: Recorder,
+        failures: PluginFailures | None = None,
+    ) -> None:
         self._hints = hints
         self._clock = clock
         self._recorder = recorder
-        #: Until when failures of a plugin's hints are counted and not logged.
-        self._silent_until: dict[str, float] = {}
+        self._failures = failures if failures is not None else PluginFailures(recorder)
         #: A cache: there are few kinds of events.
         self._matches: dict[ClusterEvent, Matches] = {}
 
@@ -154,9 +160,8 @@ class QueueingHints:
         """Return True if a plugin's predicate says that the pod ignores an event; False if the predicate fails."""
         try:
             return bool(ignored_by(pod))
-        except PLUGIN_FAILURES:
-            self._recorder.warning("plugin_error")
-            _log.exception("Plugin failed to say whether an event concerns pod=%s", pod.key)
+        except PLUGIN_FAILURES as error:
+            self._failures.report(error, plugin="", point=EVENT_HANDLER, about=f"pod={pod.key}", call=ignored_by)
             return False
 
     def _is_worth_it(
@@ -167,14 +172,23 @@ class QueueingHints:
         began = self._clock.now()
         if hint is not None:
             try:
-                if hint(pod, old, new) is QueueingHint.SKIP:
+                answer: object = hint(pod, old, new)  # of others' code, types prove nothing
+                if answer is QueueingHint.SKIP:
                     label = "QueueSkip"
-            except PLUGIN_FAILURES:
+                elif answer is not QueueingHint.QUEUE:
+                    if isinstance(answer, Coroutine):
+                        answer.close()
+                    expected = "QueueingHint.QUEUE or QueueingHint.SKIP"
+                    raise TypeError(f"{HINT} returned {type(answer).__name__}; expected {expected}")
+            except PLUGIN_FAILURES as error:
                 label = "Error"
-                self._recorder.warning("queueing_hint_failed")
-                # A broken hint fails for every pod that waits; one traceback a minute is enough.
-                if began >= self._silent_until.get(plugin, began):
-                    self._silent_until[plugin] = began + _LOG_SECONDS
-                    _log.exception("Queueing hint failed plugin=%s event=%s pod=%s", plugin, event, pod.key)
-        self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=self._clock.now() - began)
+                about = f"event={event} pod={pod.key}"
+                self._failures.report(
+                    error, plugin=plugin, point=HINT, about=about, call=hint, warning="queueing_hint_failed"
+                )
+        now = self._clock.now()
+        if now - began >= SLOW_SECONDS:
+            about = f"event={event} pod={pod.key}"
+            self._failures.slow(plugin=plugin, point=HINT, about=about, seconds=now - began, now=now)
+        self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=now - began)
         return label != "QueueSkip"

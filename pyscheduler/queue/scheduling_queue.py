@@ -6,7 +6,8 @@ A pod enters through `add`. `pop` returns the next ready pod. That pod is in fli
 * after an error (no plugin rejected the pod) it goes to backoffQ, and is retried when the backoff ends;
 * after a rejection it waits among the unschedulable pods. It leaves them when an event comes that one of the rejecting
   plugins finds worth an attempt (`move_all`), when the pod itself changes (`update`), when a plugin asks for it
-  (`activate`), or after five minutes. An event that came while the pod was in flight counts, too.
+  (`activate`), at the moment that a plugin gave for a retry, or after five minutes. An event that came while the pod
+  was in flight counts, too.
 
 A profile can hold its pods (`hold`). Its pods become ready in `held` and not in activeQ. `pop` never returns
 them, `take` does, by name. `put_back` returns a pod to `held` that was taken and not tried.
@@ -37,7 +38,7 @@ from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.active import ActiveQueue
 from pyscheduler.queue.backoff import BackoffQueue
 from pyscheduler.queue.early_retry import EarlyRetries, listens
-from pyscheduler.queue.hints import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, QueueingHints, Strategy
+from pyscheduler.queue.hints import FORCE_ACTIVATE, RETRY_AFTER, UNSCHEDULABLE_TIMEOUT, QueueingHints, Strategy
 from pyscheduler.queue.in_flight import Flight, InFlight
 from pyscheduler.queue.sub_queues import QueuePlace, SubQueues
 from pyscheduler.queue.unschedulable import RejectionGroup, UnschedulablePods
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import AfterFailure
     from pyscheduler.framework.events import ClusterEvent
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.group_adjacency import AdjacencyKey
@@ -99,11 +101,12 @@ class SchedulingQueue:
         is_placed: Callable[[str], bool] = lambda _uid: False,
         generic_workload: bool = False,
         on_ready: Callable[[], object] = lambda: None,
+        failures: PluginFailures | None = None,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
         self.nominator = nominator
-        self._hints = QueueingHints(hints, clock=clock, recorder=recorder)
+        self._hints = QueueingHints(hints, clock=clock, recorder=recorder, failures=failures)
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
         self._is_placed = is_placed
         self._generic_workload = generic_workload
@@ -145,7 +148,7 @@ class SchedulingQueue:
     def start(self) -> None:
         """Start the timers: pods leave backoffQ each second, and the unschedulable pods each thirty seconds."""
         self._backoff.start(self._flush_backoff)
-        self._unschedulable.start(self._flush_unschedulable)
+        self._unschedulable.start(self._flush_unschedulable, self._retry_due)
         self._early.start()
 
     def stop(self) -> None:
@@ -292,11 +295,19 @@ class SchedulingQueue:
         self._active.resort(info for uid in uids if (info := self._active.get(uid)) is not None)
         self._backoff.resort(info for uid in uids if (info := self._backoff.get(uid)) is not None)
 
-    def requeue_failed(self, info: QueuedPodInfo, after_failure: AfterFailure | None = None) -> None:
+    def requeue_failed(
+        self,
+        info: QueuedPodInfo,
+        after_failure: AfterFailure | None = None,
+        *,
+        retry_after_seconds: float | None = None,
+        retry_plugin: str = "",
+    ) -> None:
         """Return a pod to the queue whose attempt failed; it is not in flight any more.
 
         The caller has set `unschedulable_plugins` and `pending_plugins` to those of this attempt, both empty after an
         error. A pod that was deleted meanwhile is dropped. `after_failure` has the wishes of plugins for this failure.
+        If the pod becomes unschedulable, it is retried after `retry_after_seconds`, which `retry_plugin` gave.
         """
         uid = info.pod.uid
         flight = self.in_flight.get(uid)
@@ -311,6 +322,7 @@ class SchedulingQueue:
                 info.pod_info = flight.latest
             self._count_failure(info)
             info.after_failure = after_failure
+            self.sub_queues.set_retry(info, retry_after_seconds, retry_plugin)
             worth = self._strategy_after_flight(info, flight)
             strategy = Strategy.AFTER_BACKOFF if self._needs_no_event(info) else worth
             place = self.sub_queues.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
@@ -411,6 +423,7 @@ class SchedulingQueue:
             "gatingPlugin": info.gating_plugin,
             "waitingSeconds": round(now - info.enqueued_at, 3),
             "backoffSeconds": round(max(until - now, 0.0), 3) if until is not None else 0.0,
+            **({"retrySeconds": round(info.retry_at - now, 3)} if info.retry_at is not None else {}),
         }
 
     def check_invariants(self) -> None:
@@ -546,6 +559,17 @@ class SchedulingQueue:
         for info in self._backoff.pop_completed(now):
             self.sub_queues.to_ready(info, _BACKOFF_COMPLETE, from_backoff=True)
         self._backoff.arm()
+
+    def _retry_due(self, due: Iterable[QueuedPodInfo]) -> None:
+        """Move pods at the moment that a plugin gave, as after an event that this plugin finds worth an attempt."""
+        for info in due:
+            if self._unschedulable.get(info.pod.uid) is not info:
+                continue  # PreEnqueue of an earlier pod moved this one
+            is_pending = info.retry_plugin in info.pending_plugins
+            self._unschedulable.remove(info.pod.uid)
+            strategy = Strategy.IMMEDIATELY if is_pending else Strategy.AFTER_BACKOFF
+            if self.sub_queues.requeue(info, strategy, RETRY_AFTER.label) is QueuePlace.BACKOFF:
+                self._early.wake(info, RETRY_AFTER.label)
 
     def _flush_unschedulable(self, now: float) -> None:
         overdue = self._unschedulable.overdue(now)

@@ -23,11 +23,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from enum import StrEnum
+from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.hints import Strategy
+from pyscheduler.queue.retry_times import LEAST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -226,6 +228,13 @@ class SubQueues:
             self.uncount_rejections(info)
         return info
 
+    def set_retry(self, info: QueuedPodInfo, after_seconds: float | None, plugin: str) -> None:
+        """Set when a rejected pod is retried if no event comes; None: an event must come."""
+        if after_seconds is None or not isfinite(after_seconds):
+            info.retry_at, info.retry_plugin = None, ""
+        else:
+            info.retry_at, info.retry_plugin = self._clock.now() + max(after_seconds, LEAST_SECONDS), plugin
+
     def count_rejections(self, info: QueuedPodInfo) -> None:
         """Count the plugins that rejected a pod that returns."""
         for plugin in info.rejectors:
@@ -301,6 +310,8 @@ class SubQueues:
         # A new set, because the diagnosis may share the old one.
         info.unschedulable_plugins = info.unschedulable_plugins | {plugin}
         info.gating_plugin = plugin
+        # Only the gate decides now; what filters wanted was for an attempt.
+        self.set_retry(info, status.retry_after_seconds, plugin)
         info.gating_plugin_events = tuple(self._gating_events.get(pod.scheduler_name, {}).get(plugin, ()))
         return False
 

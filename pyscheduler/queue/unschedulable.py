@@ -6,6 +6,8 @@ only a few; then the pods of the matching groups are checked. Pods with equal `A
 their group: members of a gang that released their nodes together ignore each other's events, and one call of the
 predicate is enough for thousands of members.
 
+A pod whose plugin gave the moment of a retry leaves at that moment (`RetryTimes`).
+
 A pod that has been here for longer than the maximum is retried at the next tick; ticks are thirty seconds apart.
 Differs from kube-scheduler: pods behind a gate that the timeout does not open are left out. There, they are marked as
 flushed, count in scheduler_pod_scheduled_after_flush_total if the gate opens, and are an event for pods in flight.
@@ -21,6 +23,7 @@ import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.queue.hints import UNSCHEDULABLE_TIMEOUT
+from pyscheduler.queue.retry_times import RetryTimes
 from pyscheduler.queue.tick_timer import TickTimer
 
 if TYPE_CHECKING:
@@ -90,15 +93,23 @@ class UnschedulablePods:
         self._arrivals = 0
         self._clock = clock
         self._timer = TickTimer(clock, FLUSH_SECONDS)
+        self._retry_times = RetryTimes(clock)
 
-    def start(self, flush: Callable[[float], object]) -> None:
-        """Call `flush` with the time at each tick at which some pod has been here for too long."""
+    def start(
+        self, flush: Callable[[float], object], retry: Callable[[list[QueuedPodInfo]], object] = lambda _pods: None
+    ) -> None:
+        """Call `flush` with the time at each tick at which some pod has been here for too long.
+
+        Call `retry` with the pods whose `retry_at` has come; they are still here.
+        """
         self._timer.start(flush, origin=self._clock.now())
         self.arm()
+        self._retry_times.start(retry)
 
     def stop(self) -> None:
-        """Stop the timer."""
+        """Stop the timers."""
         self._timer.stop()
+        self._retry_times.stop()
 
     def arm(self) -> None:
         """Set the timer for the next pod that reaches the maximum."""
@@ -124,6 +135,7 @@ class UnschedulablePods:
             group = self._group_of(info)  # it is deleted with its last pod
             entry.group, entry.common = group, common
         group.parts.setdefault(common, {})[uid] = info
+        self._retry_times.put(info)
         if _is_moved_by_time(group):
             self._timer.arm(info.enqueued_at + self._max_seconds)
 
@@ -133,6 +145,8 @@ class UnschedulablePods:
         if entry is None:
             return None
         self._unfile(entry)
+        self._retry_times.remove(uid)
+        entry.info.retry_at = None
         return entry.info
 
     def get(self, uid: str) -> QueuedPodInfo | None:
@@ -177,8 +191,12 @@ class UnschedulablePods:
         for key, group in self._groups.items():
             assert group.parts, f"group {key} is empty"
             assert all(group.parts.values()), f"a part of group {key} is empty"
+        self._retry_times.check_invariants()
+        timed = [uid for uid, entry in self._entries.items() if entry.info.retry_at is not None]
+        assert len(timed) == len(self._retry_times), "pods without a moment of retry have a timer"
         for uid, entry in self._entries.items():
             info = entry.info
+            assert info.retry_at is None or uid in self._retry_times, f"no timer retries pod {info.pod.key}"
             assert info.pod.uid == uid, f"pod {info.pod.key} is filed under uid {uid}"
             assert entry.group.parts[entry.common].get(uid) is info, f"pod {info.pod.key} is missing in its group"
             assert self._groups.get(_key_of(info)) is entry.group, f"pod {info.pod.key} is in the wrong group"

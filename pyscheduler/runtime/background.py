@@ -1,39 +1,65 @@
 """Work that plugins do beside the scheduler: their `run()`, and the coroutines they spawn.
 
-Every task is known here, so that its failure is logged and counted rather than forgotten, and so that none outlives its
-profile.
+Every task is known here, so that its failure is reported rather than forgotten, and so that none outlives its profile.
+A `run()` that fails is started again, after a pause that doubles with each failure.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.runtime.assembly.registry import one_line
+from pyscheduler.framework.plugin_failures import RUN, error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
-    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailures
 
-__all__ = ["Background"]
+__all__ = ["Background", "Restarts"]
 
 _log = logging.getLogger(__name__)
+
+#: The pause before `run()` is started again: the first, and the longest, in seconds.
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+
+#: After so many seconds without a failure, the next pause is the first one again.
+_HEALTHY_SECONDS: Final = 300.0
+
+
+@attrs.define
+class Restarts:
+    """How often the `run()` of one plugin failed; `next_at`: clock seconds of the next start, None while it runs."""
+
+    count: int = 0
+    error: str = ""
+    next_at: float | None = None
 
 
 class Background:
     """The background tasks of one profile."""
 
-    def __init__(self, *, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, *, clock: Clock, failures: PluginFailures) -> None:
+        self._clock = clock
+        self._failures = failures
         self._tasks: set[asyncio.Task[None]] = set()
+        self._restarts: dict[str, Restarts] = {}
         self._closed = False
 
     def names(self) -> list[str]:
         """Return the names of the tasks that run."""
         return [task.get_name() for task in self._tasks]
+
+    @property
+    def restarts(self) -> Mapping[str, Restarts]:
+        """Return how often the `run()` of each plugin failed; only of those that have one."""
+        return self._restarts
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
         """Run `work` as a task; raise `RuntimeError` when closed, or where no event loop runs."""
@@ -54,17 +80,41 @@ class Background:
         task.add_done_callback(over)
         return task
 
+    def keep_running(self, run: Callable[[], Coroutine[object, object, None]], *, plugin: str, name: str) -> None:
+        """Run a plugin's `run()` as a task, again and again until it returns."""
+        self._restarts[plugin] = Restarts()
+        self.spawn(self._keep_running(run, plugin), name=name)
+
+    async def _keep_running(self, run: Callable[[], Coroutine[object, object, None]], plugin: str) -> None:
+        restarts = self._restarts[plugin]
+        pause = _FIRST_PAUSE
+        while True:
+            began = self._clock.now()
+            try:
+                await run()
+            except PLUGIN_FAILURES as error:
+                _raise_own_cancellation(error)
+                self._failures.report(error, plugin=plugin, point=RUN, call=run, warning="plugin_task_failed")
+                restarts.error = error_text(error)
+            else:
+                return
+            now = self._clock.now()
+            if now - began >= _HEALTHY_SECONDS:
+                pause = _FIRST_PAUSE
+            restarts.next_at = now + pause
+            _log.warning("Plugin's run() ended with an error; it is started again plugin=%s seconds=%d", plugin, pause)
+            await self._clock.sleep(pause)
+            restarts.next_at = None
+            restarts.count += 1
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
     async def _guarded(self, work: Coroutine[object, object, None], name: str) -> None:
         try:
             await work
         except PLUGIN_FAILURES as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise
+            _raise_own_cancellation(error)
             # There is nobody who would await it, and who would hear of what others' code did.
-            self._recorder.warning("plugin_task_failed")
-            _log.error('Background task failed task="%s" err="%s"', name, one_line(error))
-            _log.debug('Background task failed task="%s"', name, exc_info=error)
+            self._failures.report(error, plugin="", point="Task", about=f'task="{name}"', warning="plugin_task_failed")
 
     async def close(self) -> None:
         """Cancel all tasks and wait until they are over; nothing can be spawned any more."""
@@ -73,3 +123,10 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _raise_own_cancellation(error: BaseException) -> None:
+    """Raise `error` if it is the cancellation of this task, and not of something that the task awaited."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
+from pyscheduler.framework.plugin_failures import PluginFailures
+from pyscheduler.framework.plugin_metrics import MetricFamilies
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
@@ -58,6 +60,11 @@ class HandleDependencies:
     #: Makes the recorder that writes events in the name of a profile.
     event_recorder: Callable[[str], EventRecorder]
     recorder: Recorder = attrs.Factory(NullRecorder)
+    #: The metrics of plugins.
+    metric_families: MetricFamilies = attrs.field(
+        init=False, default=attrs.Factory(lambda self: MetricFamilies(self.recorder), takes_self=True)
+    )
+    failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
     feature_gates: Mapping[str, bool] = attrs.Factory(dict)
     #: Called with each kind that an enabled plugin watches, before any plugin is made.
     declare: Callable[[ResourceKind], object] = lambda _kind: None

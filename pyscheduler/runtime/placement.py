@@ -464,7 +464,9 @@ class _Search:
             return
         statuses = {**broken, **dict(known.items())}
         self.diagnosis.node_statuses = NodeStatuses.from_mapping(statuses, absent=known.absent)
-        self.diagnosis.unschedulable_plugins.update(status.plugin for status in broken.values())
+        for status in broken.values():
+            self.diagnosis.unschedulable_plugins.add(status.plugin)
+            self.diagnosis.note_retry(status)
 
     def _note_refused(self) -> None:
         """Add the extenders' rejections, which replace what the filters said of these nodes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from pyscheduler.framework.plugin_metrics import PluginMetrics
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.preemption.eviction import Evictions
 from pyscheduler.runtime.preemption.search import Preemption
@@ -39,6 +40,8 @@ class PluginHandle:
         self.snapshot: Snapshot = dependencies.snapshot
         self.clock: Clock = dependencies.clock
         self.recorder: Recorder = dependencies.recorder
+        self.metric_families = dependencies.metric_families
+        self.metrics = PluginMetrics(self.metric_families, profile_name)
         self.nominator: Nominator = dependencies.nominator
         self.client: Client = dependencies.client
         self.feature_gates: Mapping[str, bool] = dependencies.feature_gates
@@ -48,7 +51,7 @@ class PluginHandle:
         self.index_waiting_pods = dependencies.waiting_pods.index
         self.reject_waiting_pod = dependencies.waiting_pods.reject
         self.wait_verdict = dependencies.waiting_pods.verdict
-        self.background = Background(recorder=dependencies.recorder)
+        self.background = Background(clock=dependencies.clock, failures=dependencies.failures)
         #: By plugin, what preempts in its name.
         self.preemptors: dict[str, Preemption] = {}
 

@@ -17,7 +17,6 @@ from pyscheduler.framework.interfaces import GroupCyclePlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.assembly.bound_plugins import bind_plugins, make_equivalence_key
 from pyscheduler.runtime.assembly.profile_builder import assemble
-from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.batching import Batch, BatchTurn
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
 from pyscheduler.runtime.equivalence_cache.obstacles import find_obstacles
@@ -84,7 +83,12 @@ class Profile:
         if dependencies.extenders:
             generic_workload = dependencies.feature_gates.get("GenericWorkload", False)
             self._registrations = with_extenders(assembly.registrations, generic_workload=generic_workload)
-        calls = PluginCalls(profile=self.name, clock=dependencies.clock, recorder=dependencies.recorder)
+        self._calls = calls = PluginCalls(
+            profile=self.name,
+            clock=dependencies.clock,
+            recorder=dependencies.recorder,
+            failures=dependencies.failures,
+        )
         #: Why answers of plugins are not cached.
         self.cache_obstacles = find_obstacles(assembly, has_extenders=bool(dependencies.extenders))
         self.equivalence_key = make_equivalence_key(assembly, calls)
@@ -234,7 +238,8 @@ class Profile:
         return Counter(name.partition(" ")[0].partition(".")[0] for name in names)
 
     def _sample(self) -> bool:
-        return self._dependencies.rng.random() < SAMPLED_SHARE
+        # The number is drawn in either case, so that the next ones do not depend on the time.
+        return self._dependencies.rng.random() < SAMPLED_SHARE or self._calls.is_watching
 
     # Life
 
@@ -246,7 +251,7 @@ class Profile:
         for name, plugin in self.plugins.items():
             run = getattr(plugin, "run", None)
             if run is not None:
-                self.handle.background.spawn(run(), name=f"{self.name} {name}.run")
+                self.handle.background.keep_running(run, plugin=name, name=f"{self.name} {name}.run")
 
     async def close(self) -> None:
         """Cancel background tasks, then close the plugins; idempotent."""
@@ -263,5 +268,4 @@ class Profile:
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the plugin boundary; the others are to be closed too
-                self._dependencies.recorder.warning("plugin_error")
-                _log.error('Plugin failed to close plugin=%s err="%s"', name, one_line(error))
+                self._dependencies.failures.report(error, plugin=name, point="Close", call=close)

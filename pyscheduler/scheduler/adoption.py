@@ -63,9 +63,8 @@ def _under_way(scheduling: SchedulingCycle, plugin: Plugin) -> Sequence[tuple[Po
     find = getattr(plugin, "bindings_under_way", None)
     try:
         return () if find is None else list(find())
-    except PLUGIN_FAILURES:
-        scheduling.recorder.warning("plugin_error")
-        _log.exception("Plugin failed to find the bindings that are under way plugin=%s", plugin.name)
+    except PLUGIN_FAILURES as error:
+        scheduling.plugin_failures.report(error, plugin=plugin.name, point="BindingsUnderWay", call=find)
         return ()
 
 
@@ -109,9 +108,8 @@ def _abandon(scheduling: SchedulingCycle, plugin: Plugin, bindings: Sequence[tup
     try:
         if abandon is not None:
             abandon(bindings)
-    except PLUGIN_FAILURES:
-        scheduling.recorder.warning("plugin_error")
-        _log.exception("Plugin failed to abandon bindings plugin=%s", plugin.name)
+    except PLUGIN_FAILURES as error:
+        scheduling.plugin_failures.report(error, plugin=plugin.name, point="AbandonBindings", call=abandon)
 
 
 def _adopted(scheduling: SchedulingCycle, profile: Profile, pod: Pod, node_name: str) -> Attempt | None:

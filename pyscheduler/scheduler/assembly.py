@@ -16,7 +16,9 @@ from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.problems import found_in
 from pyscheduler.config.profiles import profiles as profile_specs
+from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
@@ -37,7 +39,7 @@ from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
 from pyscheduler.scheduler.group_placements import PlacementSearch
 from pyscheduler.scheduler.group_preemption import GroupPreemption
-from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, make_in_tree_groups
+from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, InTreeGroups, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
@@ -97,19 +99,21 @@ def build(
     connection = config.client_connection
     client_settings = ClientSettings(qps=connection.qps, burst=connection.burst, host_name=settings.host_name)
     client = transport.connect(client_settings, clock=clock, rng=client_rng, recorder=recorder)
-    informers = Informers(client)
+    failures = PluginFailures(recorder)
+    informers = Informers(client, failures=failures)
     pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)
     extenders = make_extenders(config.extenders, transport, pods=pods, nodes=nodes, clock=clock, recorder=recorder)
     nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
     snapshot = Snapshot(nominator=nominator)
     cache = Cache(clock=clock, recorder=recorder)
-    waiting_pods = WaitingPodMap(clock=clock, recorder=recorder)
+    waiting_pods = WaitingPodMap(clock=clock, recorder=recorder, failures=failures)
     services = HandleDependencies(
         snapshot=snapshot,
         clock=clock,
         rng=sampling_rng,
         recorder=recorder,
+        failures=failures,
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
@@ -124,8 +128,9 @@ def build(
     )
     if settings.feature_gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
-    specs = with_ignored_resources(profile_specs(config, registry.args_type), config.extenders)
-    profiles = build_profiles(specs, registry, services)
+    specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
+    with found_in(config.source):
+        profiles = build_profiles(specs, registry, services)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
@@ -159,19 +164,16 @@ def _make_scheduler(
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     scheduling = SchedulingCycle(
-        clock=clock, recorder=recorder, cache=cache, snapshot=snapshot, queue=queue, pipeline=pipeline, failure=failure
+        clock=clock,
+        recorder=recorder,
+        cache=cache,
+        snapshot=snapshot,
+        queue=queue,
+        pipeline=pipeline,
+        failure=failure,
+        plugin_failures=services.failures,
     )
-    # Kubernetes' own groups come before those of plugins.
-    own_groups = () if in_tree is None else (in_tree,)
-    group_cycles = GroupCycles(
-        scheduling=scheduling,
-        commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
-        profiles=profiles,
-        sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
-        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
-        if in_tree is not None and gates["WorkloadAwarePreemption"]
-        else None,
-    )
+    group_cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
         group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
     queued_pods = QueuedPods(
@@ -182,6 +184,7 @@ def _make_scheduler(
         client=client,
         clock=clock,
         recorder=recorder,
+        plugin_failures=services.failures,
         cache=cache,
         snapshot=snapshot,
         queue=queue,
@@ -222,6 +225,26 @@ def _make_scheduler(
     )
 
 
+def _make_group_cycles(
+    in_tree: InTreeGroups | None,
+    profiles: Mapping[str, Profile],
+    waiting_pods: WaitingPodMap,
+    scheduling: SchedulingCycle,
+    gates: Mapping[str, bool],
+) -> GroupCycles:
+    """Return the cycles of groups; Kubernetes' own groups come before those of plugins."""
+    own_groups = () if in_tree is None else (in_tree,)
+    return GroupCycles(
+        scheduling=scheduling,
+        commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
+        profiles=profiles,
+        sources={name: own_groups + profile.group_cycle_plugins for name, profile in profiles.items()},
+        preemption=GroupPreemption(source=in_tree, groups=in_tree.groups, scheduling=scheduling)
+        if in_tree is not None and gates["WorkloadAwarePreemption"]
+        else None,
+    )
+
+
 def _make_queue(
     config: Configuration,
     settings: Settings,
@@ -254,4 +277,5 @@ def _make_queue(
         is_placed=is_placed,
         generic_workload=gates["GenericWorkload"],
         on_ready=on_ready,
+        failures=services.failures,
     )

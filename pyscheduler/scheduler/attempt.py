@@ -34,6 +34,8 @@ class Attempt:
     assumed: PodInfo | None = None
     #: Where the pod was placed; None until then.
     placement: Placement | None = None
+    #: What the plugins said that hold the pod at Permit; "" if it does not wait, or they gave no reason.
+    wait_message: str = ""
     #: Whether the API server answered to the binding that the pod is not there: it was deleted meanwhile.
     is_deleted: bool = False
     #: Whether the pod was bound, or its failure dealt with; until then somebody has to.

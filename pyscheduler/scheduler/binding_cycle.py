@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -20,7 +21,8 @@ from pyscheduler.framework.errors import NotFoundError
 from pyscheduler.framework.events import ASSIGNED_POD_DELETE
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.placement import rejection_of
-from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION, truncated
+from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
     from pyscheduler.scheduler.attempt import Attempt
@@ -101,7 +103,9 @@ class BindingCycle:
             prepares = status is None
             if prepares or profile.will_wait_on_permit(pod):
                 # Others (an autoscaler) see the pod's expected node while it waits at Permit or in PreBind.
-                self.statuses.expect(attempt.queued.pod, node_name)
+                self.statuses.expect(attempt.queued.pod, node_name, wait=partial(self._show_wait, attempt))
+        elif attempt.wait_message:
+            self.statuses.expect(attempt.queued.pod, "", wait=partial(self._show_wait, attempt))
         status = await profile.wait_on_permit(pod)
         if status is not None:
             return rejection_of(status, node_name)
@@ -111,6 +115,22 @@ class BindingCycle:
         if status is None and attempt.barrier is not None:
             status = await attempt.barrier.wait(pod.uid)
         return status
+
+    def _show_wait(self, attempt: Attempt) -> str:
+        """Return why the pod still waits at Permit, and record the event; "" if it does not, or nobody gave a reason.
+
+        Differs from kube-scheduler, which shows no reasons of waits.
+        """
+        if not attempt.wait_message or not attempt.profile.will_wait_on_permit(attempt.pod):
+            return ""
+        attempt.profile.event_recorder.event(
+            attempt.queued.pod,
+            type="Normal",
+            reason=WAITING_ON_PERMIT,
+            action="Scheduling",
+            note=truncated(f"Waiting with a reserved place on {attempt.node_name}: {attempt.wait_message}"),
+        )
+        return attempt.wait_message
 
     def _announce(self, attempt: Attempt) -> None:
         """Update cache, events, logs and metrics."""

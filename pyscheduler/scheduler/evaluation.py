@@ -21,6 +21,7 @@ from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.extension_points.event_registration import EXTENDER
 from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.scheduler.extender_wire import ExtenderError
+from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set as AbstractSet
@@ -82,6 +83,12 @@ class Evaluation:
         if self.pre_enqueue is not None:
             return self.pre_enqueue.message
         return str(self.fit_error) if self.fit_error is not None else ""
+
+    @property
+    def wait(self) -> str:
+        """Return why the pod waits at Permit at this moment, by its condition; "" if it does not."""
+        waits = (each for each in self.pod.status.conditions if each.reason == WAITING_ON_PERMIT)
+        return next((each.message for each in waits if each.status == "False"), "")
 
     # Called by the pipeline after each step
 

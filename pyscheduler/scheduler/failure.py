@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework.diagnosis import FitError, NoNodesError
+from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.framework.group_cycle import PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
@@ -41,6 +41,9 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
+
+#: Of an attempt that ended otherwise than by a search for a node.
+_NO_DIAGNOSIS: Final = Diagnosis()
 
 CLEAR_NOMINATION: Final = NominatingInfo("")
 
@@ -174,7 +177,13 @@ class FailureHandler:
             _log.warning("Pod cannot be read any more pod=%s err=%s", pod.key, plan.unreadable)
         if not status.is_rejected:
             queued.woken_by = ""  # an error counts, also in an early attempt
-        self.queue.requeue_failed(queued, attempt.after_failure)
+        diagnosis = status.error.diagnosis if isinstance(status.error, FitError) else _NO_DIAGNOSIS
+        self.queue.requeue_failed(
+            queued,
+            attempt.after_failure,
+            retry_after_seconds=diagnosis.retry_after_seconds,
+            retry_plugin=diagnosis.retry_plugin,
+        )
         # The next cycle must know the nomination before the API server sends it back. Without a new nomination, the one
         # that is not written yet stays.
         if nominating is not None and nominating.override:

@@ -91,5 +91,20 @@ def _register_profiles(recorder: Recorder, scheduler: Scheduler) -> None:
             running.update(profile.running_tasks())
         return {(("operation", operation),): float(count) for operation, count in running.items()}
 
+    def failures() -> _Values:
+        return {
+            (("plugin", plugin), ("extension_point", point)): float(count)
+            for (plugin, point), count in scheduler.plugin_failures.counts.items()
+        }
+
+    def restarts() -> _Values:
+        return {
+            (("plugin", plugin), ("profile", name)): float(found.count)
+            for name, profile in profiles.items()
+            for plugin, found in profile.handle.background.restarts.items()
+        }
+
     recorder.counter("scheduler_plugin_evaluation_total", evaluations)
+    recorder.counter("pyscheduler_plugin_failures_total", failures)
+    recorder.counter("pyscheduler_plugin_run_restarts_total", restarts)
     recorder.gauge("scheduler_goroutines", tasks)

@@ -20,6 +20,7 @@ from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.plugin_failures import GROUP_CYCLE
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.podgroup import asks, places_needed
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
-    from pyscheduler.scheduler.group_cycle import GroupSource
+    from pyscheduler.scheduler.group_source import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 __all__ = ["Decision", "GroupCommit", "Member"]
@@ -96,6 +98,8 @@ class Decision:
     )
     #: The nodes that the members may use; None: all nodes.
     nodes: Nodes | None = None
+    #: Whether PostFilter runs for members that no node takes.
+    may_preempt: bool = True
     #: Whether a member so far needs room that has to be made.
     needs_preemption: bool = False
     #: UIDs of members that did not fit in an earlier order.
@@ -183,7 +187,7 @@ class GroupCommit:
 
     async def _reject_all(self, decision: Decision) -> None:
         rejectors, turns = decision.rejectors(), CooperativeYield(self.scheduling.clock)
-        _listen(decision)
+        _listen(decision, self.scheduling.plugin_failures)
         for member in decision.members:
             self._reject(member, rejectors, decision.source, decision.status)
             await turns.yield_if_due()
@@ -242,7 +246,7 @@ class GroupCommit:
             self._take_back(held, decision)
             reserved = [member for member in reserved if member.is_placed]
         rejectors = decision.rejectors()
-        _listen(decision)
+        _listen(decision, self.scheduling.plugin_failures)
         bound = {id(member) for member in reserved}
         for member in decision.members:
             if id(member) not in bound:
@@ -293,7 +297,7 @@ def _unschedulable(message: str, rejectors: set[str] | None = None) -> Status:
     return Status(Code.UNSCHEDULABLE, message or (), error=PodGroupUnschedulableError(rejectors or ()))
 
 
-def _listen(decision: Decision) -> None:
+def _listen(decision: Decision, failures: PluginFailures) -> None:
     """Set on one member of each kind that found no node how much room its group needs.
 
     When an event wakes it, the group is retried at once if there is that much room, and not after its backoff.
@@ -312,7 +316,7 @@ def _listen(decision: Decision) -> None:
         unplaced = [each.attempt.queued.pod for each in decision.members if each.group == member.group]
         try:
             missing = decision.source.places_missing(member.group)
-        except PLUGIN_FAILURES:
-            _log.exception("Plugin failed to count the missing members of a group plugin=%s", decision.source.name)
+        except PLUGIN_FAILURES as error:
+            failures.report(error, plugin=decision.source.name, point=GROUP_CYCLE, call=decision.source.places_missing)
             missing = 1
         member.attempt.after_failure.room_for = places_needed(pod, unplaced, missing)

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.plugin_failures import GROUP_CYCLE
 from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import TrialKind
@@ -32,14 +33,17 @@ from pyscheduler.runtime.placement import Placement, rejection_of
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
+from pyscheduler.scheduler.group_placements import ended
+from pyscheduler.scheduler.level_search import search_levels
 from pyscheduler.scheduler.scheduling_cycle import Failure
 from pyscheduler.scheduler.sub_group_trial import SubGroupTrial, TrialOverError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.group_cycle import MemberTree
+    from pyscheduler.framework.group_placements import PlacementLevels
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
@@ -47,9 +51,10 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.group_commit import GroupCommit
     from pyscheduler.scheduler.group_placements import PlacementSearch
     from pyscheduler.scheduler.group_preemption import GroupPreemption
+    from pyscheduler.scheduler.group_source import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["GroupCycles", "GroupSource"]
+__all__ = ["GroupCycles"]
 
 _log = logging.getLogger(__name__)
 
@@ -57,41 +62,6 @@ _log = logging.getLogger(__name__)
 _POPPED_PER_TURN = 100
 
 _WAITING_ON_PREEMPTION = "pod group is waiting for preemption to complete"
-
-
-class GroupSource(Protocol):
-    """Names the pods that are scheduled in one cycle; a `GroupCyclePlugin` is one."""
-
-    @property
-    def name(self) -> str:
-        """Return the plugin name under which members wait at Permit."""
-        ...
-
-    @property
-    def retries_after_backoff(self) -> bool:
-        """Return True if members that had a node wait for their backoff only, and for no event."""
-        ...
-
-    def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the groups that are scheduled with a pod, each with its members; None for a pod without group."""
-        ...
-
-    @property
-    def tries_again(self) -> bool:
-        """Return True if a group that does not fit is tried in another order before it fails."""
-        ...
-
-    def places_missing(self, group: Hashable) -> int:
-        """Return how many members without a place must find one before the group can start."""
-        ...
-
-    def member_tree(self, group: Hashable) -> MemberTree | None:
-        """Return the parts of a group that have minimums of their own; None for a group without such parts."""
-        ...
-
-    def group_cycle_ended(self, groups: Collection[Hashable], verdict: GroupVerdict) -> None:
-        """Handle the outcome of a cycle."""
-        ...
 
 
 @attrs.frozen
@@ -121,9 +91,11 @@ class GroupCycles:
         for source in self.sources.get(pod.scheduler_name, ()):
             try:
                 members = source.groups_to_schedule(pod)
-            except PLUGIN_FAILURES:
-                self.scheduling.recorder.warning("plugin_error")
-                _log.exception("Plugin failed to name the group of a pod plugin=%s pod=%s", source.name, pod.key)
+            except PLUGIN_FAILURES as error:
+                call, about = source.groups_to_schedule, f"pod={pod.key}"
+                self.scheduling.plugin_failures.report(
+                    error, plugin=source.name, point=GROUP_CYCLE, about=about, call=call
+                )
                 continue
             if members is not None:
                 return _Groups(source, members)
@@ -209,24 +181,41 @@ class GroupCycles:
         )
         try:
             groups.source.group_cycle_ended(groups.members.keys(), verdict)
-        except PLUGIN_FAILURES:
-            self.scheduling.recorder.warning("plugin_error")
-            _log.exception("Plugin failed to take the end of a group cycle plugin=%s", groups.source.name)
+        except PLUGIN_FAILURES as error:
+            source = groups.source
+            self.scheduling.plugin_failures.report(
+                error, plugin=source.name, point=GROUP_CYCLE, call=source.group_cycle_ended
+            )
 
     # The trial
 
     async def _search(self, decision: Decision, turns: CooperativeYield) -> Decision:
         """Return the best decision; with placements, the members are tried in each placement that can win."""
         self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
-        if self.placements is None or not self.placements.serves(decision.source):
-            return await self._try_orders(decision, turns)
+        all_nodes = self.scheduling.snapshot.nodes
 
         async def simulate(nodes: Nodes | None) -> Decision:
             begun = self._anew(decision, decision.members)
-            begun.nodes = nodes
+            begun.nodes, begun.may_preempt = nodes, decision.may_preempt
             return await self._try_orders(begun, turns)
 
-        return await self.placements.run(decision, self.scheduling.snapshot.nodes, simulate)
+        if self.placements is not None and self.placements.serves(decision.source):
+            return await self.placements.run(decision, all_nodes, simulate)
+        levels = self._levels(decision, all_nodes)
+        if levels is None:
+            return await self._try_orders(decision, turns)
+        if isinstance(levels, Status):
+            return ended(decision, levels)
+        decision.may_preempt = False
+        return await search_levels(decision, levels, all_nodes, simulate)
+
+    def _levels(self, decision: Decision, nodes: Nodes) -> PlacementLevels | Status | None:
+        try:
+            return decision.source.placement_levels({member.group for member in decision.members}, nodes)
+        except PLUGIN_FAILURES as error:
+            self.scheduling.recorder.warning("plugin_error")
+            _log.exception("Plugin failed to name the nodes of a group plugin=%s", decision.source.name)
+            return Status.from_error(error)
 
     async def _try_orders(self, decision: Decision, turns: CooperativeYield) -> Decision:
         """Try all members; if they do not fit and are not alike, try them in another order."""
@@ -234,7 +223,7 @@ class GroupCycles:
         if not decision.source.tries_again or not (order := _other_order(decision)):
             return decision
         again = self._anew(decision, order)
-        again.nodes = decision.nodes
+        again.nodes, again.may_preempt = decision.nodes, decision.may_preempt
         again.hard = frozenset(member.uid for member in decision.members if _lacks_room(member))
         await self._decide(again, turns)
         feasible = again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}
@@ -251,7 +240,7 @@ class GroupCycles:
         """Try the members of all groups, those of groups with parts by part."""
 
         async def attempt(member: Member) -> bool:
-            await self._try(member, statement, decision.nodes)
+            await self._try(member, statement, decision.nodes, post_filter=decision.may_preempt)
             if not _go_on(decision, member):
                 raise TrialOverError
             await turns.yield_if_due()
@@ -277,9 +266,10 @@ class GroupCycles:
     def _tree(self, source: GroupSource, group: Hashable) -> MemberTree | None:
         try:
             return source.member_tree(group)
-        except PLUGIN_FAILURES:
-            self.scheduling.recorder.warning("plugin_error")
-            _log.exception("Plugin failed to name the parts of a group plugin=%s", source.name)
+        except PLUGIN_FAILURES as error:
+            self.scheduling.plugin_failures.report(
+                error, plugin=source.name, point=GROUP_CYCLE, call=source.member_tree
+            )
             return None
 
     async def _fits(self, decision: Decision, turns: CooperativeYield, statement: Statement) -> Status | None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.group_commit import Decision
 
-__all__ = ["PlacementSearch"]
+__all__ = ["MemberRoom", "PlacementSearch", "ended", "most_members", "room_of_members"]
 
 _FIT: Final = "NodeResourcesFit"
 _FEASIBLE: Final = frozenset({GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION})
@@ -105,12 +105,12 @@ class PlacementSearch:
             return await simulate(None)
         found = profile.group_placing.generate(state, group, nodes)
         if isinstance(found, Status):
-            return _ended(decision, found)
+            return ended(decision, found)
         if len(found) == 1 and found[0].nodes is nodes:
             only = await simulate(None)
             return only if only.verdict.outcome is not GroupOutcome.UNSCHEDULABLE else _infeasible(only, 1)
         table = PlacementTable(nodes, found)
-        counts = _most_members(decision, table, nodes)
+        counts = most_members(room_of_members(decision, nodes), table.sums)
         return await self._best(decision, _Candidates(state, group, table, counts), simulate)
 
     def _info(self, decision: Decision) -> GroupInfo | None:
@@ -165,7 +165,7 @@ class PlacementSearch:
         if len(tried) == 1:
             return tried[0].decision
         scores = profile.group_placing.score(candidates.state, candidates.group, [each.assignments for each in tried])
-        return _ended(decision, scores) if isinstance(scores, Status) else tried[int(scores.argmax())].decision
+        return ended(decision, scores) if isinstance(scores, Status) else tried[int(scores.argmax())].decision
 
     def _needed(self, decision: Decision) -> int:
         """Return how many members a feasible placement takes at least."""
@@ -188,10 +188,10 @@ def _infeasible(decision: Decision, count: int) -> Decision:
     """Say of a decision about the first placement that none of `count` placements is feasible."""
     assert decision.status is not None, "an infeasible group has a status"
     text = f"0/{count} placements are available, first placement status: {decision.status.message}"
-    return _ended(decision, Status(Code.UNSCHEDULABLE, text))
+    return ended(decision, Status(Code.UNSCHEDULABLE, text))
 
 
-def _ended(decision: Decision, status: Status) -> Decision:
+def ended(decision: Decision, status: Status) -> Decision:
     """End a decision with a rejection or an error of the group as a whole."""
     decision.status = status
     outcome = GroupOutcome.UNSCHEDULABLE if status.is_rejected else GroupOutcome.ERROR
@@ -199,8 +199,16 @@ def _ended(decision: Decision, status: Status) -> Decision:
     return decision
 
 
-def _most_members(decision: Decision, table: PlacementTable, nodes: Nodes) -> NDArray[np.int64]:
-    """Return int64[k]: how many members each placement can take at most, by filters and by the amounts of its nodes.
+@attrs.frozen(eq=False)
+class MemberRoom:
+    """Members that are alike, and how many of them each node can take at most: int64[n]."""
+
+    count: int
+    places: NDArray[np.int64]
+
+
+def room_of_members(decision: Decision, nodes: Nodes) -> list[MemberRoom]:
+    """Return how many members of each kind each node can take at most, by filters and by amounts.
 
     The filters do not count if one of them counts pods across nodes: a member may then fit later on a node where it
     does not fit now. Nor do they count if pods are nominated, because a nomination ends when the pod is placed.
@@ -220,11 +228,21 @@ def _most_members(decision: Decision, table: PlacementTable, nodes: Nodes) -> ND
         kind = (shape, scalars, None if passed is None else np.packbits(passed).tobytes())
         kinds[kind] = (info, passed, kinds[kind][2] + 1 if kind in kinds else 1)
     counts_amounts = _counts_amounts(profile)
-    total: NDArray[np.int64] = np.zeros(len(table), dtype=np.int64)
+    found = []
     for info, passed, count in kinds.values():
         places = places_by_node(nodes, info) if counts_amounts else np.full(len(nodes), count, dtype=np.int64)
         places = np.clip(places, 0, count)
-        total += np.minimum(table.sums(places if passed is None else places * passed), count)
+        found.append(MemberRoom(count, places if passed is None else places * passed))
+    return found
+
+
+def most_members(
+    room: Iterable[MemberRoom], sums: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return int64[k]: how many members each of k sets of nodes can take at most; `sums` adds up a column by set."""
+    total, *others = [np.minimum(sums(each.places), each.count) for each in room]
+    for other in others:
+        total += other
     return total
 
 

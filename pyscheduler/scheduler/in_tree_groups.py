@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.group_cycle import GroupVerdict
     from pyscheduler.framework.handle import Client, Handle
+    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup import GroupDirectory
@@ -94,6 +95,9 @@ class InTreeGroups:
 
     def member_tree(self, group: Hashable) -> None:
         """Return None: Kubernetes' own groups have no parts."""
+
+    def placement_levels(self, groups: Collection[Hashable], nodes: Nodes) -> None:
+        """Return None: the plugins of the profile name the placements of Kubernetes' own groups."""
 
     def all_members(self, group: Hashable) -> Iterable[Pod]:
         """Return the living members of a group."""

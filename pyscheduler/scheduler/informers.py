@@ -11,6 +11,7 @@ from types import new_class
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod, kind_of
+from pyscheduler.api.kinds import declaration_of
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.events import ActionType, EventResource
 from pyscheduler.framework.watches import event_resource
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.ports import ClusterClient, Informer
 
@@ -35,8 +37,9 @@ LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 class Informers:
     """The informers of this scheduler, one per kind."""
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, *, failures: PluginFailures) -> None:
         self._client = client
+        self._failures = failures
         self._kinds = KindTable()
         self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
 
@@ -92,9 +95,13 @@ class Informers:
 
     def lister(self, kind: type[K]) -> Informer[K]:
         """Return what a plugin asked for; raise `PluginError` for a kind that nobody declared."""
+        given: object = kind  # of others' code, types prove nothing
+        if not isinstance(given, type):
+            message = f"lister() takes the class of a kind, such as pyscheduler.api.ConfigMap, not {kind!r}"
+            raise PluginError(message, plugin="")
         found = self._made.get(kind)
         if found is None:
-            message = f"{kind.__name__} is read but not declared; name its kind in the plugin's `watches`"
+            message = f"{kind.__name__} is read but not declared; add {declaration_of(kind)} to the plugin's `watches`"
             raise PluginError(message, plugin="")
         return cast("Informer[K]", found[1])
 
@@ -106,5 +113,6 @@ class Informers:
         found = self._made.get(kind.type)
         if found is None:
             informer = self._client.informer(kind, field_selector=field_selector, optional=optional)
+            informer.report_to(self._failures)
             found = self._made[kind.type] = (kind, informer)
         return found[1]

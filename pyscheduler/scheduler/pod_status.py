@@ -26,18 +26,20 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.watches import PolicyRule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock, Timer
     from pyscheduler.framework.handle import Client
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["RULES", "PodStatusWriter"]
+__all__ = ["RULES", "WAITING_ON_PERMIT", "PodStatusWriter"]
 
 _log = logging.getLogger(__name__)
 
 _POD_SCHEDULED: Final = "PodScheduled"
+#: The reason of the condition, and of the event, of a pod that plugins hold at Permit.
+WAITING_ON_PERMIT: Final = "WaitingOnPermit"
 #: A pod that is bound within this time is not nominated before.
 _EXPECTATION_SECONDS: Final = 0.5
 
@@ -56,11 +58,12 @@ class _Write:
 
 @attrs.frozen
 class _Expectation:
-    """A pod that will be nominated to a node at `due`, in clock seconds."""
+    """A pod that will be nominated to a node (unless it is "") at `due`, in clock seconds; `wait` as for `expect`."""
 
     due: float
     pod: Pod
     node_name: str
+    wait: Callable[[], str]
 
 
 @attrs.define(kw_only=True)
@@ -110,10 +113,14 @@ class PodStatusWriter:
         self._pending[uid] = pending
         self._start_next()
 
-    def expect(self, pod: Pod, node_name: str) -> None:
-        """Nominate the pod to its expected node in half a second, unless `drop` is called before."""
+    def expect(self, pod: Pod, node_name: str, *, wait: Callable[[], str] = lambda: "") -> None:
+        """Nominate the pod to its expected node in half a second, unless `drop` is called before.
+
+        Without a `node_name`, the nomination stays. `wait` returns then why the pod waits at Permit, for its condition;
+        "" leaves the condition.
+        """
         self._expected.pop(pod.uid, None)
-        self._expected[pod.uid] = _Expectation(self.clock.now() + _EXPECTATION_SECONDS, pod, node_name)
+        self._expected[pod.uid] = _Expectation(self.clock.now() + _EXPECTATION_SECONDS, pod, node_name, wait)
         if self._expecting is None:
             self._expecting = self.clock.call_later(_EXPECTATION_SECONDS, self._write_expected)
 
@@ -170,7 +177,14 @@ class PodStatusWriter:
             if first.due > now:
                 self._expecting = self.clock.call_at(first.due, self._write_expected)
                 return
-            self.write(first.pod, nominating=NominatingInfo(first.node_name))
+            del self._expected[first.pod.uid]
+            message = first.wait()
+            self.write(
+                first.pod,
+                reason=WAITING_ON_PERMIT if message else None,
+                message=message,
+                nominating=NominatingInfo(first.node_name) if first.node_name else None,
+            )
         self._expecting = None
 
     def _unseen(self, pod: Pod) -> _Write | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Malformed, ResourceKind
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["ClientSettings", "ClusterClient", "ExtenderConnection", "Informer", "Response", "Stream", "Transport"]
@@ -139,6 +140,10 @@ class Informer(Lister[T_co], Protocol[T_co]):
 
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Call back with every object that cannot be decoded, and whether it is gone."""
+        ...
+
+    def report_to(self, failures: PluginFailures) -> None:
+        """Report the failures of event handlers there, which may be plugins'; call this first."""
         ...
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:

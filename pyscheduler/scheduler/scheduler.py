@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.assembly.permissions import Need
@@ -72,6 +73,8 @@ class Scheduler:
     client: ClusterClient
     clock: Clock
     recorder: Recorder
+    #: What plugins did wrong.
+    plugin_failures: PluginFailures
     cache: Cache
     snapshot: Snapshot
     queue: SchedulingQueue

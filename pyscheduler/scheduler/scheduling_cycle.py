@@ -23,6 +23,7 @@ from pyscheduler.framework.cycle_state import (
 )
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import rejection_of
@@ -68,6 +69,7 @@ class SchedulingCycle:
     queue: SchedulingQueue
     pipeline: PlacementPipeline
     failure: FailureHandler
+    plugin_failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
 
     def begin(self, profile: Profile, queued: QueuedPodInfo) -> Attempt:
         """Return a new attempt of a pod that was popped."""
@@ -169,6 +171,8 @@ class SchedulingCycle:
             return None
         if status.is_wait:
             profile.add_waiting_pod(assumed.pod, node_name, timeouts)
+            # The last reason is the same for every wait.
+            attempt.wait_message = ", ".join(status.reasons[:-1])
             return None
         attempt.assumed = None
         self._forget(assumed.pod)

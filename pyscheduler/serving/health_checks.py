@@ -36,10 +36,16 @@ _HELP: Final = {
 
 @attrs.frozen
 class Check:
-    """A health check. `why_not` returns the reason of a failure, or "" if the check passes."""
+    """A health check. `why_not` returns the reason of a failure, or "" if the check passes.
+
+    `note` returns what `?verbose` adds to a check that passes, or "". A check that is `optional` is listed and counted
+    only while it has a note.
+    """
 
     name: str
     why_not: Callable[[], str]
+    note: Callable[[], str] = str
+    optional: bool = False
 
 
 #: The check that fails only if the process does not answer.
@@ -84,10 +90,14 @@ class Probes:
             if check.name in excluded:
                 lines.append(f"[+]{check.name} excluded: ok")
                 continue
+            note = check.note() if verbose else ""
+            if check.optional and not note:
+                continue
             reason = check.why_not()
             self._note(check.name, probe, well=not reason)
             # The reason is shown only at the path of the check itself, and logged.
-            lines.append(f"[-]{check.name} failed: reason withheld" if reason else f"[+]{check.name} ok")
+            passed = f"[+]{check.name} ok: {note}" if note else f"[+]{check.name} ok"
+            lines.append(f"[-]{check.name} failed: reason withheld" if reason else passed)
             if reason:
                 reasons[check.name] = reason
         unknown = sorted(set(excluded) - {check.name for check in checks})

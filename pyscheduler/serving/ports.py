@@ -60,9 +60,28 @@ def probes(
         *healthy,
         Check("shutdown", lambda: "process is shutting down" if stop.is_set() else ""),
         Check("sched-handler-sync", lambda: "" if scheduler.synced else "handlers are not fully synchronized"),
+        # A plugin whose run() fails does not make the replica unready: pods are scheduled all the same, and another
+        # replica would have the same plugin.
+        Check("plugin-run", str, note=lambda: _failing_runs(scheduler), optional=True),
     )
     alive = (PING, Check("event-loop", heartbeat.why_slow)) if heartbeat is not None else ()
     return Probes(started_at=scheduler.clock.wall(), healthz=healthy, livez=alive, readyz=ready)
+
+
+def _failing_runs(scheduler: Scheduler) -> str:
+    """Return which plugins' `run()` ended with an error, and when each is started again; "" for none."""
+    now = scheduler.clock.now()
+    lines = []
+    for name, profile in scheduler.profiles.items():
+        for plugin, found in profile.handle.background.restarts.items():
+            if found.next_at is not None:
+                when = f"starts again in {max(found.next_at - now, 0):.0f} s, restarts={found.count}"
+            elif found.count:
+                when = f"was started again, restarts={found.count}"
+            else:
+                continue
+            lines.append(f'run() of plugin "{plugin}" in profile "{name}" ended with {found.error}; it {when}')
+    return "; ".join(lines)
 
 
 @attrs.define(kw_only=True)

@@ -87,6 +87,7 @@ class Watchdog:
         self._is_told = False
         #: Start of the end, or None.
         self._ending_since: float | None = None
+        self._is_closed = False
         self._signals, self._written = socket.socketpair()
         self._written.setblocking(False)
         signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
@@ -99,9 +100,17 @@ class Watchdog:
         self._lease_seconds = renew_deadline_seconds
         self._elector = elector
 
+    def close(self) -> None:
+        """End the watch after the loop has ended, if the process goes on; signals have their usual effect again."""
+        self._is_closed = True
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        faulthandler.cancel_dump_traceback_later()
+
     def _watch(self) -> None:
         last = time.monotonic()
-        while True:
+        while not self._is_closed:
             readable, _, _ = select.select([self._signals], [], [], _TICK_SECONDS)
             now = time.monotonic()
             if readable:

@@ -5,6 +5,7 @@ Sets and lists of reasons are sorted lists; nodes are identified by name.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.framework.preemption import PreemptionFindings
@@ -26,7 +27,9 @@ def status_json(status: Status | None) -> Json:
     """Return a status as JSON; None is success."""
     if status is None:
         return {"code": _SUCCESS, "plugin": "", "reasons": []}
-    return {"code": status.code.label, "plugin": status.plugin, "reasons": sorted(status.reasons)}
+    said: Json = {"code": status.code.label, "plugin": status.plugin, "reasons": sorted(status.reasons)}
+    after = status.retry_after_seconds
+    return {**said, "retryAfterSeconds": after} if after is not None and isfinite(after) else said
 
 
 def answer_json(found: Evaluation) -> Json:
@@ -124,5 +127,6 @@ def explain_json(found: Evaluation) -> Json:
         "nodes": len(found.all_nodes),
         "message": found.message,
         "preEnqueue": status_json(found.pre_enqueue),
+        **({"permit": {"code": "Wait", "message": found.wait}} if found.wait else {}),
         **answer_json(found),
     }

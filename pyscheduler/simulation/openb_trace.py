@@ -2,8 +2,9 @@
 
 openb is the trace of the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): the nodes of a production GPU
 cluster and the tasks that ran on it. GPU demand becomes an extended resource in thousandths of a GPU: a pod requests
-`num_gpu` times `gpu_milli`, and a node offers a thousand per GPU. Devices are not modeled, so two tasks of 600 and one
-of 800 "fit" a node of two GPUs. All pods are created at once and none completes.
+`num_gpu` times `gpu_milli`, and a node offers a thousand per GPU. So two tasks of 600 and one of 800 "fit" a node of
+two GPUs. With `per_device`, whole GPUs are `nvidia.com/gpu`, and a task that needs a part of one says so in the
+annotation that the plugin `GpuSharing` reads. All pods are created at once and none completes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import gzip
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.batch.device_shares import MEMORY_ANNOTATION, MEMORY_LABEL, NUM_DEVICES_ANNOTATION
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["GPU_MILLI", "openb_nodes", "openb_pods"]
+
+_GPU: Final = "nvidia.com/gpu"
 
 #: Thousandths of a GPU.
 GPU_MILLI: Final = "openb.io/gpu-milli"
@@ -29,7 +33,7 @@ _PODS: Final = "openb_pod_list_default.csv.gz"
 _PODS_PER_NODE: Final = "110"
 
 
-def openb_nodes(folder: Path) -> Iterator[dict[str, object]]:
+def openb_nodes(folder: Path, *, per_device: bool = False) -> Iterator[dict[str, object]]:
     """Read the nodes; raise `ConfigError` if the file is missing or has another format."""
     for row in _rows(folder / _NODES, {"sn", "cpu_milli", "memory_mib", "gpu", "model"}):
         cpu, memory, gpus = (_number(folder / _NODES, row, column) for column in ("cpu_milli", "memory_mib", "gpu"))
@@ -40,7 +44,9 @@ def openb_nodes(folder: Path) -> Iterator[dict[str, object]]:
         }
         labels = {"kubernetes.io/hostname": row["sn"]}
         if gpus:
-            allocatable[GPU_MILLI] = str(gpus * 1000)
+            allocatable[_GPU if per_device else GPU_MILLI] = str(gpus if per_device else gpus * 1000)
+            if per_device:
+                labels[MEMORY_LABEL] = "1000"
             labels["openb.io/gpu-model"] = row["model"] or "unknown"
         yield {
             "apiVersion": "v1",
@@ -54,23 +60,36 @@ def openb_nodes(folder: Path) -> Iterator[dict[str, object]]:
         }
 
 
-def openb_pods(folder: Path, *, scheduler_name: str, namespace: str = "default") -> Iterator[dict[str, object]]:
+def openb_pods(
+    folder: Path, *, scheduler_name: str, namespace: str = "default", per_device: bool = False
+) -> Iterator[dict[str, object]]:
     """Read the tasks as pods for `scheduler_name`; raise `ConfigError` as `openb_nodes` does."""
     columns = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos"}
     for row in _rows(folder / _PODS, columns):
         columns_read = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
         cpu, memory, gpus, gpu_milli = (_number(folder / _PODS, row, column) for column in columns_read)
         requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
-        gpu = gpus * gpu_milli
+        annotations: dict[str, str] = {}
+        name, amount = GPU_MILLI, gpus * gpu_milli
+        if per_device and 0 < gpu_milli < 1000:
+            annotations = {MEMORY_ANNOTATION: str(gpu_milli), NUM_DEVICES_ANNOTATION: str(gpus)}
+            amount = 0
+        elif per_device:
+            name, amount = _GPU, amount // 1000
         resources: dict[str, object] = {"requests": requests}
-        if gpu:
-            requests[GPU_MILLI] = str(gpu)
+        if amount:
+            requests[name] = str(amount)
             # An extended resource cannot be overcommitted: the API server requires the limit to equal the request.
-            resources["limits"] = {GPU_MILLI: str(gpu)}
+            resources["limits"] = {name: str(amount)}
         yield {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": row["name"], "namespace": namespace, "labels": {"openb.io/qos": row["qos"]}},
+            "metadata": {
+                "name": row["name"],
+                "namespace": namespace,
+                "labels": {"openb.io/qos": row["qos"]},
+                **({"annotations": annotations} if annotations else {}),
+            },
             "spec": {
                 "schedulerName": scheduler_name,
                 "containers": [{"name": "task", "image": "openb/task", "resources": resources}],

@@ -14,9 +14,11 @@ import numpy as np
 from opentelemetry.sdk.metrics.export import AggregationTemporality, Histogram, HistogramDataPoint, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["FastHistogram"]
+    from pyscheduler.framework.plugin_metrics import HistogramValue
+
+__all__ = ["FastHistogram", "PluginHistogram"]
 
 #: Length at which a list is folded.
 _FOLD_AT: Final = 512
@@ -74,22 +76,54 @@ class FastHistogram:
         for labels, series in self._series.items():
             if series.waiting:
                 self._fold(series)
-            yield HistogramDataPoint(
-                attributes=dict(zip(self._labels, labels, strict=True)),
-                start_time_unix_nano=self._start,
-                time_unix_nano=now,
-                count=int(series.bucket_counts.sum()),
-                sum=series.sum,
-                bucket_counts=series.bucket_counts.tolist(),
-                explicit_bounds=self._bounds.tolist(),
-                min=0.0,
-                max=0.0,
-            )
+            labelled = dict(zip(self._labels, labels, strict=True))
+            buckets = series.bucket_counts.tolist()
+            yield _point(labelled, self._start, now, buckets, series.sum, self._bounds.tolist())
 
     def metric(self) -> Metric | None:
         """Return all measurements as OpenTelemetry data; None before the first measurement."""
-        points = list(self._points())
-        if not points:
-            return None
-        data = Histogram(data_points=points, aggregation_temporality=AggregationTemporality.CUMULATIVE)
-        return Metric(name=self._name, description=self._description, unit=self._unit, data=data)
+        return _metric(self._name, self._description, self._unit, list(self._points()))
+
+
+class PluginHistogram:
+    """A histogram whose measurements a plugin keeps; `read` returns them by label pairs."""
+
+    def __init__(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], HistogramValue]], *, description: str
+    ) -> None:
+        self._name = name
+        self._read = read
+        self._description = description
+        self._start = time.time_ns()
+
+    def metric(self) -> Metric | None:
+        """Return all measurements as OpenTelemetry data; None before the first measurement."""
+        now = time.time_ns()
+        points = [
+            _point(dict(labels), self._start, now, value.buckets, value.sum, value.bounds)
+            for labels, value in self._read().items()
+        ]
+        return _metric(self._name, self._description, "", points)
+
+
+def _point(
+    labels: Mapping[str, str], start: int, now: int, buckets: Sequence[int], total: float, bounds: Sequence[float]
+) -> HistogramDataPoint:
+    return HistogramDataPoint(
+        attributes=labels,
+        start_time_unix_nano=start,
+        time_unix_nano=now,
+        count=sum(buckets),
+        sum=total,
+        bucket_counts=buckets,
+        explicit_bounds=bounds,
+        min=0.0,
+        max=0.0,
+    )
+
+
+def _metric(name: str, description: str, unit: str, points: Sequence[HistogramDataPoint]) -> Metric | None:
+    if not points:
+        return None
+    data = Histogram(data_points=points, aggregation_temporality=AggregationTemporality.CUMULATIVE)
+    return Metric(name=name, description=description, unit=unit, data=data)

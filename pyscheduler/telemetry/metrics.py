@@ -33,7 +33,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.utils import floatToGoString
 
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
-from pyscheduler.telemetry.histograms import FastHistogram
+from pyscheduler.telemetry.histograms import FastHistogram, PluginHistogram
 from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
 from pyscheduler.telemetry.request_metrics import RequestMetrics
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric as PrometheusMetric
 
+    from pyscheduler.framework.plugin_metrics import HistogramValue
     from pyscheduler.telemetry.metric_view import MetricView
 
     #: Label pairs to value.
@@ -66,7 +67,10 @@ class _Reader(PrometheusMetricReader):
     """The Prometheus reader, extended by our histograms and by infinite gauges, which the SDK rejects."""
 
     def __init__(
-        self, registry: CollectorRegistry, histograms: list[FastHistogram], gauges: list[tuple[str, str, _Read]]
+        self,
+        registry: CollectorRegistry,
+        histograms: list[FastHistogram | PluginHistogram],
+        gauges: list[tuple[str, str, _Read]],
     ) -> None:
         super().__init__(disable_target_info=True, scope_info_enabled=False, registry=registry)
         self._histograms = histograms
@@ -86,7 +90,9 @@ class Metrics:
 
     def __init__(self, *, view: MetricView | None = None) -> None:
         self._view = view
-        self._histograms: list[FastHistogram] = []
+        self._histograms: list[FastHistogram | PluginHistogram] = []
+        #: What is read at a scrape, by family: each profile may register the same family.
+        self._reads: dict[str, list[_Read]] = {}
         self._gauges: list[tuple[str, str, _Read]] = []
         #: Families that are recorded, whether or not they have measurements yet.
         self._known: set[str] = set()
@@ -275,17 +281,53 @@ class Metrics:
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a gauge that is read at a scrape; kube-scheduler's gauges have a description already."""
-        self._known.add(name)
-        described = _description(name, description)
-        self._gauges.append((name, described, read))
-        self._meter.create_observable_gauge(name, [_reader(read)], description=described)
+        read_all = self._joined(name, read)
+        if read_all is not None:
+            described = _description(name, description)
+            self._gauges.append((name, described, read_all))
+            self._meter.create_observable_gauge(name, [_reader(read_all)], description=described)
 
     def counter(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
     ) -> None:
         """Register a counter that is read at a scrape."""
+        read_all = self._joined(name, read)
+        if read_all is not None:
+            described = _description(name, description)
+            self._meter.create_observable_counter(name, [_reader(read_all)], description=described)
+
+    def histogram(
+        self,
+        name: str,
+        read: Callable[[], Mapping[tuple[tuple[str, str], ...], HistogramValue]],
+        *,
+        description: str = "",
+    ) -> None:
+        """Register a histogram that is read at a scrape."""
         self._known.add(name)
-        self._meter.create_observable_counter(name, [_reader(read)], description=_description(name, description))
+        self._histograms.append(PluginHistogram(name, read, description=description))
+
+    def _joined(self, name: str, read: _Read) -> _Read | None:
+        """Return what reads all registrations of a family and adds equal labels up; None if it is registered already.
+
+        The SDK drops the second instrument of a name, and with it the values of the second profile.
+        """
+        self._known.add(name)
+        reads = self._reads.setdefault(name, [])
+        reads.append(read)
+        if len(reads) > 1:
+            return None
+
+        def read_all() -> Mapping[tuple[tuple[str, str], ...], float]:
+            if len(reads) == 1:
+                return read()
+            found: dict[tuple[tuple[str, str], ...], float] = {}
+            for each in reads:
+                for labels, value in each().items():
+                    found[labels] = found.get(labels, 0.0) + value
+            return found
+
+        return read_all
 
     def _count_families(self) -> None:
         """Show the number of families; disabled families are counted separately, and none is hidden."""

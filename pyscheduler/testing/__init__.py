@@ -12,21 +12,37 @@ from typing import TYPE_CHECKING
 from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
+    from pyscheduler.cluster.embedded.serving.faults import Fault as Fault
     from pyscheduler.testing.builders import (
+        NodeKeywords as NodeKeywords,
+        PodKeywords as PodKeywords,
         make_node as make_node,
         make_pod as make_pod,
         node_manifest as node_manifest,
         pod_manifest as pod_manifest,
     )
+    from pyscheduler.testing.checks.check import CheckResult as CheckResult, check_plugin as check_plugin
+    from pyscheduler.testing.checks.drawing import Draft as Draft
+    from pyscheduler.testing.checks.findings import CHECKS as CHECKS, PluginCheckError as PluginCheckError
+    from pyscheduler.testing.checks.steps import Step as Step
     from pyscheduler.testing.clock import VirtualClock as VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster as FakeCluster
     from pyscheduler.testing.fake_framework import FakeFramework as FakeFramework, ScheduleResult as ScheduleResult
 
 __all__ = [
+    "CHECKS",
+    "CheckResult",
+    "Draft",
     "FakeCluster",
     "FakeFramework",
+    "Fault",
+    "NodeKeywords",
+    "PluginCheckError",
+    "PodKeywords",
     "ScheduleResult",
+    "Step",
     "VirtualClock",
+    "check_plugin",
     "make_node",
     "make_pod",
     "node_manifest",
@@ -34,8 +50,17 @@ __all__ = [
 ]
 
 _MODULES = {
+    "CHECKS": "pyscheduler.testing.checks.findings",
+    "CheckResult": "pyscheduler.testing.checks.check",
+    "Draft": "pyscheduler.testing.checks.drawing",
+    "PluginCheckError": "pyscheduler.testing.checks.findings",
+    "Step": "pyscheduler.testing.checks.steps",
+    "check_plugin": "pyscheduler.testing.checks.check",
     "FakeCluster": "pyscheduler.testing.fake_cluster",
     "FakeFramework": "pyscheduler.testing.fake_framework",
+    "Fault": "pyscheduler.cluster.embedded.serving.faults",
+    "NodeKeywords": "pyscheduler.testing.builders",
+    "PodKeywords": "pyscheduler.testing.builders",
     "ScheduleResult": "pyscheduler.testing.fake_framework",
     "VirtualClock": "pyscheduler.testing.clock",
     "make_node": "pyscheduler.testing.builders",

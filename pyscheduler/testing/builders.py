@@ -6,18 +6,52 @@ Keywords cover the common fields, in Python spelling; other keywords go into `sp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
 from pyscheduler.api import Node, Pod, decode
+from pyscheduler.testing.argument_checks import check_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["make_node", "make_pod", "node_manifest", "pod_manifest"]
+__all__ = ["NodeKeywords", "PodKeywords", "make_node", "make_pod", "node_manifest", "pod_manifest"]
 
 _CREATED = "2026-01-01T00:00:00Z"
+
+
+class PodKeywords(TypedDict, total=False):
+    """The keywords of `pod_manifest`, for functions that pass them on."""
+
+    namespace: str
+    scheduler_name: str
+    requests: Mapping[str, str] | None
+    labels: Mapping[str, str] | None
+    annotations: Mapping[str, str] | None
+    priority: int | None
+    node_name: str
+    node_selector: Mapping[str, str] | None
+    tolerations: Sequence[Mapping[str, object]]
+    affinity: Mapping[str, object] | None
+    scheduling_gates: Sequence[str]
+    host_ports: Sequence[int]
+    images: Sequence[str]
+    spec: Mapping[str, object] | None
+    status: Mapping[str, object] | None
+
+
+class NodeKeywords(TypedDict, total=False):
+    """The keywords of `node_manifest`, for functions that pass them on."""
+
+    allocatable: Mapping[str, str] | None
+    labels: Mapping[str, str] | None
+    annotations: Mapping[str, str] | None
+    taints: Sequence[Mapping[str, str]]
+    unschedulable: bool
+    images: Mapping[str, int] | None
+    spec: Mapping[str, object] | None
+    status: Mapping[str, object] | None
 
 
 def pod_manifest(  # noqa: PLR0913 - one keyword for each field that tests vary
@@ -42,7 +76,7 @@ def pod_manifest(  # noqa: PLR0913 - one keyword for each field that tests vary
     """Return a pod as a manifest; the first container gets `requests` and `host_ports`."""
     containers: list[dict[str, Any]] = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
     if requests:
-        containers[0]["resources"] = {"requests": dict(requests)}
+        containers[0]["resources"] = {"requests": check_amounts(requests, "requests")}
     if host_ports:
         containers[0]["ports"] = [{"containerPort": port, "hostPort": port} for port in host_ports]
     body: dict[str, Any] = {"schedulerName": scheduler_name, "containers": containers}
@@ -70,7 +104,7 @@ def pod_manifest(  # noqa: PLR0913 - one keyword for each field that tests vary
     }
 
 
-def make_pod(name: str, *, uid: str = "", resource_version: str = "1", **keywords: Any) -> Pod:
+def make_pod(name: str, *, uid: str = "", resource_version: str = "1", **keywords: Unpack[PodKeywords]) -> Pod:
     """Return a pod as the scheduler reads it; keywords as for `pod_manifest`. The uid is derived from the name."""
     manifest = pod_manifest(name, **keywords)
     _identify(manifest, uid or f"pod-{manifest['metadata']['namespace']}-{name}", resource_version)
@@ -93,7 +127,7 @@ def node_manifest(  # noqa: PLR0913 - same
 
     By default it has room for 110 pods, and its name as hostname label. `images` gives sizes in bytes by image name.
     """
-    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", **(allocatable or {})}
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", **check_amounts(allocatable or {}, "allocatable")}
     body: dict[str, Any] = {"unschedulable": True} if unschedulable else {}
     if taints:
         body["taints"] = [dict(taint) for taint in taints]
@@ -116,7 +150,7 @@ def node_manifest(  # noqa: PLR0913 - same
     }
 
 
-def make_node(name: str, *, uid: str = "", resource_version: str = "1", **keywords: Any) -> Node:
+def make_node(name: str, *, uid: str = "", resource_version: str = "1", **keywords: Unpack[NodeKeywords]) -> Node:
     """Return a node as the scheduler reads it; keywords as for `node_manifest`."""
     manifest = node_manifest(name, **keywords)
     _identify(manifest, uid or f"node-{name}", resource_version)

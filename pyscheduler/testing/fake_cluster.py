@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 import msgspec
 
@@ -14,16 +14,20 @@ from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_p
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
+from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.testing.argument_checks import check_name
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
+from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.testing.builders import NodeKeywords, PodKeywords
 
 __all__ = ["FakeCluster"]
 
@@ -48,12 +52,14 @@ class FakeCluster:
 
     # Objects
 
-    def add_node(self, name: str, **keywords: Any) -> Node:
+    def add_node(self, name: str, **keywords: Unpack[NodeKeywords]) -> Node:
         """Create a node; keywords as for `node_manifest` (`allocatable`, `labels`, `taints` ...)."""
         return self.add(node_manifest(name, **keywords), Node)
 
-    def add_pod(self, pod: Pod | str, **keywords: Any) -> Pod:
+    def add_pod(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> Pod:
         """Create a pod, from an object or from a name and the keywords of `pod_manifest`."""
+        if keywords and not isinstance(pod, str):
+            raise TypeError("add_pod() takes keywords with a name only; pass them to make_pod(...)")
         manifest = msgspec.json.decode(encode(pod)) if isinstance(pod, Pod) else pod_manifest(pod, **keywords)
         for field in ("uid", "resourceVersion", "creationTimestamp"):
             manifest["metadata"].pop(field, None)
@@ -66,6 +72,7 @@ class FakeCluster:
 
     def pod(self, name: str, *, namespace: str = "default") -> Pod:
         """Return a pod in its current state; raise `APIError` (404) if it does not exist."""
+        check_name(name, "pod")
         return decode(Pod, msgspec.json.encode(self.server.get("v1", "Pod", name, namespace=namespace)))
 
     def pods(self) -> list[Pod]:
@@ -108,10 +115,12 @@ class FakeCluster:
 
     def delete_pod(self, name: str, *, namespace: str = "default") -> None:
         """Delete a pod at once."""
+        check_name(name, "delete_pod")
         self.delete(Pod, name, namespace=namespace)
 
     def delete_node(self, name: str) -> None:
         """Delete a node."""
+        check_name(name, "delete_node")
         self.delete(Node, name)
 
     def serve(self, kind: ResourceKind) -> None:
@@ -135,25 +144,35 @@ class FakeCluster:
         *,
         enable: Sequence[type[Plugin] | str] = (),
         disable: Sequence[str] = (),
+        weights: Mapping[str, int] | None = None,
         args: Mapping[str, Mapping[str, object]] | None = None,
         config: str | None = None,
         feature_gates: str = "",
         seed: int | None = None,
+        allow_plugin_errors: bool = False,
     ) -> FakeFramework:
         """Return a framework with the default plugins and those in `enable`, without those in `disable` (`*` for all).
 
         `enable` takes plugin classes, or names of installed plugins; `args` their `pluginConfig` args, as in a file.
+        `weights` are those of scores by plugin name, of the default plugins, too; without it a plugin has its default
+        weight, 1 if it has none.
+
         `config` is the text of a KubeSchedulerConfiguration; with it, the profiles are those of the text, and the
         classes in `enable` are only registered.
+
+        With `allow_plugin_errors`, a test may let a plugin fail; otherwise the fixture `pyscheduler_cluster` fails the
+        test at teardown, with the exception of the plugin. `FakeFramework.plugin_errors` has the failures.
         """
         made = FakeFramework(
             self,
             enable=enable,
             disable=disable,
+            weights=weights or {},
             args=args or {},
             config=config,
             feature_gates=feature_gates,
             seed=self.seed if seed is None else seed,
+            allow_plugin_errors=allow_plugin_errors,
         )
         self._frameworks.append(made)
         return made
@@ -164,6 +183,18 @@ class FakeCluster:
         for framework in self._frameworks:
             framework.assert_invariants()
         self._assert_capacity()
+
+    def raise_plugin_errors(self, unawaited: Sequence[str] = ()) -> None:
+        """Raise the first exception that a plugin raised, of the frameworks that do not allow it.
+
+        `unawaited`: what Python said of coroutines that nobody awaited.
+        """
+        strict = [each for each in self._frameworks if not each.allow_plugin_errors]
+        for framework in strict:
+            plugins = framework.profile.plugins
+            raise_failures([each for each in framework.plugin_errors if not is_answer_of_the_server(each, plugins)])
+        if len(strict) == len(self._frameworks):
+            raise_unawaited(unawaited, [plugin for each in strict for plugin in each.profile.plugins.values()])
 
     def _assert_capacity(self) -> None:
         nodes = {node.name: NodeInfo.of(node) for node in self.nodes()}
@@ -181,8 +212,20 @@ class FakeCluster:
             assert wanted.memory <= limits.memory, f"node {name} is overcommitted: memory"
             assert len(info.pods) <= limits.allowed_pods, f"node {name} is overcommitted: pods"
             for scalar, amount in wanted.scalars.items():
-                offered = amount <= limits.get(scalar) or (name, scalar) in served
+                offered = amount <= limits.get(scalar) or (name, scalar) in served or self._is_of_cluster(scalar)
                 assert offered, f"node {name} is overcommitted: {scalar}"
+
+    def _is_of_cluster(self, resource: str) -> bool:
+        """Return True if a profile lets another plugin than NodeResourcesFit count the resource, for the cluster."""
+        for framework in self._frameworks:
+            for profile in framework.scheduler.profiles.values():
+                fit = profile.plugins.get("NodeResourcesFit")
+                args = getattr(fit, "args", None)
+                if isinstance(args, NodeResourcesFitArgs) and (
+                    resource in args.ignored_resources or resource.partition("/")[0] in args.ignored_resource_groups
+                ):
+                    return True
+        return False
 
     async def close(self) -> None:
         """Stop all frameworks; raise `TimeoutError` if one does not end. Closing again does nothing."""

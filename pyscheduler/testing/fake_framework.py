@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import attrs
 import msgspec
@@ -17,11 +17,13 @@ from pyscheduler.api import EndedPod, Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.cycle_state import CycleState
+from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.testing.argument_checks import check_config, check_disable, check_enable, check_pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,15 +32,20 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.real.informer import RealInformer
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.testing.builders import PodKeywords
     from pyscheduler.testing.fake_cluster import FakeCluster
 
 __all__ = ["FakeFramework", "ScheduleResult"]
 
 #: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
+
+#: How many failures of plugins are kept.
+_NOTED_FAILURES: Final = 100
 
 
 @attrs.frozen(kw_only=True)
@@ -63,18 +70,25 @@ class ScheduleResult:
 class FakeFramework:
     """A scheduler with chosen plugins on a `FakeCluster`; `FakeCluster.framework` creates it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a test chooses, all by keyword
         self,
         cluster: FakeCluster,
         *,
         enable: Sequence[type[Plugin] | str],
         disable: Sequence[str],
+        weights: Mapping[str, int],
         args: Mapping[str, Mapping[str, object]],
         config: str | None,
         feature_gates: str,
         seed: int,
+        allow_plugin_errors: bool = False,
     ) -> None:
         self.cluster = cluster
+        self.allow_plugin_errors = allow_plugin_errors
+        #: The failures of plugins so far, at most a hundred.
+        self.plugin_errors: list[PluginFailure] = []
+        check_enable(enable)
+        check_config(config, disable=disable, args=args, weights=weights)
         registry = discover()
         names = []
         for plugin in enable:
@@ -83,7 +97,8 @@ class FakeFramework:
             else:
                 registry.add(plugin.name, plugin)
                 names.append(plugin.name)
-        text = config if config is not None else _configuration(names, disable, args)
+        check_disable(disable, registry.names())
+        text = config if config is not None else _configuration(names, disable, weights, args)
         gates = parse_gates(feature_gates)
         self.scheduler: Scheduler = build(
             loads(text, source="framework configuration", gates=gates),
@@ -93,6 +108,7 @@ class FakeFramework:
             registry=registry,
             settings=Settings(feature_gates=gates),
         )
+        self.scheduler.plugin_failures.listeners.append(self._note_failure)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False
@@ -107,6 +123,13 @@ class FakeFramework:
     def plugin(self, name: str) -> Plugin:
         """Return the plugin object named `name` of the first profile; raise `KeyError` if it is not enabled."""
         return self.profile.plugins[name]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a plugin's counter or gauge: the sum of all its series that have these labels.
+
+        Of a histogram, `name` ends in `_count` or `_sum`. Raises `KeyError` if no plugin has the metric.
+        """
+        return self.profile.handle.metric_families.value(name, labels)
 
     # Scheduling
 
@@ -135,23 +158,25 @@ class FakeFramework:
         await self.cluster.clock.advance(0)
         self._raise_if_ended()
 
-    async def schedule(self, pod: Pod | str, **keywords: Any) -> ScheduleResult:
+    async def schedule(self, pod: Pod | str, **keywords: Unpack[PodKeywords]) -> ScheduleResult:
         """Create the pod, unless it exists, let the scheduler try it, and return its state.
 
         Takes an object, or a name and the keywords of `pod_manifest`. No time passes.
         """
+        if keywords and not isinstance(pod, str):
+            raise TypeError("schedule() takes keywords with a name only; pass them to make_pod(...)")
         wanted = pod if isinstance(pod, Pod) else None
         name = wanted.name if wanted is not None else str(pod)
         namespace = wanted.namespace or "default" if wanted is not None else keywords.get("namespace", "default")
         await self.start()
-        if not any(each.name == name and each.namespace == namespace for each in self.cluster.pods()):
+        if self._find(name, namespace) is None:
             self.cluster.add_pod(pod, **keywords)
         await self.settle()
         return self.result(name, namespace=namespace)
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
         """Return the current state of a pod; raise `KeyError` if it does not exist."""
-        pod = next((p for p in self.cluster.pods() if p.name == name and p.namespace == namespace), None)
+        pod = self._find(name, namespace)
         if pod is None:
             raise KeyError(f"{namespace}/{name}")
         condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
@@ -165,6 +190,15 @@ class FakeFramework:
         gated = queued is not None and queued.is_gated
         return ScheduleResult(state="gated" if gated else "pending", node=None, message=message, pod=pod)
 
+    def _find(self, name: str, namespace: str) -> Pod | None:
+        """Return a pod, without reading the other pods."""
+        try:
+            return self.cluster.pod(name, namespace=namespace)
+        except APIError as error:
+            if error.status == 404:
+                return None
+            raise
+
     # One extension point at a time
 
     def nodes(self) -> Nodes:
@@ -174,6 +208,7 @@ class FakeFramework:
 
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
         """Run PreEnqueue."""
+        check_pod(pod, "run_pre_enqueue")
         return self.profile.run_pre_enqueue(pod)
 
     def run_pre_filter(self, pod: Pod, state: CycleState | None = None) -> Status | None:
@@ -181,6 +216,7 @@ class FakeFramework:
 
         Pass one `state` to several of these methods if a plugin reads at one extension point what it wrote at another.
         """
+        check_pod(pod, "run_pre_filter")
         return self.profile.run_pre_filter(_given(state), pod, self.nodes()).status
 
     def run_filter(self, pod: Pod, state: CycleState | None = None) -> dict[str, Status | None]:
@@ -188,6 +224,7 @@ class FakeFramework:
 
         If PreFilter rejects the pod, every node has that status. Without `state`, a new one is used.
         """
+        check_pod(pod, "run_filter")
         state = _given(state)
         nodes = self.nodes()
         names = [nodes.name(row) for row in range(len(nodes))]
@@ -203,6 +240,7 @@ class FakeFramework:
 
     def run_post_filter(self, pod: Pod, state: CycleState | None = None) -> tuple[PostFilterResult | None, Status]:
         """Run PreFilter and Filter, then PostFilter with their statuses, even if a node passes."""
+        check_pod(pod, "run_post_filter")
         state = _given(state)
         nodes = self.nodes()
         outcome = self.profile.run_pre_filter(state, pod, nodes)
@@ -217,6 +255,7 @@ class FakeFramework:
 
         Filters run because plugins may store results for Score, but every node is scored.
         """
+        check_pod(pod, "run_score")
         state = _given(state)
         nodes = self.nodes()
         self.profile.run_pre_filter(state, pod, nodes)
@@ -236,35 +275,43 @@ class FakeFramework:
 
     def run_reserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Reserve for `pod` on a node."""
+        check_pod(pod, "run_reserve")
         return self.profile.run_reserve(_given(state), pod, node_name)
 
     def run_unreserve(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
         """Run Unreserve."""
+        check_pod(pod, "run_unreserve")
         self.profile.run_unreserve(_given(state), pod, node_name)
 
     def run_permit(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Permit without waiting; a WAIT status has the shortest timeout in `timeout_seconds`."""
+        check_pod(pod, "run_permit")
         status, _ = self.profile.run_permit(_given(state), pod, node_name)
         return status
 
     def run_pre_bind_pre_flight(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run PreBindPreFlight; SKIP if no plugin has PreBind work for the pod."""
+        check_pod(pod, "run_pre_bind_pre_flight")
         return self.profile.run_pre_bind_pre_flights(_given(state), pod, node_name)
 
     async def run_pre_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run PreBind."""
+        check_pod(pod, "run_pre_bind")
         return await self.profile.run_pre_bind(_given(state), pod, node_name)
 
     async def run_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> Status | None:
         """Run Bind."""
+        check_pod(pod, "run_bind")
         return await self.profile.run_bind(_given(state), pod, node_name)
 
     async def run_post_bind(self, pod: Pod, node_name: str, state: CycleState | None = None) -> None:
         """Run PostBind."""
+        check_pod(pod, "run_post_bind")
         await self.profile.run_post_bind(_given(state), pod, node_name)
 
     def sort_key(self, pod: Pod, *, enqueued_at: float = 0.0) -> Any:
         """Return the pod's sort key in the profile's queue."""
+        check_pod(pod, "sort_key")
         return self.profile.sort_key(QueuedPodInfo(pod_info=PodInfo.of(pod), enqueued_at=enqueued_at))
 
     # The rest
@@ -283,6 +330,10 @@ class FakeFramework:
         if self._running is not None:
             await asyncio.wait([self._running])
             self._raise_if_ended()
+
+    def _note_failure(self, failure: PluginFailure) -> None:
+        if len(self.plugin_errors) < _NOTED_FAILURES:
+            self.plugin_errors.append(failure)
 
     def _raise_if_ended(self) -> None:
         """Raise the error that ended the scheduler, once."""
@@ -312,13 +363,20 @@ def _given(state: CycleState | None) -> CycleState:
     return state if state is not None else CycleState()
 
 
-def _configuration(names: Sequence[str], disable: Sequence[str], args: Mapping[str, Mapping[str, object]]) -> str:
+def _configuration(
+    names: Sequence[str],
+    disable: Sequence[str],
+    weights: Mapping[str, int],
+    args: Mapping[str, Mapping[str, object]],
+) -> str:
     """Return a configuration with these plugins added to the defaults."""
+    # A default plugin that is enabled once more keeps its place and gets the weight.
+    enabled = dict.fromkeys((*names, *weights))
     profile = {
         "schedulerName": "pyscheduler",
         "plugins": {
             "multiPoint": {
-                "enabled": [{"name": name} for name in names],
+                "enabled": [{"name": name, "weight": weights.get(name, 0)} for name in enabled],
                 "disabled": [{"name": name} for name in disable],
             }
         },

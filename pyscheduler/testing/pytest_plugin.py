@@ -37,12 +37,16 @@ def pyscheduler_clock() -> VirtualClock:
 def pyscheduler_cluster(pyscheduler_clock: VirtualClock) -> Iterator[FakeCluster]:
     """Give an empty fake cluster on the virtual clock.
 
-    After the test, the fixture stops its frameworks and checks the invariants.
+    After the test, the fixture stops its frameworks. It raises the exception of a plugin that failed, unless its
+    framework was made with `allow_plugin_errors=True`, and checks the invariants.
     """
     from pyscheduler.testing.fake_cluster import FakeCluster
+    from pyscheduler.testing.plugin_errors import unawaited_coroutines
 
     cluster = FakeCluster(clock=pyscheduler_clock)
-    yield cluster
+    with unawaited_coroutines() as unawaited:
+        yield cluster
+    cluster.raise_plugin_errors(unawaited)
     cluster.assert_invariants()
 
 

@@ -61,6 +61,9 @@ class LabelPlacer:
     def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return None: labels score nothing."""
 
+    def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return None: there are no plugins."""
+
     def place(self, task: Task, node: int) -> None:
         """Ignore the placement: no filter here depends on other pods."""
 

@@ -21,9 +21,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
 PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
 _SYSTEMS: Final = {"kai": "KAI", "volcano": "Volcano", "kube-batch": "kube-batch"}
 _END: Final = "<!-- end -->"
-_UNUSED: Final = "read, but without effect yet"
 _SPEED = "accepted without effect: in Volcano it only saves time"
-_PROFILE_FILTERS: Final = "the filters of the profile decide"
+_FROM_FILE: Final = "if `--config` reads the file; no effect in the args of `Batch`"
 
 
 def _weights(**weights: int) -> list[tuple[str, str, str]]:
@@ -68,11 +67,23 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
     ("volcano", "reclaim"): [("predicateErrorCacheEnable", "", _SPEED)],
     ("volcano", "preempt"): [
         ("predicateErrorCacheEnable", "", _SPEED),
-        ("enableTopologyAwarePreemption", "", _UNUSED),
-        ("topologyAwarePreemptWorkerNum", "", _UNUSED),
-        ("minCandidateNodesPercentage", "", _UNUSED),
-        ("minCandidateNodesAbsolute", "", _UNUSED),
-        ("maxCandidateNodesAbsolute", "", _UNUSED),
+        (
+            "enableTopologyAwarePreemption",
+            "false",
+            (
+                "compare the nodes where evictions make room: the node whose most important victim has the lowest "
+                "priority is taken; then count the sum of priorities, the number of victims, and when they started. "
+                "Victims that can stay are spared. A node without victims does not count"
+            ),
+        ),
+        (
+            "minCandidateNodesPercentage",
+            "10",
+            "how many nodes are compared, as a percentage of the nodes that evictions may make acceptable",
+        ),
+        ("minCandidateNodesAbsolute", "1", "the least number of nodes that are compared"),
+        ("maxCandidateNodesAbsolute", "100", "the greatest number of nodes that are compared"),
+        ("topologyAwarePreemptWorkerNum", "", "accepted without effect: nodes are tried one by one"),
     ],
     ("volcano", "overcommit"): [
         ("overcommit-factor", "1.2", "the size that the cluster is assumed to have, as a multiple; below 1 it is 1.2")
@@ -85,18 +96,24 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
                 "`predicate.NodeAffinityEnable: false` removes the filter from the profile, if `--config` reads the "
                 "file; no effect in the args of `Batch`. The same holds for `NodePorts`, `TaintToleration`, "
                 "`PodAffinity`, `NodeVolumeLimits`, `VolumeZone`, `PodTopologySpread`, `VolumeBinding` and "
-                "`DynamicResourceAllocation`. `CacheEnable` has no effect"
+                "`DynamicResourceAllocation`. `CacheEnable` has no effect: in Volcano it only saves time"
             ),
         ),
         (
-            "volumebinding.*",
+            "volumebinding.bindTimeoutSeconds",
+            "600",
+            f"becomes an arg of VolumeBinding, {_FROM_FILE}",
+        ),
+        ("volumebinding.weight", "1", f"the weight of the scores of VolumeBinding, {_FROM_FILE}"),
+        (
+            "volumebinding.shape",
             "",
             (
-                "`volumebinding.bindTimeoutSeconds` becomes an arg of VolumeBinding, if `--config` reads the file; "
-                "`weight` and `shape` have no effect"
+                f"becomes an arg of VolumeBinding, {_FROM_FILE}, and only with the feature gate "
+                "`StorageCapacityScoring`, as in Volcano"
             ),
         ),
-        ("dynamicresources.*", "", f"{_UNUSED}: {_PROFILE_FILTERS}"),
+        ("dynamicresources.filterTimeoutSeconds", "10", f"becomes an arg of DynamicResources, {_FROM_FILE}"),
     ],
     ("volcano", "nodeorder"): _weights(
         nodeaffinity=2,
@@ -124,7 +141,8 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
                 "`hypernode.binpack.cpu`, `.memory`, `.resources` and `.resources.NAME` are the weights of resources "
                 "when HyperNodes are filled, 1 by default. `hypernode.binpack.normal-pod.enable` (true): pods without "
                 "a topology fill HyperNodes as well, and each tier counts `hypernode.binpack.normal-pod.fading` (0.8) "
-                "times as much as the one below. `hypernode.gradient.evict.max-hypernodes` has no effect"
+                "times as much as the one below. `hypernode.gradient.evict.max-hypernodes` has no effect: it is for "
+                "actions that do not exist here"
             ),
         ),
     ],
@@ -138,12 +156,32 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
                 "the victim's parent, if it is another queue, must be above, too. `root` does not take part"
             ),
         ),
-        ("capacity.*", "", _UNUSED),
+        (
+            "capacity.DynamicResourceAllocationEnable",
+            "true",
+            (
+                "whether limits on devices count: `deviceclass/NAME` in `capability` is the number of devices that "
+                "the claims of a queue may request. A claim counts once, however many pods share it"
+            ),
+        ),
+        (
+            "capacity.DRAConsumableCapacityEnable",
+            "the feature gate `DRAConsumableCapacity`",
+            "whether `DIMENSION.deviceclass/NAME` limits what claims request of shared devices, such as memory",
+        ),
     ],
     ("volcano", "sla"): [
         ("sla-waiting-time", "none", "how long a job waits at most to be enqueued, where its group does not say")
     ],
-    ("kube-batch", "predicates"): [("predicate.*", "", f"{_UNUSED}: {_PROFILE_FILTERS}")],
+    ("kube-batch", "predicates"): [
+        (
+            "predicate.MemoryPressureEnable",
+            "false",
+            "whether nodes under this pressure take no pods that request neither CPU nor memory",
+        ),
+        ("predicate.DiskPressureEnable", "false", "whether nodes under this pressure take no pods"),
+        ("predicate.PIDPressureEnable", "false", "whether nodes under this pressure take no pods"),
+    ],
     ("kube-batch", "nodeorder"): _weights(nodeaffinity=1, podaffinity=1, leastrequested=1, balancedresource=1),
 }
 

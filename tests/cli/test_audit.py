@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cli.demo import audit as audit_module
-from pyscheduler.cli.demo.audit import Report, audit
+from pyscheduler.cli.demo import audit as audit_module, device_audit
+from pyscheduler.cli.demo.audit import GPU_PARTS, Report, audit
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest
@@ -70,6 +70,82 @@ def told(name: str, where: str, number: int = 1) -> dict[str, Any]:
 
 
 NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+
+GPUS = {"allocatable": {"nvidia.com/gpu": "2"}, "labels": {"nvidia.com/gpu.memory": "1000"}}
+
+
+def part(name: str, amount: int, *, where: str = "", device: str = "", why: str = "") -> dict[str, Any]:
+    """Return a pod that shares a device, or waits for a part of one."""
+    labels = {"runai-gpu-group": device} if device else {}
+    return pod(name, where=where, why=why, labels=labels, annotations={"gpu-memory": str(amount)})
+
+
+def holder(device: str, where: str = "n") -> dict[str, Any]:
+    """Return the pod that holds a shared device."""
+    manifest = pod_manifest(f"hold-{device}", node_name=where, requests={"nvidia.com/gpu": "1"})
+    manifest["metadata"] |= {
+        "namespace": "kai-resource-reservation",
+        "uid": f"uid-{device}",
+        "labels": {"runai-gpu-group": device},
+    }
+    return manifest
+
+
+SHARED = [
+    pytest.param([holder("d"), part("a", 400, where="n", device="d"), told("a", "n")], [], id="a part"),
+    pytest.param(
+        [holder("d"), *(part(name, 600, where="n", device="d") for name in "ab")],
+        ["device d of node n is overcommitted by 200"],
+        id="too much of a device",
+    ),
+    pytest.param(
+        [part("a", 600, where="n", device="d")],
+        ["device d of node n is shared, and no pod reserves it"],
+        id="no pod holds the device",
+    ),
+    pytest.param(
+        [holder(""), part("a", 600, where="n")], ["pod a shares a device of node n, and none is named"], id="no device"
+    ),
+    pytest.param(
+        [
+            holder("d"),
+            holder("e"),
+            *(part(name, 600, where="n", device=name) for name in "de"),
+            part("b", 500, why="x"),
+        ],
+        [],
+        id="no device has room, although both together have",
+    ),
+    pytest.param(
+        [
+            holder("d"),
+            holder("e"),
+            *(part(name, 600, where="n", device=name) for name in "de"),
+            part("b", 400, why="x"),
+        ],
+        ["pod default/b is pending but fits node n"],
+        id="a device has room",
+    ),
+    pytest.param(
+        [holder("d"), part("d", 600, where="n", device="d"), part("b", 500, why="x")],
+        ["pod default/b is pending but fits node n"],
+        id="a whole device is free",
+    ),
+    pytest.param([part("b", 1001, why="x")], [], id="more than a device"),
+]
+
+
+@pytest.mark.parametrize(("objects", "problems"), SHARED)
+async def test_devices_are_counted_one_by_one(
+    audited: Audit, objects: list[dict[str, Any]], problems: list[str]
+) -> None:
+    """The checker reads which device a pod has; the pods that hold devices are not counted as pods."""
+    report = await audited(node("n", **GPUS), *objects)
+    assert report.problems == problems
+    shared = [each for each in objects if "gpu-memory" in each["metadata"].get("annotations", {})]
+    assert report.bound + report.pending == len(shared)
+    assert report.capacity[GPU_PARTS] == 2000
+
 
 CASES = [
     pytest.param([node("n"), pod("a", where="n"), told("a", "n")], [], id="all is well"),
@@ -157,10 +233,11 @@ async def test_more_objects_than_a_page(audited: Audit) -> None:
 
 def test_audit_imports_nothing_of_the_scheduler() -> None:
     """A second opinion shares no arithmetic with the first."""
-    tree = ast.parse(Path(audit_module.__file__).read_text())
-    imported = {alias.name for stmt in ast.walk(tree) if isinstance(stmt, ast.Import) for alias in stmt.names}
-    imported |= {str(stmt.module) for stmt in ast.walk(tree) if isinstance(stmt, ast.ImportFrom)}
-    assert not any(name.startswith("pyscheduler") for name in imported)
+    for module, own in ((audit_module, {device_audit.__name__}), (device_audit, set())):
+        tree = ast.parse(Path(str(module.__file__)).read_text())
+        imported = {alias.name for stmt in ast.walk(tree) if isinstance(stmt, ast.Import) for alias in stmt.names}
+        imported |= {str(stmt.module) for stmt in ast.walk(tree) if isinstance(stmt, ast.ImportFrom)}
+        assert {name for name in imported if name.startswith("pyscheduler")} == own
 
 
 async def test_pod_rejected_by_its_node_is_a_problem(audited: Audit) -> None:

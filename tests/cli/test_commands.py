@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import click
 import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cli.main import cli, main
-from pyscheduler.framework import PLUGIN_API, CycleState, FilterPlugin, Nodes, NodeStatuses
+from pyscheduler.framework import PLUGIN_API, CycleState, FilterPlugin, Nodes, NodeStatuses, PostBindPlugin
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
 from pyscheduler.runtime.assembly import discovery
 from pyscheduler.runtime.assembly.discovery import discover
@@ -140,6 +143,69 @@ class WiderFit(NodeResourcesFit):
     """Inherits the filter of a plugin whose answers are cached."""
 
 
+@pytest.mark.slow
+def test_plugins_checks_an_installed_plugin(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--check` shows that the checks pass, the price at three sizes, and the equivalence cache."""
+    text = said(capsys, "plugins", "--check", "NodeName", "--histories", "1")
+    assert re.search(r"^NodeName passes \d+ checks on 1 random histories$", text, re.MULTILINE)
+    assert re.search(r"\d+ µs at 100 nodes, \d+ µs at 1,000 nodes, \d+ µs at 5,000 nodes$", text, re.MULTILINE)
+    assert "equivalence cache of the profile: on" in text
+
+
+class SleepyFilter(FilterPlugin):
+    """Blocks the event loop."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        """Sleep."""
+        time.sleep(0)
+        return None
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_plugins_reports_a_failed_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """A plugin that fails a check ends the command with code 1, the place, the remedy and a test."""
+    registry = discover()
+    registry.add("SleepyFilter", SleepyFilter)
+    monkeypatch.setattr(discovery, "discover", lambda **_: registry)
+    for module in ("pyscheduler.testing.checks.subject", "pyscheduler.testing.fake_framework"):
+        monkeypatch.setattr(f"{module}.discover", lambda **_: registry)
+    with pytest.raises(SystemExit) as ended:
+        main(["plugins", "--check", "SleepyFilter", "--histories", "1", "-o", output])
+
+    text = capsys.readouterr().out
+    assert ended.value.code == 1
+    if output == "json":
+        failure = json.loads(text)["failure"]
+        assert (failure["check"], json.loads(text)["price"]) == ("blocking", None)
+        assert failure["place"].startswith("SleepyFilter.filter_nodes (")
+    else:
+        assert text.startswith('plugin "SleepyFilter" fails the check "blocking" in SleepyFilter.filter_nodes')
+        assert "check_plugin('SleepyFilter', histories=[history])" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--check", "Nonesuch"], 'plugin "Nonesuch"', id="unknown"),
+        pytest.param(["--check", "NodeName", "--block", "gang"], "leave out --block", id="block"),
+        pytest.param(["--check", "NodeName", "--config", "nowhere.yaml"], "nowhere.yaml", id="no file"),
+    ],
+)
+def test_plugins_check_reports_a_mistake_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    """A wrong name or file is one line on stderr, and code 1."""
+    with pytest.raises(SystemExit) as ended:
+        main(["plugins", *arguments])
+
+    error = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
 def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +240,72 @@ def test_output_of_config_can_be_read_again(form: str, tmp_path: Path, capsys: p
     path = tmp_path / "again.yaml"
     path.write_text(text)
     assert said(capsys, "config", "--config", str(path), "-o", form) == text
+
+
+@attrs.frozen(kw_only=True)
+class PriceArgs:
+    """The args of a plugin that is not kube-scheduler's."""
+
+    percent: int = 50
+    regions: tuple[str, ...] = ("north",)
+
+
+class Priced(PostBindPlugin):
+    """Has args."""
+
+    args_type = PriceArgs
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Give a function that writes a configuration with a profile, for which the plugin `Priced` is installed."""
+    registry = discover()
+    registry.add("Priced", Priced)
+    monkeypatch.setattr(discovery, "discover", lambda **_: registry)
+
+    def write(profile: str) -> Path:
+        path = tmp_path / "priced.yaml"
+        path.write_text(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+            f"profiles: [{{schedulerName: a, {profile}}}]\n"
+        )
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("given", ["", "pluginConfig: [{name: Priced, args: {percent: 20}}]"])
+def test_config_fills_in_the_args_of_third_party_plugins(
+    priced: Callable[[str], Path], capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    """Defaults are shown as for kube-scheduler's own, and what is shown can be read again."""
+    path = priced(f"plugins: {{multiPoint: {{enabled: [{{name: Priced}}]}}}}, {given}")
+    shown = json.loads(said(capsys, "config", "--config", str(path), "-o", "json"))
+    args = [each["args"] for each in shown["profiles"][0]["pluginConfig"] if each["name"] == "Priced"]
+    assert args == [{"percent": 20 if given else 50, "regions": ["north"]}]
+    path.write_text(json.dumps(shown))
+    assert json.loads(said(capsys, "config", "--config", str(path), "-o", "json")) == shown
+
+
+def test_mistakes_in_plugins_and_in_args_are_reported_together(
+    priced: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run tells about an unknown plugin, an unknown arg and an arg of the wrong type."""
+    path = priced(
+        "plugins: {multiPoint: {enabled: [{name: Priced}, {name: Prised}]}}, "
+        "pluginConfig: [{name: Priced, args: {percnt: 20, regions: 3}}]"
+    )
+    with pytest.raises(SystemExit):
+        main(["config", "--config", str(path)])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3, lines
+    for line in lines:
+        assert line.removeprefix("error: ").startswith(f"{path}: "), line
+    for text in ('plugin "Prised" does not exist, did you mean "Priced"?', 'did you mean "percent"?', "args.regions"):
+        assert any(text in line for line in lines), (text, lines)
 
 
 def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -235,3 +235,53 @@ async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, capsys: 
     finally:
         await server.stop()
     assert live.store.version == before
+
+
+HOOKS = """
+from pyscheduler import FilterPlugin
+from pyscheduler.framework.hooks import hookimpl
+
+
+class Fragile(FilterPlugin):
+    def filter(self, state, pod, node):
+        raise LookupError(f"no rack of {node.name}")
+
+
+@hookimpl
+def pyscheduler_register(registry):
+    registry.add("Fragile", Fragile)
+"""
+
+
+@pytest.fixture
+def fragile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install a plugin that raises; return a configuration that enables it."""
+    folder = tmp_path / "installed"
+    (folder / "fragile-1.0.dist-info").mkdir(parents=True)
+    (folder / "fragile_hooks.py").write_text(HOOKS)
+    (folder / "fragile-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
+    (folder / "fragile-1.0.dist-info" / "entry_points.txt").write_text("[pyscheduler]\nfragile = fragile_hooks\n")
+    monkeypatch.syspath_prepend(str(folder))
+    profile = {"schedulerName": "pyscheduler", "plugins": {"multiPoint": {"enabled": [{"name": "Fragile"}]}}}
+    body = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(body))
+    return file
+
+
+def test_an_exception_of_a_plugin_is_shown_with_its_traceback_on_request(
+    capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, fragile: Path
+) -> None:
+    """Without the option, a note names plugin, extension point and line."""
+    pod = write(tmp_path, pod_manifest("new"))
+    arguments = ("-f", pod, "--objects", cluster, "--config", fragile)
+    code, out, err = explain(capsys, *arguments)
+    assert code == 0
+    assert 'cannot be evaluated: running "Fragile" filter plugin: LookupError: no rack of small' in out
+    failed = 'plugin "Fragile" failed at Filter (pod=default/new): LookupError: no rack of small'
+    note = f"note: {failed}, fragile_hooks.py:8 in Fragile.filter"
+    assert err == f"{note}; --traceback shows more\n"
+    _, _, err = explain(capsys, *arguments, "--traceback")
+    assert err.startswith(f"{note}\nTraceback (most recent call last):\n")
+    assert 'raise LookupError(f"no rack of {node.name}")' in err
+    assert err.endswith("LookupError: no rack of small\n")

@@ -11,7 +11,7 @@ import pytest
 
 from pyscheduler.api import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from pyscheduler.config.decode import Mistakes, decode, decode_args
-from pyscheduler.framework.plugin_args import Duration, Float32, Int32, NodeAffinityArgs, wire
+from pyscheduler.framework.plugin_args import Duration, Float32, Int32, NodeAffinityArgs, Quantity, wire
 
 Queue = NewType("Queue", str)
 
@@ -45,6 +45,8 @@ class Everything:
     permit_wait_seconds: Duration = 60.0
     limit_seconds: Duration | None = None
     plain_seconds: int = 5
+    room: Quantity = Quantity("1Gi")  # noqa: RUF009 - immutable
+    rooms: Mapping[str, Quantity] = attrs.Factory(dict)
     maybe: int | None = None
     either: int | str = 0
     color: Color = Color.RED
@@ -105,6 +107,9 @@ class Tree:
             ({"permitWait": "1m30s"}, {"permit_wait_seconds": 90.0}),
             ({"limit": "0s"}, {"limit_seconds": 0.0}),
             ({"plainSeconds": 9}, {"plain_seconds": 9}),
+            ({"room": "1.5Gi"}, {"room": Quantity("1.5Gi")}),
+            ({"room": 2}, {"room": Quantity("2")}),
+            ({"rooms": {"cpu": "500m", "x/y": 0.5}}, {"rooms": {"cpu": Quantity("0.5"), "x/y": Quantity("500m")}}),
             ({"maybe": 4}, {"maybe": 4}),
             ({"either": "x"}, {"either": "x"}),
             ({"color": "red"}, {"color": Color.RED}),
@@ -187,6 +192,12 @@ def test_classes_may_contain_themselves() -> None:
             ({"permitWait": 5}, 'expected a duration such as "15s" or "1m30s", found 5 @ $.permitWait'),
             ({"permitWait": "5"}, 'time: missing unit in duration "5" @ $.permitWait'),
             ({"limit": "x"}, 'time: invalid duration "x" @ $.limit'),
+            (
+                {"room": "1 GB"},
+                "quantity '1 GB' is malformed; write it like 500m, 2, 1.5Gi or 1e3 @ $.room",
+            ),
+            ({"room": True}, 'expected a quantity such as "500m", "1.5Gi" or 2, found true @ $.room'),
+            ({"rooms": {"cpu": []}}, 'expected a quantity such as "500m", "1.5Gi" or 2, found a list @ $.rooms.cpu'),
             ({"maybe": "x"}, 'expected an integer, found the string "x" @ $.maybe'),
             ({"either": []}, "expected a string, found a list @ $.either"),
             ({"color": "blue"}, 'Unsupported value: "blue": supported values: "red" @ $.color'),

@@ -14,7 +14,7 @@ import yaml
 from pyscheduler.config.dump import dump, encode, to_data, to_json
 from pyscheduler.config.feature_gates import parse
 from pyscheduler.config.load import default_configuration, loads
-from pyscheduler.framework.plugin_args import Duration
+from pyscheduler.framework.plugin_args import Duration, Quantity
 
 RECORDED = Path(__file__).with_name("configz.json").read_text(encoding="utf-8")
 
@@ -180,6 +180,7 @@ class Color(enum.Enum):
 class MineArgs:
     permit_wait_seconds: Duration = 90.0
     limit_seconds: Duration | None = None
+    room: Quantity = Quantity("1.5Gi")  # noqa: RUF009 - immutable
     color: Color = Color.RED
     weights: dict[str, float] = attrs.Factory(lambda: {"a": 1.0, "b": 0.5})
     names: frozenset[str] = frozenset({"x"})
@@ -190,6 +191,7 @@ def test_args_of_any_plugin_can_be_shown() -> None:
     assert encode(MineArgs()) == {
         "permitWait": "1m30s",
         "limit": None,
+        "room": "1.5Gi",
         "color": "red",
         "weights": {"a": 1, "b": 0.5},
         "names": ["x"],

@@ -6,7 +6,9 @@ import random
 
 import pytest
 
+from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.profile import Profile
@@ -75,6 +77,44 @@ def test_the_timeout_of_volumes_is_an_arg_of_volume_binding() -> None:
     config = loads(FILE % ("volcano", "volumebinding.bindTimeoutSeconds: soon"))
     (args,) = [each.args for each in config.profiles[0].plugin_config if each.name == "VolumeBinding"]
     assert args.bind_timeout_seconds == 600  # type: ignore[attr-defined] # VolumeBindingArgs
+
+
+def args_of(name: str, arguments: str, **gates: bool) -> object:
+    """Return the args of a plugin in the configuration that a file of Volcano becomes."""
+    config = loads(FILE % ("volcano", arguments), gates={**default_gates(), **gates})
+    (args,) = [each.args for each in config.profiles[0].plugin_config if each.name == name]
+    return args
+
+
+def test_the_timeout_of_claims_is_an_arg_of_dynamic_resources() -> None:
+    """A time below 0 does not count, as in Volcano."""
+    key = "dynamicresources.filterTimeoutSeconds"
+    usual = args_of("DynamicResources", "")
+    assert args_of("DynamicResources", f"{key}: 3").filter_timeout_seconds == 3  # type: ignore[attr-defined]  # DynamicResourcesArgs
+    assert args_of("DynamicResources", f"{key}: -3") == usual
+
+
+def test_the_shape_of_volume_scores_counts_with_the_gate() -> None:
+    """Without StorageCapacityScoring, Volcano does not read the shape either."""
+    shape = "volumebinding.shape: [{utilization: 0, score: 3}, {utilization: 100, score: 7}]"
+    assert args_of("VolumeBinding", shape).shape is None  # type: ignore[attr-defined]  # VolumeBindingArgs
+    args = args_of("VolumeBinding", shape, StorageCapacityScoring=True)
+    assert [each.score for each in args.shape] == [3, 7]  # type: ignore[attr-defined]  # VolumeBindingArgs
+    with pytest.raises(ConfigError, match="shape"):
+        args_of("VolumeBinding", "volumebinding.shape: steep", StorageCapacityScoring=True)
+
+
+@pytest.mark.parametrize("order", ["", "leastrequested.weight: 5"])
+@pytest.mark.parametrize(("weight", "expected"), [(3, 3), (1, 1), (-1, 1), (0, None)])
+def test_the_weight_of_volume_scores_is_that_of_the_plugin(weight: int, expected: int | None, order: str) -> None:
+    """0 leaves the score out; weights of `nodeorder` stay."""
+    text = FILE.replace("{name: nodeorder}", "{name: nodeorder, arguments: {%s}}")
+    config = loads(text % ("volcano", f"volumebinding.weight: {weight}", order))
+    cluster = FakeCluster()
+    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(0), registry=discover())
+    (profile,) = scheduler.profiles.values()
+    assert profile.score_weights.get("VolumeBinding") == expected
+    assert profile.score_weights["NodeResourcesFit"] == (5 if order else 1)
 
 
 def test_kube_batch_has_no_such_switches() -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,14 @@ from tests.processes import PATIENCE_SECONDS
 ROOT = Path(__file__).parents[2]
 
 
-def install(example: Path, folder: Path) -> dict[str, str]:
-    """Install a distribution with pip into a folder; return the environment variables of programs that have it."""
-    shutil.copytree(example, folder / "source")
+def install(example: Path | Sequence[Path], folder: Path) -> dict[str, str]:
+    """Install distributions with pip into a folder; return the environment variables of programs that have them."""
+    sources = []
+    for each in [example] if isinstance(example, Path) else example:
+        sources.append(folder / "source" / each.name)
+        shutil.copytree(each, sources[-1])
     command = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
-    processes.run(sys.executable, *command.split(), folder / "site", folder / "source", check=True)
+    processes.run(sys.executable, *command.split(), folder / "site", *sources, check=True)
     return {"PYTHONPATH": str(folder / "site")}
 
 

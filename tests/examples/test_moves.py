@@ -146,6 +146,14 @@ MOVES = (
         ),
     ),
     Move(
+        "move-from-podgroup-scheduler-framework",
+        file="configs/coscheduling-ming.yaml",
+        probes=(
+            custom("scheduling.ming.io/v1", "PodGroup", "g", {"minMember": 2}),
+            *members("pyscheduler-coscheduling-ming", labels={"pod-group.scheduling.ming.io": "g"}),
+        ),
+    ),
+    Move(
         "move-from-koordinator",
         probes=members("koord-scheduler", annotations={f"{GANG}/name": "g", f"{GANG}/min-available": "2"}),
     ),

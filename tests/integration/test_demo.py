@@ -65,6 +65,19 @@ async def test_a_short_demo() -> None:
         assert table[row]
 
 
+async def test_a_short_demo_with_gpus_one_by_one() -> None:
+    """Pods share GPUs, and the checker counts each GPU; the profile is the demo's own."""
+    async with program("demo", "--trace", str(TRACE), "--gpus", "each", "--pods", "200") as demo:
+        assert await demo.ended() == 0, demo.err
+    assert demo.out[-1].startswith("check passed: ")
+    table = {line[:30].strip(): line[30:].strip() for line in demo.out}
+    assert table["pods bound"] == "200"
+    assert float(table["GPU allocated"].rstrip("%")) < float(table["GPUs in use"].rstrip("%"))
+    async with program(*DEMO, "--gpus", "each") as demo:
+        assert await demo.ended() == 2
+    assert "leave out --config" in demo.err[-1]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_no_server_is_left_behind(number: signal.Signals) -> None:
     """Ctrl-C, SIGTERM and even SIGKILL take the server along; the first two without a traceback."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.runtime.background import Background
 from pyscheduler.testing.clock import settle
 
@@ -15,7 +16,7 @@ from pyscheduler.testing.clock import settle
 @pytest.fixture
 def background(kit: Any) -> Background:
     """Give an empty one."""
-    return Background(recorder=kit.recorder)
+    return Background(clock=kit.clock, failures=PluginFailures(kit.recorder))
 
 
 async def test_work_runs_as_a_task(background: Background) -> None:
@@ -43,7 +44,8 @@ async def test_a_failure_is_logged_and_counted(
 
     with caplog.at_level(logging.ERROR):
         await background.spawn(work(), name="work")
-    assert 'task="work" err="ValueError: no table"' in caplog.text
+    assert 'task="work" place="test_background.py:' in caplog.text
+    assert 'err="ValueError: no table"' in caplog.text
     assert kit.recorder.warnings == {"plugin_task_failed": 1}
 
 
@@ -64,7 +66,8 @@ async def test_no_failure_goes_further_than_its_task(
 
     with caplog.at_level(logging.ERROR):
         await background.spawn(work(), name="work")
-    assert f'task="work" err="{said}"' in caplog.text
+    assert 'extensionPoint=Task task="work"' in caplog.text
+    assert f'err="{said}"' in caplog.text
     assert kit.recorder.warnings == {"plugin_task_failed": 1}
 
 

@@ -196,7 +196,7 @@ async def test_fits_on_asks_about_one_node(
     cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 3)
-    framework = cluster.framework(enable=[Narrowing])
+    framework = cluster.framework(enable=[Narrowing], allow_plugin_errors=True)
     nodes = framework.nodes()
     assert fits_on(framework.profile, CycleState(), make_pod("p", labels=labels), nodes, node) is fits
 

@@ -191,7 +191,7 @@ def misdeed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Misdeed], None]:
 async def test_an_exception_becomes_an_error_that_names_the_plugin(
     kit: Any, plugin: type[Plugin], point: str, running: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The attempt fails, the exception is kept, and one line and one count tell of it."""
+    """The attempt fails, the exception is kept, counted, and logged with its traceback."""
     with caplog.at_level(logging.DEBUG, logger="pyscheduler"):
         status = await ask(kit, plugin, point)
     assert status is not None
@@ -202,8 +202,9 @@ async def test_an_exception_becomes_an_error_that_names_the_plugin(
     assert len(errors) == 1
     assert "plugin=Bad" in errors[0].getMessage()
     assert "pod=default/p" in errors[0].getMessage()
-    assert errors[0].exc_info is None
-    assert [record for record in caplog.records if record.levelno == logging.DEBUG and record.exc_info]
+    assert 'place="test_plugin_calls.py:' in errors[0].getMessage()
+    assert errors[0].exc_info is not None
+    assert errors[0].exc_info[1] is status.error
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError("its future was"), SystemExit(3)], ids=repr)

@@ -176,7 +176,7 @@ def test_permit_collects_the_waits(kit: Any) -> None:
     assert timeouts == {"A": 10, "C": 5}
     assert status.is_wait
     assert status.timeout_seconds == 5
-    assert status.message == "for c, one or more plugins asked to wait and no plugin rejected pod"
+    assert status.message == "for a, for c, one or more plugins asked to wait and no plugin rejected pod"
 
 
 @pytest.mark.parametrize(

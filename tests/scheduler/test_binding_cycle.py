@@ -83,7 +83,7 @@ async def test_a_failure_after_the_binding_does_not_undo_it(pyscheduler_cluster:
     """What PostBind does costs nobody the node."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    framework = cluster.framework(enable=[BadPostBind, Journal])
+    framework = cluster.framework(enable=[BadPostBind, Journal], allow_plugin_errors=True)
     BadPostBind.kind = kind
     assert (await framework.schedule("p")).bound
     journal = framework.plugin("Journal")

@@ -329,7 +329,7 @@ async def test_a_member_that_is_refused_costs_the_others_nothing(
 async def test_an_error_ends_the_cycle_for_all(cluster: FakeCluster, point: str) -> None:
     """The member that failed says so, and each of the others that it was another's failure."""
     cluster.add_node("n", allocatable={"cpu": "8"})
-    framework = cluster.framework(enable=[Choosy], feature_gates=GATES)
+    framework = cluster.framework(enable=[Choosy], feature_gates=GATES, allow_plugin_errors=True)
     group(cluster, "g", minimum=1)
     members(cluster, "g", 1, priority=2)
     members(cluster, "g", 1, start=1, labels={point: "fail"}, priority=1)

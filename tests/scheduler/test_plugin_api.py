@@ -237,7 +237,7 @@ async def test_a_condition_of_the_plugins_own_is_its_own_to_settle(pyscheduler_c
 
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    framework = cluster.framework(enable=[Conditional])
+    framework = cluster.framework(enable=[Conditional], allow_plugin_errors=True)
     await framework.schedule("p")
     plugin = framework.plugin("Conditional")
     assert isinstance(plugin, Conditional)
@@ -257,7 +257,7 @@ async def test_a_plugins_write_is_not_sent_by_who_does_not_lead(
     leads = False
     counting = Counting(cluster.server.transport(), "/api/v1/namespaces/default/pods")
     monkeypatch.setattr(cluster.server, "transport", lambda: FencedTransport(counting, leads=lambda: leads))
-    framework = cluster.framework(enable=[Stamp])
+    framework = cluster.framework(enable=[Stamp], allow_plugin_errors=True)
     await framework.schedule("p")
     plugin = framework.plugin("Stamp")
     assert isinstance(plugin, Stamp)

@@ -140,7 +140,7 @@ async def test_a_wait_without_a_timeout_is_an_error(pyscheduler_cluster: FakeClu
 
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    framework = cluster.framework(enable=[Timeless])
+    framework = cluster.framework(enable=[Timeless], allow_plugin_errors=True)
     result = await framework.schedule("p")
     assert result.state == "pending"
     assert "Timeless" in result.message
@@ -180,7 +180,7 @@ async def test_a_failure_before_binding_is_retried(pyscheduler_cluster: FakeClus
     """PreBind raises once: the pod is unreserved, waits for its backoff, and is bound by the second attempt."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    framework = cluster.framework(enable=[Journal])
+    framework = cluster.framework(enable=[Journal], allow_plugin_errors=True)
     result = await framework.schedule("p", labels={"prepare": "fails-once"})
     assert result.state == "pending"
     assert "disk on fire" in result.message
@@ -199,7 +199,7 @@ async def test_a_plugin_that_raises_costs_its_pod_only(pyscheduler_cluster: Fake
     """The pod is retried with the plugin named; the next pod is scheduled as if nothing had been."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    framework = cluster.framework(enable=[Broken])
+    framework = cluster.framework(enable=[Broken], allow_plugin_errors=True)
     result = await framework.schedule("bad", labels={"break": "yes"})
     assert result.state == "pending"
     assert "Broken" in result.message

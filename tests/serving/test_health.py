@@ -10,12 +10,14 @@ import aiohttp
 import attrs
 import pytest
 
+from pyscheduler import CycleState, Pod, PostBindPlugin
 from pyscheduler.framework import NotFoundError
 from pyscheduler.runtime.routes import Routes
 from pyscheduler.serving.health_checks import Check, Probes
 from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import probes
+from pyscheduler.testing import FakeCluster
 from pyscheduler.testing.clock import VirtualClock
 
 
@@ -101,6 +103,44 @@ async def test_a_verbose_probe_without_some_checks(page: Page) -> None:
     assert (await page.get("/healthz?verbose"))[2] == "[+]ping ok\nhealthz check passed\n"
     text = (await page.get("/healthz?verbose&exclude=b&exclude=a"))[2]
     assert 'warn: some health checks cannot be excluded: no matches for "a","b"\n' in text
+
+
+async def test_readyz_tells_about_a_run_that_ended_and_stays_ready(pyscheduler_cluster: FakeCluster) -> None:
+    """A plugin's `run()` that raises is started again after a pause that grows; the replica schedules all the same."""
+
+    class Restless(PostBindPlugin):
+        runs = 0
+
+        def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+            """Do nothing."""
+
+        async def run(self) -> None:
+            self.runs += 1
+            if self.runs <= 3:
+                raise ConnectionError("no price list")
+
+    cluster = pyscheduler_cluster
+    framework = cluster.framework(enable=[Restless], allow_plugin_errors=True)
+    await framework.start()
+    found = probes(framework.scheduler, None, asyncio.Event(), None)
+    checks = "[+]shutdown ok\n[+]sched-handler-sync ok\n"
+    ended = 'run() of plugin "Restless" in profile "pyscheduler" ended with ConnectionError: no price list'
+
+    def verbose(text: str) -> tuple[int, str]:
+        return 200, f"{checks}{text}readyz check passed\n"
+
+    assert found.answer("/readyz") == (200, "ok")
+    line = f"[+]plugin-run ok: {ended}; it starts again in"
+    assert found.answer("/readyz", verbose=True) == verbose(f"{line} 1 s, restarts=0\n")
+    await cluster.clock.advance(1)
+    assert found.answer("/readyz", verbose=True) == verbose(f"{line} 2 s, restarts=1\n")
+    await cluster.clock.advance(2)
+    assert found.answer("/readyz", verbose=True) == verbose(f"{line} 4 s, restarts=2\n")
+    await cluster.clock.advance(4)
+    assert found.answer("/readyz", verbose=True) == verbose(
+        f"[+]plugin-run ok: {ended}; it was started again, restarts=3\n"
+    )
+    assert framework.scheduler.plugin_failures.counts == {("Restless", "run"): 3}
 
 
 async def test_slis_record_the_results_of_checks(page: Page) -> None:

@@ -103,3 +103,32 @@ def test_invalid_trace_is_reported(tmp_path: Path, content: bytes | None, messag
     assert str(tmp_path / NODES) in text
     assert message in text
     assert "\n" not in text
+
+
+def test_gpus_one_by_one(tmp_path: Path) -> None:
+    """Whole GPUs are a resource; a part of each of some GPUs is an annotation, in thousandths of a GPU's memory."""
+    write(tmp_path, NODES, "sn,cpu_milli,memory_mib,gpu,model", "a,64000,262144,2,P100")
+    write(
+        tmp_path, PODS,
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos",
+        "whole,1000,1,2,1000,LS", "part,1000,1,1,460,LS", "parts,1000,1,2,500,LS", "none,1000,1,0,0,BE",
+    )  # fmt: skip
+    (node,) = openb_nodes(tmp_path, per_device=True)
+    assert isinstance(node["status"], dict)
+    assert isinstance(node["metadata"], dict)
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
+    assert GPU_MILLI not in node["status"]["allocatable"]
+    assert node["metadata"]["labels"]["nvidia.com/gpu.memory"] == "1000"
+    found = {}
+    for pod in openb_pods(tmp_path, scheduler_name="mine", per_device=True):
+        metadata, spec = pod["metadata"], pod["spec"]
+        assert isinstance(metadata, dict)
+        assert isinstance(spec, dict)
+        resources = spec["containers"][0]["resources"]
+        found[metadata["name"]] = (resources.get("limits"), metadata.get("annotations"))
+    assert found == {
+        "whole": ({"nvidia.com/gpu": "2"}, None),
+        "part": (None, {"gpu-memory": "460", "gpu-fraction-num-devices": "1"}),
+        "parts": (None, {"gpu-memory": "500", "gpu-fraction-num-devices": "2"}),
+        "none": (None, None),
+    }

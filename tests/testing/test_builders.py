@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 
 import pytest
 
 from pyscheduler import testing
 from pyscheduler.api import host_ports, pod_requests, quantity_milli, quantity_value
-from pyscheduler.testing import FakeCluster, make_node, make_pod, node_manifest, pod_manifest
+from pyscheduler.testing import (
+    FakeCluster,
+    NodeKeywords,
+    PodKeywords,
+    make_node,
+    make_pod,
+    node_manifest,
+    pod_manifest,
+)
 from pyscheduler.testing.builders import _CREATED
 
 
@@ -149,3 +158,16 @@ def test_the_kit_offers_its_names_lazily() -> None:
     assert all(getattr(testing, name) for name in testing.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = testing.nonsense  # type: ignore[attr-defined]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("keywords", "function"), [(PodKeywords, pod_manifest), (NodeKeywords, node_manifest)], ids=["pod", "node"]
+)
+def test_typed_keywords_are_those_of_the_builder(keywords: type, function: Callable[..., object]) -> None:
+    """Functions that pass keywords on take exactly those of the builder, with its types."""
+    wanted = {
+        name: parameter.annotation
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    assert {name: each.__forward_arg__ for name, each in keywords.__annotations__.items()} == wanted

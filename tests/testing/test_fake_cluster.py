@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from pyscheduler import APIError, ConflictError, NotFoundError
+from pyscheduler import APIError, ConflictError, CycleState, NotFoundError, PostBindPlugin, TransportError
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, Wire, kind_of
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, make_pod
@@ -127,6 +127,19 @@ def test_an_overcommitted_node_is_found(requests: dict[str, str], what: str) -> 
         cluster.assert_invariants()
 
 
+def test_resources_that_a_profile_counts_elsewhere_do_not_overcommit_nodes() -> None:
+    """A resource that NodeResourcesFit ignores is one of the cluster: no node offers it, and pods request it."""
+    cluster = FakeCluster()
+    cluster.add_node("n1")
+    cluster.add_pod("p", node_name="n1", requests={"license.example.com/solver": "1", "example.com/seat": "1"})
+    args = {"ignoredResourceGroups": ["license.example.com"], "ignoredResources": ["example.com/seat"]}
+    cluster.framework(args={"NodeResourcesFit": {"ignoredResources": ["example.com/seat"]}})
+    with pytest.raises(AssertionError, match=r"node n1 is overcommitted: license\.example\.com/solver"):
+        cluster.assert_invariants()
+    cluster.framework(args={"NodeResourcesFit": args})
+    cluster.assert_invariants()
+
+
 def test_too_many_pods_are_found() -> None:
     """The number of pods is an amount like any other; pods that have ended do not count."""
     cluster = FakeCluster()
@@ -175,3 +188,40 @@ def test_errors_are_those_of_the_api() -> None:
     """What the API server refuses can be told apart by type, for those who catch it."""
     assert issubclass(NotFoundError, APIError)
     assert issubclass(ConflictError, APIError)
+
+
+class Binds(PostBindPlugin):
+    """A third-party plugin."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "point", "error", "raises"),
+    [
+        pytest.param("VolumeBinding", "PreBind", ConflictError("changed", status=409), False, id="in-tree, a conflict"),
+        pytest.param("VolumeBinding", "Filter", TransportError("no answer"), False, id="in-tree, no answer"),
+        pytest.param("VolumeBinding", "PreBind", KeyError("zone"), True, id="in-tree, a bug"),
+        pytest.param("Binds", "PreBind", ConflictError("changed", status=409), False, id="at PreBind, a conflict"),
+        pytest.param("Binds", "PostBind", ConflictError("changed", status=409), True, id="at PostBind, a conflict"),
+        pytest.param("Binds", "PreBind", KeyError("zone"), True, id="at PreBind, a bug"),
+    ],
+)
+def test_errors_of_the_api_server_that_plugins_pass_on_are_no_failures(
+    plugin: str, point: str, error: Exception, raises: bool
+) -> None:
+    """The pod is retried then, so a test with faults of the API server need not allow failures of plugins."""
+    cluster = FakeCluster()
+    framework = cluster.framework(enable=[Binds])
+    framework.scheduler.plugin_failures.report(error, plugin=plugin, point=point)
+    assert len(framework.plugin_errors) == 1
+    if not raises:
+        cluster.raise_plugin_errors()
+        return
+    with pytest.raises(type(error)) as caught:
+        cluster.raise_plugin_errors()
+    assert caught.value is error
+    assert "pass allow_plugin_errors=True to cluster.framework()" in error.__notes__[0]
+    framework.allow_plugin_errors = True
+    cluster.raise_plugin_errors()

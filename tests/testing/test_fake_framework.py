@@ -377,7 +377,7 @@ def test_an_undeclared_kind_is_a_mistake(cluster: FakeCluster) -> None:
             super().__init__(args, handle)
             self.handle.lister(Closed)
 
-    with pytest.raises((ConfigError, PluginError), match="name its kind in the plugin's `watches`"):
+    with pytest.raises((ConfigError, PluginError), match=r"add kind_of.Closed, .* to the plugin's `watches`"):
         cluster.framework(enable=[Forgets])
 
 
@@ -397,3 +397,32 @@ def test_args_reach_the_plugin(cluster: FakeCluster) -> None:
     assert cluster.framework(enable=[Takes]).plugin("Takes").args == Args()
     framework = cluster.framework(enable=[Takes], args={"Takes": {"howMuch": 7}})
     assert framework.plugin("Takes").args == Args(7)
+
+
+async def test_scheduling_one_pod_reads_no_other_pods(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`schedule` and `result` cost the same in a cluster of thousands of pods: they read only the pod in question."""
+    framework = cluster.framework()
+    cluster.add_pod("other", node_name="n1")
+    await framework.start()
+
+    def read_all(*_: object, **__: object) -> None:
+        raise AssertionError("all pods were read")
+
+    monkeypatch.setattr(type(cluster.server), "objects", read_all)
+    assert (await framework.schedule("p")).bound
+    assert framework.result("p").bound
+    with pytest.raises(KeyError, match="default/missing"):
+        framework.result("missing")
+    monkeypatch.undo()
+
+
+async def test_weights_of_new_and_default_plugins(cluster: FakeCluster) -> None:
+    """`weights` sets the weight of any plugin by name; other default plugins keep theirs, and their order."""
+    expected = cluster.framework().run_score(make_pod("p"))["n2"]
+    framework = cluster.framework(enable=[Trace], weights={"Trace": 7, "NodeResourcesFit": 5})
+    assert list(framework.profile.plugins)[:-1] == list(cluster.framework().profile.plugins)
+    scores = framework.run_score(make_pod("p"))["n2"]
+    assert expected["NodeResourcesFit"]
+    expected |= {"Trace": 700, "NodeResourcesFit": 5 * expected["NodeResourcesFit"]}
+    del expected["total"], scores["total"]
+    assert scores == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,116 @@ async def test_overcommits(pyscheduler_cluster):
     result = pytest_run(tmp_path, test, "-p", "no:asyncio")
     assert "node n1 is overcommitted: cpu" in result.stdout, result.stdout
     assert "1 passed, 1 error" in result.stdout
+
+
+WRONG = """
+from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, FilterPlugin, PostBindPlugin, Status
+from pyscheduler import ActionType, EventResource, Pod
+
+class Filters(FilterPlugin):
+    def filter(self, state, pod, node):
+        raise LookupError("raised at filter")
+
+class Binds(PostBindPlugin):
+    async def post_bind(self, state, pod, node_name):
+        raise LookupError("raised at post_bind")
+
+class Runs(PostBindPlugin):
+    def post_bind(self, state, pod, node_name):
+        pass
+
+    async def run(self):
+        raise LookupError("raised in run")
+
+class Spawns(PostBindPlugin):
+    def post_bind(self, state, pod, node_name):
+        self.handle.spawn(self.fail())
+
+    async def fail(self):
+        raise LookupError("raised in a task")
+
+class Hears(PostBindPlugin):
+    def __init__(self, args, handle):
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_add=lambda pod: pod.labels["not there"])
+
+    def post_bind(self, state, pod, node_name):
+        pass
+
+class Hints(FilterPlugin, EnqueueExtensions):
+    def filter(self, state, pod, node):
+        return Status.unschedulable("no")
+
+    def events_to_register(self):
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD), self.hint)]
+
+    def hint(self, pod, old, new):
+        raise LookupError("raised in a hint")
+
+class Forgets(PostBindPlugin):
+    async def post_bind(self, state, pod, node_name):
+        self.handle.client.get(Pod, pod.name, pod.namespace)
+
+class Closes(PostBindPlugin):
+    def post_bind(self, state, pod, node_name):
+        pass
+
+    def close(self):
+        raise LookupError("raised in close")
+
+ALL = [Filters, Binds, Runs, Spawns, Hears, Hints, Forgets, Closes]
+
+async def use(cluster, plugin, **keywords):
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[plugin], **keywords)
+    await framework.schedule("p")
+    cluster.add_node("n2")
+    await framework.settle()
+    return framework
+"""
+
+
+@pytest.mark.parametrize("runner", ["alone", "one loop for all"])
+def test_a_plugin_that_fails_fails_the_test(tmp_path: Path, runner: str) -> None:
+    """Wherever a plugin raises, and where it leaves a coroutine, the test has an error at teardown, if not allowed."""
+    options, mark = RUNNERS[runner]
+    test = f"""{WRONG}
+{mark}
+@pytest.mark.parametrize("plugin", ALL)
+async def test_strict(plugin, pyscheduler_cluster):
+    await use(pyscheduler_cluster, plugin)
+
+{mark}
+@pytest.mark.parametrize("plugin", ALL)
+async def test_allowed(plugin, pyscheduler_cluster):
+    framework = await use(pyscheduler_cluster, plugin, allow_plugin_errors=True)
+    assert plugin in (Forgets, Closes) or framework.plugin_errors[0].plugin in ("", plugin.__name__)
+"""
+    result = pytest_run(tmp_path, test, *options)
+    assert "16 passed, 8 errors" in result.stdout, result.stdout
+    for place in ("filter", "post_bind", "run", "a task", "a hint", "close"):
+        assert re.search(f"E +LookupError: raised (at|in) {place}", result.stdout), place
+    assert re.search("E +KeyError: 'not there'", result.stdout)
+    assert re.search(
+        "PluginError: plugin \"Forgets\": coroutine '.*get' was never awaited, made at test_it.py:[0-9]+ in post_bind",
+        result.stdout,
+    )
+    assert 'plugin "Binds" failed at PostBind (pod=default/p): LookupError: raised at post_bind, test_it.py:' in (
+        result.stdout
+    )
+    assert "pass allow_plugin_errors=True" in result.stdout
+
+
+def test_the_debugger_stops_in_the_plugin(tmp_path: Path) -> None:
+    """`pytest --pdb` opens the frame that raised, with its variables."""
+    test = f"""{WRONG}
+async def test_strict(pyscheduler_cluster):
+    await use(pyscheduler_cluster, Filters)
+"""
+    (tmp_path / ".pdbrc").write_text("p 'node is ' + node.name\nwhere 1\nq\n", encoding="utf-8")
+    result = pytest_run(tmp_path, test, "-p", "no:asyncio", "--pdb")
+    assert "'node is n1'" in result.stdout, result.stdout + result.stderr
+    assert '-> raise LookupError("raised at filter")' in result.stdout
 
 
 def test_other_coroutine_tests_are_left_alone(tmp_path: Path) -> None:

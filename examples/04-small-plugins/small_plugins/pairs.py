@@ -55,7 +55,7 @@ class Pairs(ReservePlugin, PermitPlugin, EnqueueExtensions):
                 return None
         # The partner may be back in the queue after its own timeout.
         self.handle.activate(partners)
-        return Status.wait(timeout=self.args.patience_seconds)
+        return Status.wait("waiting for the other pod of the pair", timeout=self.args.patience_seconds)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         return None

@@ -3,7 +3,7 @@
 import pytest
 
 from pyscheduler import ConfigError
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import check_plugin, make_pod
 from small_plugins.headroom import NO_HEADROOM, Headroom, HeadroomOneByOne
 
 
@@ -38,3 +38,7 @@ async def test_a_deleted_pod_makes_room(pyscheduler_cluster):
 def test_args_are_checked(pyscheduler_cluster):
     with pytest.raises(ConfigError, match="percent"):
         pyscheduler_cluster.framework(enable=[Headroom], args={"Headroom": {"percent": 101}})
+
+
+def test_headroom_keeps_the_contract():
+    check_plugin(Headroom, {"percent": 20}, histories=4)

@@ -1,7 +1,7 @@
 """Ledger: books that are right in the end, a stamp, a history, a page."""
 
 from pyscheduler import CycleState, Status
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import CHECKS, Fault, check_plugin, make_pod
 from small_plugins.ledger import STAMP, Ledger
 
 
@@ -30,3 +30,38 @@ async def test_one_extension_point_at_a_time(pyscheduler_cluster):
     for _ in range(2):
         framework.run_unreserve(pod, "n1", state)
     assert ledger.reserved == {}
+
+
+async def test_a_failure_that_is_meant(pyscheduler_cluster):
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[Ledger], allow_plugin_errors=True)
+    framework.plugin("Ledger").bound = None
+
+    assert (await framework.schedule("p")).bound
+    assert [failure.point for failure in framework.plugin_errors] == ["PostBind"]
+
+
+async def test_the_books_are_right_although_the_api_server_fails(pyscheduler_cluster):
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Ledger])
+    fault = cluster.server.faults.add(Fault(method="PATCH", path="/pods/p$", status=403, times=1))
+
+    refused = await framework.schedule("p", annotations={STAMP: ""})
+    assert refused.state == "pending"
+    assert framework.get_route("/ledger")["reserved"] == []
+    assert fault.hits == 1
+
+    await cluster.clock.advance(5)
+    assert framework.result("p").bound
+
+
+def draw_stamps(rng, draft):
+    draft.pod_annotations[STAMP] = [""]
+    draft.pods.append({"requests": {"cpu": rng.choice(["100m", "1"])}})
+
+
+def test_ledger_keeps_the_contract():
+    # Without the check that needs a second process.
+    checks = [check for check in CHECKS if check != "hash-seed"]
+    check_plugin(Ledger, draw=draw_stamps, histories=4, checks=checks)

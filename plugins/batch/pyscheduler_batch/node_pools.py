@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERYTHING", "NodePool"]
 
+#: The name of the pool of a profile without one.
+_DEFAULT: Final = "default"
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 
 
@@ -33,6 +35,11 @@ class NodePool:
     def of(cls, args: BatchArgs) -> NodePool:
         """Return the pool of a profile; only KAI has pools."""
         return cls(args.node_pool_label, args.node_pool) if args.preset == "kai" else EVERYTHING
+
+    @property
+    def shown_name(self) -> str:
+        """Return the pool's name as conditions have it."""
+        return self.value or _DEFAULT
 
     def has(self, item: KubeObject) -> bool:
         """Return whether an object is in the pool."""

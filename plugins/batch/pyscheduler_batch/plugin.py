@@ -12,35 +12,53 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PriorityClass, ResourceQuota
+from pyscheduler.api import (
+    BUILT_IN_KINDS,
+    ENDED_PODS,
+    KindTable,
+    Node,
+    Pod,
+    PriorityClass,
+    ResourceClaim,
+    ResourceQuota,
+)
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
-from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
-from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
+from pyscheduler.batch.topology import levels_of
+from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
-from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
+from pyscheduler_batch.kai.backoff import held_back
+from pyscheduler_batch.kinds import (
+    TOPOLOGIES,
+    kinds_of_groups,
+    kinds_of_policies,
+    kinds_of_queues,
+    kinds_of_reservations,
+    status_rules,
+)
+from pyscheduler_batch.kube_batch.session import KubeBatchSession
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
-from pyscheduler_batch.volcano.resource_quota import ResourceQuotas
+from pyscheduler_batch.volcano.device_quotas import claims_of
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.api import KubeObject, Node, Pod, ResourceKind
+    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.batch.axis import ResourceAxis
     from pyscheduler.batch.configuration import BatchArgs
     from pyscheduler.batch.contract import Action
@@ -72,57 +90,6 @@ COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
-#: By preset and policy, the kind that the policy reads.
-_READ_BY: Final = {
-    ("kai", "topology"): KAI_TOPOLOGIES,
-    ("volcano", "network-topology-aware"): HYPER_NODES,
-    ("volcano", ResourceQuotas.name): RESOURCE_QUOTAS,
-}
-_TOPOLOGIES: Final = (KAI_TOPOLOGIES, HYPER_NODES)
-
-
-def _kinds_of_groups(preset: str) -> Sequence[ResourceKind]:
-    return kinds_of(row.groups for row in JOB_DIALECTS if row.name == preset)
-
-
-def _kinds_of_queues(preset: str) -> Sequence[ResourceKind]:
-    return [kind for row in QUEUE_DIALECTS if row.name == preset for kind in row.kinds]
-
-
-def _kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
-    """Return, by policy of the configuration, the kind that it reads."""
-    return {
-        policy: kind
-        for (preset, policy), kind in _READ_BY.items()
-        if preset == args.preset and args.policy(policy) is not None
-    }
-
-
-def _kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
-    return (RESOURCE_QUOTAS,) if args.waits_for_quota else ()
-
-
-def _rules(preset: str) -> tuple[PolicyRule, ...]:
-    """Return the permissions for evictions, and to write the status of the preset's groups and queues.
-
-    KAI keeps times of groups in annotations, and Volcano why a queue is closed; these are not part of the status.
-    """
-    groups, queues = _kinds_of_groups(preset), _kinds_of_queues(preset)
-    by_group = tuple(dict.fromkeys(kind.group for kind in groups))
-    annotated = {"kai": "podgroups", "volcano": "queues"}.get(preset)
-    return (
-        PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
-        PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
-        PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
-        *([PolicyRule(api_groups=by_group, resources=(annotated,), verbs=("patch",))] if annotated else []),
-        PolicyRule(
-            api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
-            resources=("queues/status",),
-            verbs=("patch",),
-        ),
-    )
-
-
 def _phase(group: KubeObject) -> str:
     return group.status.phase if isinstance(group, GroupObject) else ""
 
@@ -148,7 +115,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     watches: ClassVar[Sequence[ResourceKind]] = (
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *_TOPOLOGIES,
+        *TOPOLOGIES,
         *_ALWAYS_WATCHED,
     )
 
@@ -159,8 +126,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
-        kinds = (*_kinds_of_groups(read.preset), *_kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
-        return (*kinds, *dict.fromkeys([*_kinds_of_policies(read).values(), *_kinds_of_reservations(read)]))
+        kinds = (*kinds_of_groups(read.preset), *kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
+        return (*kinds, *dict.fromkeys([*kinds_of_policies(read).values(), *kinds_of_reservations(read)]))
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -170,7 +137,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._args = self._read(args)
         own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
         self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
-        self.rbac = (*_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
+        self.rbac = (*status_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [self._args.preset], writes_status=True)
         self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
@@ -184,9 +151,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
         #: What the policies of the first configuration watch; a reload cannot add to it.
-        self._policy_kinds = set(_kinds_of_policies(self._args).values())
+        self._policy_kinds = set(kinds_of_policies(self._args).values())
         self._topologies: list[Lister[Any]] = [
-            handle.lister(kind.type) for kind in _TOPOLOGIES if kind in self._policy_kinds
+            handle.lister(kind.type) for kind in TOPOLOGIES if kind in self._policy_kinds
         ]
         has_quotas = RESOURCE_QUOTAS in self._policy_kinds
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
@@ -205,7 +172,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
         self._statuses.pools[self.handle.profile_name] = self._pool
-        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._args.node_pool)
+        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._pool.shown_name)
         self._usage: QueueUsage | None = None
         if self._args.usage is not None and self._args.preset == "kai":
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
@@ -237,6 +204,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._row = self._rows[self._args.preset]
         self._pool = NodePool.of(self._args)
         self.gang_barrier = self._args.gang_barrier
+        # Source: KAI, plugins gpupack and gpuspread, whose scores of devices cancel each other out.
+        spreads = self._args.policy("gpuspread") is not None and self._args.policy("gpupack") is None
+        spreading: set[str] = self.handle.shared(SPREAD_KEY, set)
+        (spreading.add if spreads else spreading.discard)(self.handle.profile_name)
 
     def prepare_args(self, args: object) -> Callable[[], object]:
         """Check new args; return what puts them in force. The preset cannot change."""
@@ -253,7 +224,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.quota_reservation != self._args.quota_reservation:
             text = "quotaReservation cannot change while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.quotaReservation")
-        for policy, kind in _kinds_of_policies(new).items():
+        for policy, kind in kinds_of_policies(new).items():
             if kind not in self._policy_kinds:
                 text = f'the policy "{policy}" cannot be added while the scheduler runs'
                 raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
@@ -263,7 +234,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self._args, self._actions, self._tiers = new, actions, tiers
             self._follow_args()
             self._statuses.pools[self.handle.profile_name] = self._pool
-            self._reporter.node_pool = new.node_pool
+            self._reporter.node_pool = self._pool.shown_name
             self._on_change(None)
 
         return apply
@@ -304,17 +275,38 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return a session of the preset."""
         session = self._session_type(**parts)
         if self._args.preset == "kai":
+            if sharing := self._sharing.get(self.handle.profile_name):
+                session.extras[SharedRoom] = SharedRoom(sharing.nodes_with_room)
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
             session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
                 session.quotas = self._quotas_of
+            session.claims_of = self._claims_of
+            session.has_device_parts = self.handle.feature_gates["DRAConsumableCapacity"]
+        if isinstance(session, KubeBatchSession):
+            session.nodes_with = self._nodes_with
         if self._usage is not None:
             index, width = session.axis.index, len(session.axis.names)
             self._usage.note_capacity(session.nodes, index)
             session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
+
+    def _nodes_with(self, condition: str) -> Iterable[str]:
+        return [
+            node.name
+            for node in self.handle.lister(Node)
+            if any(each.type == condition and each.status == "True" for each in node.status.conditions)
+        ]
+
+    def _claims_of(self, pod: Pod) -> Mapping[str, Mapping[str, float]]:
+        try:
+            claims = self.handle.lister(ResourceClaim)
+        except PluginError:
+            return {}  # no profile has the plugin DynamicResources, so no pod gets its claims
+        # The pod of a task may be older than the claims that were made for it.
+        return claims_of(self.handle.lister(Pod).get(pod.name, pod.namespace) or pod, claims.get)
 
     def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
         return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
@@ -396,6 +388,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         spec = self._row.read(group, read(group))
         return attrs.evolve(
             spec,
+            error=spec.error or held_back(spec, self._pool.shown_name),
             phase="",
             conditions=(),
             scheduling_conditions=(),
@@ -434,6 +427,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return the key of the pod's group, or of the pod itself."""
         group = self._groups.directory.group_id(pod)
         return f"pod/{pod.uid}" if group is None else f"group/{group.namespace}/{group.name}"
+
+    def is_alone(self, pod: Pod) -> bool:
+        """Return whether the pod names no group, as far as is known: who holds it back may make one."""
+        return self._groups.directory.group_id(pod) is None
 
     def _state_of(self, key: str) -> GroupState | None:
         if key != self._last_id[0]:
@@ -475,8 +472,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
                 last_start = kai_last_start(spec.last_start, pods)
                 spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
-            held = self._waits_for_quota(state)
-            return attrs.evolve(spec, error=f"{WAITING_FOR_QUOTA}: {held}") if held and not spec.error else spec
+            error = self._error_of(spec, state, pods)
+            return spec if error == spec.error else attrs.evolve(spec, error=error)
         if key.startswith("group/"):
             return None
         pod = pods[0]
@@ -492,6 +489,15 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             phase="Inqueue",
             error=GROUP_REQUIRED if self._args.require_group else "",
         )
+
+    def _error_of(self, spec: JobSpec, state: GroupState, pods: Sequence[Pod]) -> str:
+        """Return what is wrong with a group, or else what holds it back; "" for nothing."""
+        if spec.error:
+            return spec.error
+        if held := self._waits_for_quota(state):
+            return f"{WAITING_FOR_QUOTA}: {held}"
+        error = held_back(spec, self._pool.shown_name)
+        return "" if error and any(pod.node_name for pod in pods) else error
 
     def _waits_for_quota(self, state: GroupState) -> str:
         """Return why a group must wait for quota; "" if it need not."""

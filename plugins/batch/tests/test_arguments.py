@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import Node
+from pyscheduler.api import Node, PriorityClass
 from pyscheduler_batch.kai.cycle import cycle_of
 
 POOL = "kai.scheduler/node-pool"
@@ -203,4 +203,73 @@ async def test_explicit_min_member_0_is_no_gang(kai: Any) -> None:
     job = next(job for job in session.tables.jobs.values() if job.key == "default/none")
     assert job.min_member == 0
     assert job.stale_since is None
+    await scheduler.stop()
+
+
+# --- pressure of nodes (kube-batch)
+
+PRESSURE_TIERS = "tiers: [{plugins: [{name: gang}, {name: predicates, arguments: {%s}}, {name: proportion}]}]"
+
+
+@pytest.mark.parametrize(
+    ("condition", "requests", "held"),
+    [
+        pytest.param("DiskPressure", {"cpu": "1"}, True, id="disk"),
+        pytest.param("PIDPressure", {"cpu": "1"}, True, id="processes"),
+        pytest.param("MemoryPressure", {}, True, id="memory, best-effort pod"),
+        pytest.param("MemoryPressure", {"cpu": "1"}, False, id="memory, other pod"),
+    ],
+)
+async def test_pressure_keeps_pods_away_if_kube_batch_is_told_so(
+    kube_batch: Any, condition: str, requests: dict[str, str], *, held: bool
+) -> None:
+    """Without the argument the node takes the pod; with it, the pod waits until the pressure ends."""
+    conditions = [{"type": condition, "status": "True"}]
+    kube_batch.nodes(1, cpu="4")
+    kube_batch.cluster.patch(Node, "n0", {"status": {"conditions": conditions}}, status=True)
+    kube_batch.queue("default")
+    for argument, is_held in (("", False), (f"predicate.{condition}Enable: true", held)):
+        scheduler = await kube_batch.start(PRESSURE_TIERS % argument)
+        kube_batch.job("one", "default", 1, requests=requests)
+        await kube_batch.pass_time()
+        assert kube_batch.nodes_of("one") == [("" if is_held else "n0")]
+        if is_held:
+            conditions[0]["status"] = "False"
+            kube_batch.cluster.patch(Node, "n0", {"status": {"conditions": conditions}}, status=True)
+            await kube_batch.pass_time()
+            assert kube_batch.nodes_of("one") == ["n0"]
+        await scheduler.stop()
+        kube_batch.cluster.delete_pod("one-0")
+        kube_batch.cluster.delete(kube_batch.group_kind.type, "one")
+
+
+@pytest.mark.parametrize("is_pressed", [True, False])
+async def test_nobody_is_evicted_on_a_node_under_pressure(kube_batch: Any, *, is_pressed: bool) -> None:
+    """The pod that needs room could not use it there."""
+    kube_batch.nodes(1, cpu="1")
+    kube_batch.queue("default")
+    kube_batch.cluster.add(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 100,
+        },
+        PriorityClass,
+    )
+    tiers = (
+        "tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}]}, "
+        "{plugins: [{name: predicates, arguments: {predicate.DiskPressureEnable: true}}, {name: proportion}]}]"
+    )
+    scheduler = await kube_batch.start(f"actions: 'allocate, preempt', {tiers}")
+    kube_batch.job("low", "default", 1)
+    await kube_batch.pass_time()
+    kube_batch.go("Running", "low-0")
+    if is_pressed:
+        conditions = [{"type": "DiskPressure", "status": "True"}]
+        kube_batch.cluster.patch(Node, "n0", {"status": {"conditions": conditions}}, status=True)
+    kube_batch.group("one", "default", 1, priorityClassName="high")
+    kube_batch.pods("one", 1, priority=100)
+    await kube_batch.pass_time()
+    assert kube_batch.cluster.pod("low-0").is_terminating != is_pressed
     await scheduler.stop()

@@ -360,10 +360,14 @@ async def test_a_device_without_index_is_given_up(sharing: Sharing) -> None:
     await measured.stop()
 
 
-def begin(kai: BatchCluster) -> Measured:
-    """Return a scheduler with a batch profile of KAI that shares GPUs."""
+def begin(kai: BatchCluster, policies: str | None = None) -> Measured:
+    """Return a scheduler with a batch profile of KAI that shares GPUs; `policies` are those besides the necessary."""
     add_namespace(kai.cluster)
-    kai.scheduler = Measured(kai.cluster, config=BATCH)
+    config = BATCH
+    if policies is not None:
+        names = ", ".join(f"{{name: {name}}}" for name in ("predicates", "proportion", *policies.split(", ")) if name)
+        config = BATCH.replace("preset: kai", f"preset: kai, tiers: [{{plugins: [{names}]}}]")
+    kai.scheduler = Measured(kai.cluster, config=config)
     return kai.scheduler
 
 
@@ -373,7 +377,7 @@ def gpus(quota: float, limit: float = -1) -> dict[str, Any]:
     return {"cpu": free, "memory": free, "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": 1}}
 
 
-def share(kai: BatchCluster, name: str, queue: str, fraction: str) -> None:
+def share(kai: BatchCluster, name: str, queue: str, fraction: str, **keywords: Any) -> None:
     """Create a pod without a group."""
     kai.cluster.add_pod(
         name,
@@ -381,6 +385,7 @@ def share(kai: BatchCluster, name: str, queue: str, fraction: str) -> None:
         scheduler_name="batch",
         labels={"kai.scheduler/queue": queue},
         annotations={"gpu-fraction": fraction},
+        **keywords,
     )
 
 
@@ -401,6 +406,65 @@ async def test_queues_count_fractions(kai: BatchCluster) -> None:
     assert len(bound(kai)) == 2
     (queue,) = kai.cluster.objects(kai.queue_kind.type)
     assert queue.status["allocated"][GPU] == "1"
+    await measured.stop()
+
+
+SPREADING = ("gpuspread", "gpupack, gpuspread", "gpupack", "")
+
+
+@pytest.mark.parametrize("policies", SPREADING)
+async def test_policies_choose_whether_pods_share_a_device(kai: BatchCluster, policies: str) -> None:
+    """`gpuspread` gives the second pod a device of its own, `gpupack` that of the first; both fill devices."""
+    kai.nodes(1, **{GPU: "2", "cpu": "64"})
+    kai.queue("q", resources=gpus(2))
+    measured = begin(kai, policies)
+    await measured.start()
+    for number in range(2):
+        share(kai, f"p{number}", "q", "0.2")
+    await kai.pass_time()
+    devices = {groups_of(kai.cluster.pod(f"p{number}")) for number in range(2)}
+    assert () not in devices
+    assert len(devices) == (2 if policies == "gpuspread" else 1)
+    await measured.stop()
+
+
+async def test_a_shard_that_spreads_gives_each_pod_a_device(kai: BatchCluster) -> None:
+    """`placementStrategy.gpu: spread` stands for the policy `gpuspread`, also after a reload."""
+    kai.nodes(1, **{GPU: "3", "cpu": "64"})
+    kai.queue("q", resources=gpus(3))
+    add_namespace(kai.cluster)
+    text = BATCH.replace("preset: kai", "preset: kai, shard: {placementStrategy: {gpu: %s, cpu: binpack}}")
+    kai.scheduler = measured = Measured(kai.cluster, config=text.replace("# %s", "") % "spread" + "# %s")
+    await measured.start()
+    for number in range(2):
+        share(kai, f"p{number}", "q", "0.2")
+    await kai.pass_time()
+    assert len({groups_of(kai.cluster.pod(f"p{number}")) for number in range(2)}) == 2
+    args = {"preset": "kai", "shard": {"placementStrategy": {"gpu": "binpack", "cpu": "binpack"}}}
+    measured.scheduler.profiles["batch"].plugins["Batch"].prepare_args(args)()
+    share(kai, "p2", "q", "0.2")
+    await kai.pass_time()
+    assert len({groups_of(kai.cluster.pod(f"p{number}")) for number in range(3)}) == 2
+    await measured.stop()
+
+
+@pytest.mark.parametrize(("policies", "node"), [("gpusharingorder", "n1"), ("", "n0")])
+async def test_pods_go_to_the_node_of_a_shared_device(kai: BatchCluster, policies: str, node: str) -> None:
+    """With `gpusharingorder`, a node whose shared device has room comes first; otherwise the first by name."""
+    kai.nodes(2, **{GPU: "2", "cpu": "64"})
+    kai.queue("q", resources=gpus(4))
+    measured = begin(kai, policies)
+    await measured.start()
+    share(kai, "p0", "q", "0.5", node_selector={"kubernetes.io/hostname": "n1"})
+    await kai.pass_time()
+    share(kai, "large", "q", "0.6")
+    await kai.pass_time()
+    assert kai.cluster.pod("large").node_name == "n0", "no shared device has room"
+    kai.cluster.delete_pod("large")
+    await kai.pass_time()
+    share(kai, "p1", "q", "0.5")
+    await kai.pass_time()
+    assert kai.cluster.pod("p1").node_name == node
     await measured.stop()
 
 

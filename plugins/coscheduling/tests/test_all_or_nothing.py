@@ -45,6 +45,9 @@ ALL_ONCE = [
     ("node goes", "n", 0),
     ("time", "", 11),
 ]
+#: Gives a group of three two places: its members wait until their time is over, or until one of them is deleted.
+TIMEOUT = [("node", "n", 2), ("time", "", 11), ("time", "", 1)]
+DELETED = [("node", "n", 2), ("delete", "a", 0)]
 
 
 class History:
@@ -219,6 +222,8 @@ def test_no_group_is_ever_partly_bound(world_on: Any, args: dict[str, Any], gate
     @settings(max_examples=settings.default.max_examples // 4, deadline=None, suppress_health_check=list(HealthCheck))
     @given(steps=st.lists(STEPS, min_size=8, max_size=18))
     @example(steps=ALL_ONCE)
+    @example(steps=TIMEOUT)
+    @example(steps=DELETED)
     def run(steps: list[tuple[str, str, int]]) -> None:
         async def live() -> None:
             cluster = FakeCluster(clock=VirtualClock())

@@ -31,8 +31,9 @@ class GangArgs:
     default_timeout_seconds: Duration = DEFAULT_WAIT_SECONDS
     #: Accepted without effect: there is one event loop and no workers.
     controller_workers: int = 1
-    #: Preemption by whole gangs and placement by network topology are not implemented; only `false` is accepted.
+    #: Preemption by whole gangs is not implemented; only `false` is accepted.
     enable_preemption: bool = False
+    #: Gather gangs in the layers of the network that they name; needs `strategy: groupCycle`.
     aware_network_topology: bool = False
     default_match_policy: str = MatchPolicy.ONCE_SATISFIED.value
     #: Deprecated: without the schedule cycle, members of a failed round are tried, too.
@@ -56,8 +57,8 @@ class GangArgs:
             yield "coeSchedulingArgs ControllerWorkers invalid"
         if self.enable_preemption:
             yield "enablePreemption: gangs cannot preempt as a whole yet; leave it out, or set it to false"
-        if self.aware_network_topology:
-            yield "awareNetworkTopology: network topology is not supported yet; leave it out, or set it to false"
+        if self.aware_network_topology and self.strategy != Strategy.GROUP_CYCLE:
+            yield "awareNetworkTopology: only whole gangs are gathered; set strategy: groupCycle, too"
         if self.default_match_policy not in set(MatchPolicy):
             yield f'defaultMatchPolicy: "{self.default_match_policy}" is none of {", ".join(MatchPolicy)}'
         for key, seconds in self.deadlock.negatives():

@@ -149,6 +149,10 @@ class Gangs:
         """Return True if gangs are scheduled in group cycles, without waits at Permit."""
         return self.args.strategy == Strategy.GROUP_CYCLE
 
+    def gathers(self, record: GangRecord) -> bool:
+        """Return True if a gang of the gang group names layers of the network, and they count."""
+        return self.args.aware_network_topology and any(each.state.group.gather for each in self.group(record))
+
     def takes_turns(self, record: GangRecord) -> bool:
         """Return True if the schedule cycle limits the attempts of a gang."""
         return self.is_strict(record) and not (self.args.skip_check_schedule_cycle or self.uses_group_cycle)

@@ -25,7 +25,9 @@ __all__ = ["groups_to_schedule", "permit"]
 def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
     """Return the gangs of the pod's gang group with their members of the same profile; None to schedule it alone."""
     record = gangs.of(pod) if gangs.uses_group_cycle else None
-    if record is None or not record.state.group.is_declared or gangs.is_satisfied_for_good(record):
+    if record is None or not record.state.group.is_declared:
+        return None
+    if gangs.is_satisfied_for_good(record) and not gangs.gathers(record):
         return None
     if gangs.not_ready(record, pod) is not None:
         return None  # PreFilter refuses it, and the others sleep on

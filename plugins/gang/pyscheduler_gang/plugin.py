@@ -37,7 +37,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, StatusController, kinds_of, status_rules
-from pyscheduler_gang import group_cycle, messages
+from pyscheduler_gang import group_cycle, messages, network_topology
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
 from pyscheduler_gang.event_handlers import GangEventHandlers
@@ -46,7 +46,7 @@ from pyscheduler_gang.introspection import add_routes
 from pyscheduler_gang.warnings import warn_about_gang
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework import (
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Handle,
         Nodes,
         NodeStatuses,
+        PlacementLevels,
         PostFilterResult,
         PreFilterResult,
         SignFragment,
@@ -88,11 +89,18 @@ class Gang(
     #: A gang may wait as long as it says.
     max_permit_wait_seconds: float = math.inf
 
+    @classmethod
+    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
+        """Return the kinds of PodGroups, and of the layers of the network if gangs may name them."""
+        is_aware = isinstance(args, GangArgs) and args.aware_network_topology
+        return (*cls.watches, *((network_topology.CLUSTER_NETWORK_TOPOLOGIES,) if is_aware else ()))
+
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Gang needs a handle, which the scheduler gives it")
         options = args if isinstance(args, GangArgs) else GangArgs()
+        self.watches = self.watched_kinds(options)  # type: ignore[misc]  # of a class, as a rule; args count here
         groups = PodGroups.of(handle)
         shared = handle.shared("kube-pyscheduler-gang", lambda: GangEventHandlers(self.name, handle, groups, options))
         if shared.gangs.args != options:
@@ -157,6 +165,17 @@ class Gang(
         """Return how many members with a node a gang still needs, at least one."""
         state = self.gangs.directory.get(group) if isinstance(group, GroupId) else None
         return max(1, state.group.min - state.assigned_count) if state is not None else 1
+
+    def placement_levels(self, groups: Collection[Hashable], nodes: Nodes) -> PlacementLevels | Status | None:
+        """Return the parts of the network in which a gang group is gathered."""
+        if not self.gangs.args.aware_network_topology:
+            return None
+        states = [
+            state
+            for each in groups
+            if isinstance(each, GroupId) and (state := self.gangs.directory.get(each)) is not None
+        ]
+        return network_topology.placement_levels(states, nodes, self.handle)
 
     # --- extension points
 

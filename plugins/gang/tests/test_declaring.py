@@ -19,7 +19,6 @@ LIGHT = "pod-group.scheduling.sigs.k8s.io/"
         pytest.param({"defaultTimeout": "-1s"}, "coeSchedulingArgs DefaultTimeoutSeconds invalid", id="timeout"),
         pytest.param({"controllerWorkers": 0}, "coeSchedulingArgs ControllerWorkers invalid", id="workers"),
         pytest.param({"enablePreemption": True}, "enablePreemption: gangs cannot preempt", id="preemption"),
-        pytest.param({"awareNetworkTopology": True}, "awareNetworkTopology: network topology", id="topology"),
         pytest.param({"defaultMatchPolicy": "some"}, 'defaultMatchPolicy: "some" is none of', id="policy"),
         pytest.param({"dialects": ["kai"]}, "dialects: kai cannot be served", id="dialects"),
         pytest.param({"deadlock": {"graceSeconds": -1}}, "deadlock.graceSeconds: Invalid value: -1", id="grace"),

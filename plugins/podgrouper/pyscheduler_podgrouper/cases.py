@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import attrs
 import msgspec
 import yaml
 
 from pyscheduler.api import ObjectMeta, Pod
 from pyscheduler.framework import ConfigError
 from pyscheduler_podgrouper.apply import with_kept_fields
-from pyscheduler_podgrouper.contract import ObjectForbiddenError, ObjectNotFoundError, Owner, Settings
+from pyscheduler_podgrouper.contract import ObjectForbiddenError, ObjectNotFoundError, Owner, Settings, split_version
 from pyscheduler_podgrouper.fields import GroupingError
 from pyscheduler_podgrouper.generic import POD_GROUP_ANNOTATION
 from pyscheduler_podgrouper.planning import plan_group
@@ -118,10 +119,20 @@ class Case:
         if f"{kind}/{name}" in self._forbidden:
             raise ObjectForbiddenError(f"{kind} {namespace}/{name} is forbidden")
         for where in (namespace, ""):
-            found = self._objects.get((api_version, kind, where, name))
+            found = self._objects.get((api_version, kind, where, name)) or self._converted(
+                api_version, kind, where, name
+            )
             if found is not None:
                 return found
         raise ObjectNotFoundError(f'{kind} "{name}" not found')
+
+    def _converted(self, api_version: str, kind: str, namespace: str, name: str) -> Owner | None:
+        """Return an object that is stored in another version: an API server serves it in each of its versions."""
+        group = split_version(api_version)[0]
+        for (other, *rest), owner in self._objects.items():
+            if rest == [kind, namespace, name] and group and split_version(other)[0] == group:
+                return attrs.evolve(owner, api_version=api_version)
+        return None
 
     def pods(self, namespace: str, *, labels: Mapping[str, str]) -> Sequence[Pod]:
         """Return the pods with these labels."""

@@ -7,14 +7,17 @@ and a value of another type is an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from pyscheduler.api.errors import PySchedulerError
 
 __all__ = [
+    "MAX_INT32",
     "GroupingError",
     "boolean",
+    "failing_as",
     "go_integer",
     "int32",
     "integer",
@@ -35,12 +38,21 @@ _GO_TYPES: Final = {
     dict: "map[string]interface {}",
     type(None): "<nil>",
 }
-_MAX_INT32: Final = 2**31 - 1
+MAX_INT32: Final = 2**31 - 1
 _INT64: Final = 2**63
 
 
 class GroupingError(PySchedulerError):
     """A pod cannot be grouped; the message becomes the note of the event `PodGrouperWarning`."""
+
+
+@contextmanager
+def failing_as(what: str) -> Iterator[None]:
+    """Put what was being done before the message of a `GroupingError`."""
+    try:
+        yield
+    except GroupingError as error:
+        raise GroupingError(f"{what}: {error}") from error
 
 
 def _find(where: object, path: tuple[str, ...]) -> Any:
@@ -110,6 +122,6 @@ def go_integer(said: str) -> int | None:
 
 def int32(value: int, what: str) -> int:
     """Return a number that fits into a field of a PodGroup; raise `GroupingError` for one that does not."""
-    if not -_MAX_INT32 - 1 <= value <= _MAX_INT32:
+    if not -MAX_INT32 - 1 <= value <= MAX_INT32:
         raise GroupingError(f"{what} too large ({value}): exceeds int32 max value")
     return value

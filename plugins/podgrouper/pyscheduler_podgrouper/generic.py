@@ -52,6 +52,7 @@ TOP_OWNER_ANNOTATION: Final = "kai.scheduler/top-owner-metadata"
 _USER: Final = "user"
 _PROJECT: Final = "project"
 _DEFAULTS_KEY: Final = "types"
+_DEFAULTS_FIELDS: Final = ("typeName", "group", "priorityName", "preemptibility")
 
 BUILD: Final = "build"
 TRAIN: Final = "train"
@@ -202,10 +203,14 @@ def _defaults(lookup: Lookup) -> Mapping[str, Mapping[str, str]]:
 
 
 def _named_default(row: Any) -> tuple[str, Mapping[str, str]]:
-    if not isinstance(row, Mapping) or not all(isinstance(value, str) for value in row.values()):
+    if not isinstance(row, Mapping):
+        raise TypeError(f'"{_DEFAULTS_KEY}" is not a list of objects')
+    # Other fields have no effect, and null is no text.
+    said = {name: "" if row.get(name) is None else row[name] for name in _DEFAULTS_FIELDS}
+    if not all(isinstance(value, str) for value in said.values()):
         raise TypeError(f'"{_DEFAULTS_KEY}" is not a list of objects with texts')
-    kind, group = row.get("typeName", ""), row.get("group", "")
-    return (f"{kind}.{group}" if group else kind), row
+    kind, group = said["typeName"], said["group"]
+    return (f"{kind}.{group}" if group else kind), said
 
 
 def _default_of(owner: Owner, defaults: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:

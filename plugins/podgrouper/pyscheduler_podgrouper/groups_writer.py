@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -100,7 +99,9 @@ class GroupsWriter:
         self._unwritten: dict[str, Member] = {}
         self._order: asyncio.Queue[str] = asyncio.Queue()
         #: Number of writes by kind of object.
-        self.writes: Counter[str] = Counter()
+        self._writes = handle.metrics.counter(
+            "podgrouper_writes_total", "Writes of pod groups and of pods", labels=["kind"]
+        )
         self._groups.add_event_handler(on_delete=self._deleted)
 
     def _deleted(self, group: KubeObject) -> None:
@@ -197,7 +198,7 @@ class GroupsWriter:
 
     def _stored(self, key: _Key, group: KubeObject) -> None:
         self._written[key] = group
-        self.writes["PodGroup"] += 1
+        self._writes.add(kind="PodGroup")
         self._directory.object_added(group)
 
     async def _write_members(self) -> None:
@@ -215,7 +216,7 @@ class GroupsWriter:
         try:
             if patch:
                 await self._client.patch(Pod, pod.name, pod.namespace, patch=patch)
-                self.writes["Pod"] += 1
+                self._writes.add(kind="Pod")
         except (NotFoundError, ConflictError):
             self._member_written(pod)  # the pod is gone; another one may have its name
         except Exception as error:  # a bug with one pod must not stop the others  # noqa: BLE001

@@ -37,7 +37,7 @@ from pyscheduler_podgrouper.kinds import LINKS, PODGROUPS, defaults_kind, kinds_
 from pyscheduler_podgrouper.table import GROUPERS, GrouperTable, third_party_rows
 
 if TYPE_CHECKING:
-    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.api import KubeObject, ObjectMeta, ResourceKind
     from pyscheduler.framework import Handle
 
 __all__ = ["PodGrouper"]
@@ -118,18 +118,20 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         self._released: set[str] = set()
         #: By uid of a pod, how often it failed in a row.
         self._failures: dict[str, int] = {}
-        self._failed_total = 0
+        self._failed_total = handle.metrics.counter("podgrouper_failures_total", "How often a pod could not be grouped")
+        failing = handle.metrics.gauge("podgrouper_failing_pods", "Pods that cannot be grouped")
+        failing.set_function(lambda: len(self._failures))
         self._pods.add_event_handler(on_add=self._enqueue, on_update=self._updated, on_delete=self._deleted)
         if self._namespaces is not None:
             self._namespaces.add_event_handler(on_add=self._namespace_added, on_update=self._namespace_updated)
         handle.lister(PODGROUPS.type).add_event_handler(on_delete=self._group_deleted)
-        self._register_metrics()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod back that is to be grouped and has no group yet."""
-        if POD_GROUP_ANNOTATION in pod.annotations or pod.uid in self._released or not self._is_ours(pod):
-            return None
-        return Status.unresolvable("waiting for the pod group of its workload")
+        return Status.unresolvable("waiting for the pod group of its workload") if self._is_held(pod) else None
+
+    def _is_held(self, pod: Pod) -> bool:
+        return not (POD_GROUP_ANNOTATION in pod.annotations or pod.uid in self._released) and self._is_ours(pod)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return no event: the plugin activates pods. An event of any pod would be looked at for each that waits."""
@@ -210,15 +212,14 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
 
     def _updated(self, old: Pod, new: Pod) -> None:
         """Group a pod again if something changed that rules read, or if somebody else changed its membership."""
-        is_held = not new.node_name and self.pre_enqueue(old) is not None
-        if is_held and self.pre_enqueue(new) is None:
+        if not new.node_name and self._is_held(old) and not self._is_held(new):
             # Later, when the queue has the new pod, too.
             self.handle.clock.call_later(0.0, lambda: self.handle.activate([new]))
         if self._due is None:
             return
         moved = _membership(old) != _membership(new) != self._planned_groups.get(new.uid)
         is_placed = old.node_name != new.node_name and new.uid in self._followers
-        if moved or is_placed or _read_by_rules(old) != _read_by_rules(new):
+        if moved or is_placed or _differ_for_rules(old.metadata, new.metadata):
             self._enqueue(new)
 
     def _deleted(self, pod: Pod) -> None:
@@ -256,7 +257,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         """Report why a pod is not grouped, and try it again later."""
         if not self._is_current(pod):
             return
-        self._failed_total += 1
+        self._failed_total.add()
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
         note = " ".join(str(error).split())
@@ -280,41 +281,27 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         if pod.uid in self._failures:
             self._enqueue(pod)
 
-    def _register_metrics(self) -> None:
-        recorder = self.handle.recorder
-        profile = ("profile", self.handle.profile_name)
-        recorder.counter(
-            "podgrouper_writes_total",
-            lambda: {(("kind", kind), profile): float(count) for kind, count in self._writer.writes.items()},
-            description="Writes of pod groups and of pods",
-        )
-        recorder.counter(
-            "podgrouper_failures_total",
-            lambda: {(profile,): float(self._failed_total)},
-            description="How often a pod could not be grouped",
-        )
-        recorder.gauge(
-            "podgrouper_failing_pods",
-            lambda: {(profile,): float(len(self._failures))},
-            description="Pods that cannot be grouped",
-        )
-
 
 def _membership(pod: Pod) -> tuple[str, str]:
     return pod.annotations.get(POD_GROUP_ANNOTATION, ""), pod.labels.get(SUB_GROUP_LABEL, "")
 
 
-def _read_by_rules(pod: Pod) -> tuple[object, ...]:
-    """Return what rules read of a pod and can change; what this plugin itself writes is not among it."""
-    labels = {key: value for key, value in pod.labels.items() if key != SUB_GROUP_LABEL}
-    annotations = {key: value for key, value in pod.annotations.items() if key != POD_GROUP_ANNOTATION}
-    return (
-        pod.uid,
-        labels,
-        annotations,
-        pod.metadata.deletion_timestamp,
-        pod.metadata.owner_references,
+def _differ_for_rules(old: ObjectMeta, new: ObjectMeta) -> bool:
+    """Return whether something differs that rules read of a pod; what this plugin itself writes is not among it."""
+    if old.uid != new.uid or old.deletion_timestamp != new.deletion_timestamp:
+        return True
+    if old.owner_references != new.owner_references:
+        return True
+    return _differ(old.labels, new.labels, SUB_GROUP_LABEL) or _differ(
+        old.annotations, new.annotations, POD_GROUP_ANNOTATION
     )
+
+
+def _differ(old: Mapping[str, str], new: Mapping[str, str], own: str) -> bool:
+    """Return whether two maps differ, but for the key that this plugin writes."""
+    if old == new:
+        return False
+    return {**old, own: ""} != {**new, own: ""}
 
 
 def _rules(kinds: Sequence[ResourceKind]) -> tuple[PolicyRule, ...]:

@@ -2,7 +2,7 @@
 
 The module imports neither the scheduler, nor the cache, nor the quantities of `api`, so that it does not repeat their
 mistakes. It reports overcommitted nodes, pods that their node rejected, pods that were bound more than once, and
-pending pods that fit on a node.
+pending pods that fit on a node. If pods share devices, it counts each device (`device_audit`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["Report", "audit"]
+from pyscheduler.cli.demo.device_audit import GPU, Devices, is_reservation, share_of
+
+__all__ = ["GPU_PARTS", "Report", "audit"]
+
+#: In the sums of a report: the amounts of all devices, in parts of a device.
+GPU_PARTS: Final = "parts of devices"
 
 _SUFFIXES: Final = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
@@ -65,6 +70,7 @@ def audit(server: str) -> Report:
         for name, amount in allocatable.items():
             report.capacity[name] += amount
     pending = []
+    devices = Devices.of(nodes)
     for pod in pods:
         where = pod["spec"].get("nodeName")
         if not where:
@@ -73,8 +79,12 @@ def audit(server: str) -> Report:
             _note_end(pod, report)  # it uses none of the node's resources any more
         elif where in free:
             _take(free[where], pod, report)
+            devices.take(where, pod)
         else:
             report.problems.append(f"pod {_key(pod)} is bound to {where}, which does not exist")
+    _sum_devices(devices, pods, report)
+    report.problems.extend(devices.problems())
+    pods = [pod for pod in pods if not is_reservation(pod)]
     report.bound = len(pods) - len(pending)
     report.pending = len(pending)
     for name, left in free.items():
@@ -85,8 +95,19 @@ def audit(server: str) -> Report:
     # Equal pods have equal results, and a trace has many equal pods.
     hopeless: set[tuple[object, ...]] = set()
     for pod in pending:
-        _check_pending(pod, nodes, free, report, hopeless)
+        _check_pending(pod, nodes, free, devices, report, hopeless)
     return report
+
+
+def _sum_devices(devices: Devices, pods: list[dict[str, Any]], report: Report) -> None:
+    """Add the amounts of all devices, whole and shared ones, to the report."""
+    if not devices.capacity:
+        return
+    size = max(devices.capacity.values())
+    own = [pod for pod in pods if pod["spec"].get("nodeName") and not is_reservation(pod)]
+    whole = sum((_requests(pod).get(GPU, Fraction(0)) for pod in own), start=Fraction(0))
+    report.capacity[GPU_PARTS] = report.capacity[GPU] * size
+    report.used[GPU_PARTS] = whole * size + devices.shared
 
 
 def _note_end(pod: dict[str, Any], report: Report) -> None:
@@ -110,6 +131,7 @@ def _check_pending(
     pod: dict[str, Any],
     nodes: list[dict[str, Any]],
     free: dict[str, dict[str, Fraction]],
+    devices: Devices,
     report: Report,
     hopeless: set[tuple[object, ...]],
 ) -> None:
@@ -119,14 +141,16 @@ def _check_pending(
     if condition is None:
         report.problems.append(f"pod {_key(pod)} is pending and has no PodScheduled condition")
     requests = _requests(pod)
-    kind = (*sorted(requests.items()), *sorted(pod["spec"].get("nodeSelector", {}).items()))
+    kind = (share_of(pod), *sorted(requests.items()), *sorted(pod["spec"].get("nodeSelector", {}).items()))
     if kind in hopeless:
         return
     hopeless.add(kind)
     for node in nodes:
-        left = free[node["metadata"]["name"]]
-        if all(left.get(name, 0) >= amount for name, amount in requests.items()) and _admits(node, pod):
-            report.problems.append(f"pod {_key(pod)} is pending but fits node {node['metadata']['name']}")
+        where = node["metadata"]["name"]
+        left = free[where]
+        has_room = all(left.get(name, 0) >= amount for name, amount in requests.items())
+        if has_room and _admits(node, pod) and devices.fits(where, pod, int(left.get(GPU, 0))):
+            report.problems.append(f"pod {_key(pod)} is pending but fits node {where}")
             return
 
 

@@ -31,6 +31,21 @@ _QUIET_SECONDS = 1.0
 #: The demo fails if no pod is tried or bound for this long, in seconds.
 _STALL_SECONDS = 60.0
 _REFRESH_SECONDS = 0.25
+#: `configs/default.yaml` with GpuSharing; no program on the nodes writes which device a reservation pod got.
+_PER_DEVICE_PROFILE = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: 5000, burst: 10000}
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}
+  pluginConfig: [{name: GpuSharing, args: {allocationTimeout: 0s}}]
+"""
+_RESERVATIONS: dict[str, object] = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "kai-resource-reservation"},
+}
 
 
 @attrs.define
@@ -39,6 +54,7 @@ class _Watch:
 
     stop: asyncio.Event
     view: View
+    metrics: DemoMetrics
     total: int
     begun: float = 0.0
     ended: float = 0.0
@@ -68,7 +84,7 @@ class _Watch:
 
     def _look(self, scheduler: Scheduler, now: float) -> int:
         """Show progress; return a number that changes whenever something happens."""
-        bound = scheduler.cache.pod_count - scheduler.cache.assumed_count
+        bound = self.metrics.bound
         if not scheduler.idle:
             self.ended = now
         self.view.progress(bound=bound, pending=self.total - bound, seconds=self.ended - self.begun)
@@ -87,18 +103,20 @@ class Outcome:
     peak_kib: int
 
 
-async def play(trace: Path, config_file: str | None, *, limit: int | None = None, seed: int | None = 0) -> Outcome:
+async def play(
+    trace: Path, config_file: str | None, *, limit: int | None = None, seed: int | None = 0, per_device: bool = False
+) -> Outcome:
     """Schedule the first `limit` pods of the trace (default: all) on a server in another process, and check the result.
 
-    SIGTERM cancels the demo. Raises `ConfigError` for unreadable files, `PySchedulerError` if the scheduler makes no
-    progress.
+    With `per_device`, GPUs are counted one by one, by a profile of the demo; `config_file` has no effect then. SIGTERM
+    cancels the demo. Raises `ConfigError` for unreadable files, `PySchedulerError` if the scheduler makes no progress.
     """
     from pyscheduler.cli.demo.audit import audit
     from pyscheduler.cli.demo.child_server import end_server, start_server
     from pyscheduler.cli.demo.trace_view import DemoMetrics, View
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
-    from pyscheduler.config.load import load
+    from pyscheduler.config.load import load, loads
     from pyscheduler.framework.errors import PySchedulerError
     from pyscheduler.serving.lifecycle import RunOptions, serve
     from pyscheduler.simulation.openb_trace import openb_nodes, openb_pods
@@ -106,14 +124,15 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    config = load(config_file)
+    config = loads(_PER_DEVICE_PROFILE) if per_device else load(config_file)
     view = View()
-    pods = list(openb_pods(trace, scheduler_name=config.profiles[0].scheduler_name))[:limit]
-    manifests = [*openb_nodes(trace), *pods]
+    pods = list(openb_pods(trace, scheduler_name=config.profiles[0].scheduler_name, per_device=per_device))[:limit]
+    spaces = [_RESERVATIONS] if per_device else []
+    manifests = [*spaces, *openb_nodes(trace, per_device=per_device), *pods]
     view.note("starting the embedded API server in its own process")
     server, url = await start_server(manifests, "--reject-only")
     metrics = DemoMetrics()
-    watch = _Watch(stop=asyncio.Event(), view=view, total=len(pods))
+    watch = _Watch(stop=asyncio.Event(), view=view, metrics=metrics, total=len(pods))
     try:
         options = RunOptions(config=config, config_file=config_file, health_port=None, seed=seed)
         view.note(f"scheduling {len(pods)} pods over HTTP at {url}")
@@ -150,8 +169,15 @@ async def play(trace: Path, config_file: str | None, *, limit: int | None = None
 )
 @click.option("--pods", "limit", type=click.IntRange(min=1), help="Schedule only the first N pods.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice among equal nodes.")
+@click.option(
+    "--gpus",
+    type=click.Choice(["sum", "each"]),
+    default="sum",
+    show_default=True,
+    help="Count the GPUs of a node as one amount, or each by itself with the plugin GpuSharing.",
+)
 @logging_options(default=0)
-def command(trace: Path, config_file: str | None, limit: int | None, seed: int | None) -> None:
+def command(trace: Path, config_file: str | None, limit: int | None, seed: int | None, gpus: str) -> None:
     """Schedule the 8,152 pods of a production GPU cluster with 1,523 nodes.
 
     An embedded API server runs in a process of its own. The scheduler uses it over HTTP, as it uses a real API server.
@@ -161,9 +187,12 @@ def command(trace: Path, config_file: str | None, limit: int | None, seed: int |
     from pyscheduler.cli.demo.trace_view import end_with
 
     default = Path("configs/default.yaml")
+    per_device = gpus == "each"
+    if per_device and config_file:
+        raise click.UsageError("--gpus each has a profile of its own; leave out --config")
     try:
         config_file = config_file or (str(default) if default.exists() else None)
-        report = asyncio.run(play(trace, config_file, limit=limit, seed=seed)).report
+        report = asyncio.run(play(trace, config_file, limit=limit, seed=seed, per_device=per_device)).report
     except asyncio.CancelledError as error:
         raise click.Abort from error
     end_with(report.problems)

@@ -13,6 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pyscheduler.cli.demo.audit import GPU_PARTS
+from pyscheduler.cli.demo.device_audit import GPU
 from pyscheduler.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class DemoMetrics(Metrics):
     def __init__(self) -> None:
         super().__init__()
         self.attempts: list[float] = []
+        #: Number of attempts that ended with a binding.
+        self.bound = 0
         self.waits: list[float] = []
         self.warnings: dict[str, int] = {}
         #: End of the last attempt, by `time.perf_counter`.
@@ -42,6 +46,7 @@ class DemoMetrics(Metrics):
         """Record the duration of an attempt."""
         super().attempt(result=result, profile=profile, seconds=seconds)
         self.attempts.append(seconds)
+        self.bound += result == "scheduled"
         self.last_at = time.perf_counter()
 
     def queue_wait(self, seconds: float) -> None:
@@ -131,6 +136,8 @@ class View(Display):
         ]
         for label, name in (
             ("GPU allocated", "openb.io/gpu-milli"),
+            ("GPU allocated", GPU_PARTS),
+            ("GPUs in use", GPU),
             ("CPU allocated", "cpu"),
             ("memory allocated", "memory"),
         ):

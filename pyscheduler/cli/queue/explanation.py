@@ -14,7 +14,7 @@ import numpy as np
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
+from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF, WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
 from pyscheduler.cli.queue.model import WAITING, missing_pods
@@ -50,6 +50,7 @@ _STEP_OF: Final = {
     "ClusterOverused": "gates",
     "ResourceQuota": "gates",
     WAITING_FOR_QUOTA: "gates",
+    SCHEDULING_BACKOFF: "gates",
     "PodSchedulingErrors": "nodes",
     "PreemptionDelayNotElapsed": "evictions",
 }

@@ -14,7 +14,7 @@ import numpy as np
 from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, queue_problem
+from pyscheduler.batch.queue_problems import HELD, queue_problem
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 
@@ -63,10 +63,10 @@ class PassResult:
         return next((job for job in self.found.session.jobs.values() if job.key == key), None)
 
     def reasons_of(self, job: Job) -> dict[str, str]:
-        """Return the reasons that the pass recorded for a job, or that it waits for quota."""
+        """Return the reasons that the pass recorded for a job, or what holds it back."""
         session = self.found.session
         problem = queue_problem(job, session.queues)
-        if problem is not None and problem[0] == WAITING_FOR_QUOTA:
+        if problem is not None and problem[0] in HELD:
             return dict([problem])
         return dict(session.reasons.get(job.uid, {}))
 

@@ -36,6 +36,7 @@ from pyscheduler.framework.errors import (
     APIError,
     TransportError,
 )
+from pyscheduler.framework.plugin_failures import EVENT_HANDLER
 
 if TYPE_CHECKING:
     import random
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import ResourceKind
     from pyscheduler.cluster.real.outage_log import Outages
     from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Stream, Transport
 
@@ -144,6 +146,10 @@ class RealInformer(Generic[T]):
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Call back with every object that cannot be decoded, and whether it is gone."""
         self._unreadable_handlers = (*self._unreadable_handlers, callback)
+
+    def report_to(self, failures: PluginFailures) -> None:
+        """Report the failures of event handlers there."""
+        self._copy.failures = failures
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
         """Hand over every state of every object with its whole text, before the handlers are told; not in `prime`."""
@@ -417,9 +423,11 @@ class RealInformer(Generic[T]):
         for callback in self._unreadable_handlers:
             try:
                 callback(failure, gone)
-            except PLUGIN_FAILURES:  # as with other handlers: the watch goes on
-                self._recorder.warning("handler_failed")
-                _log.exception("Event handler failed resource=%s object=%s", self._name, failure.key)
+            except PLUGIN_FAILURES as error:  # as with other handlers: the watch goes on
+                about = f"resource={self._name} object={failure.key}"
+                self._copy.failures.report(
+                    error, plugin="", point=EVENT_HANDLER, about=about, call=callback, warning="handler_failed"
+                )
 
 
 async def _error_body(stream: Stream) -> bytes:

@@ -14,7 +14,6 @@ kind are compared for equality alone.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
@@ -24,6 +23,7 @@ from pyscheduler.api.codec import ADDED, DELETED
 from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.plugin_failures import EVENT_HANDLER, PluginFailures, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["LocalCopy", "UnannouncedError"]
-
-_log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -56,11 +54,12 @@ class LocalCopy(Generic[T]):
     `what` names the kind in messages.
     """
 
-    __slots__ = ("_ghosts", "_handlers", "_objects", "_recorder", "_shared", "_unreadable", "_what", "primed")
+    __slots__ = ("_ghosts", "_handlers", "_objects", "_shared", "_unreadable", "_what", "failures", "primed")
 
     def __init__(self, what: str, recorder: Recorder) -> None:
         self._what = what
-        self._recorder = recorder
+        #: Where failures of handlers are reported.
+        self.failures = PluginFailures(recorder)
         self._objects: dict[str, T] = {}
         self._shared = SharedParts()
         self._handlers: tuple[_Handler[T], ...] = ()
@@ -196,6 +195,13 @@ class LocalCopy(Generic[T]):
         """Run a handler; its failure is reported and stops neither the others nor the watch."""
         try:
             handler(*objects)
-        except PLUGIN_FAILURES:  # plugins add handlers, too
-            self._recorder.warning("handler_failed")
-            _log.exception("Event handler failed resource=%s object=%s", self._what, objects[-1].key)
+        except PLUGIN_FAILURES as error:  # plugins add handlers, too
+            about = f"resource={self._what} object={objects[-1].key}"
+            self.failures.report(
+                error,
+                plugin=owner_of(handler),
+                point=EVENT_HANDLER,
+                about=about,
+                call=handler,
+                warning="handler_failed",
+            )

@@ -157,7 +157,9 @@ def _method(name: str, plugin: Plugin, attribute: str, label: str) -> PluginMeth
     running = _RUNNING.get(label, f'running {label} plugin "{{}}"').format(name)
     # A subclass that overrides methods does not keep the promise of its base class.
     reuse = type(plugin).__dict__.get("reuse", Reuse.NEVER)
-    return PluginMethod(plugin=name, point=label, call=getattr(plugin, attribute), running=running, reuse=reuse)
+    call = getattr(plugin, attribute)
+    in_tree = type(plugin).__module__.startswith("pyscheduler.plugins.")
+    return PluginMethod(plugin=name, point=label, call=call, running=running, reuse=reuse, in_tree=in_tree)
 
 
 def _methods(

@@ -9,14 +9,18 @@ Differs from kube-scheduler: args for a plugin that is not installed are refused
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from pyscheduler.api import ResourceKind
+from pyscheduler.api.kinds import declaration_of
 from pyscheduler.batch.extensions import BATCH_EXTENSIONS
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
-from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.plugin_failures import error_place
+from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
 from pyscheduler.runtime.assembly.registry import one_line
@@ -26,7 +30,6 @@ from pyscheduler.runtime.extension_points.points import missing_methods
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.api import ResourceKind
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.interfaces import Plugin
@@ -74,24 +77,24 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     if len(classes) == len(places):
         _check_needed(spec, points, problems, path)
     args = _args(spec, classes, registry, problems, path)
-    for name, plugin in classes.items():
-        for kind in plugin.watched_kinds(args.get(name)):
-            declare(kind)
+    _declare_watches(classes, args, declare, problems, path)
     handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
     _declare_queues(classes, registry, declare, problems, path)
     _declare_extensions(classes, registry, declare, problems, path)
     dialects = _dialects(classes, registry, handle, declare, problems, path)
+    causes: list[BaseException] = []
     plugins = {
         name: made
         for name, plugin in classes.items()
-        if name in args and (made := _make(name, plugin, args[name], handle, problems, path)) is not None
+        if name in args and (made := _make(name, plugin, args[name], handle, problems, causes, path)) is not None
     }
     for name in plugins.keys() & dialects.keys():
         _grant(plugins[name], dialects[name])
     generic_workload = handle.feature_gates.get("GenericWorkload", False)
     registrations = _registrations(plugins, problems, path, generic_workload=generic_workload)
     if problems:
-        raise ConfigError(*problems)
+        # The first exception of a constructor, with its traceback, for authors.
+        raise ConfigError(*problems) from (causes[0] if causes else None)
     return Assembly(
         plugins=plugins,
         args=args,
@@ -113,6 +116,34 @@ def _load(
         except ConfigError as error:
             problems.append(f"{error} @ {path}.plugins.{where[0]}")
     return classes
+
+
+def _declare_watches(
+    classes: Mapping[str, type[Plugin]],
+    args: Mapping[str, object],
+    declare: _Declare,
+    problems: list[str],
+    path: str,
+) -> None:
+    """Watch the kinds that the plugins declare; report what is no kind."""
+    for name, plugin in classes.items():
+        try:
+            kinds: object = plugin.watched_kinds(args.get(name))  # of others' code, types prove nothing
+        except PLUGIN_FAILURES as error:
+            problems.append(f'watches of plugin "{name}": {_told(error, plugin.watched_kinds)} @ {path}.plugins')
+            continue
+        if not isinstance(kinds, Iterable):
+            problems.append(f'`watches` of plugin "{name}" must be a tuple; write (kind,) @ {path}.plugins')
+            continue
+        for kind in kinds:
+            if isinstance(kind, ResourceKind):
+                declare(kind)
+                continue
+            what = kind.__name__ if isinstance(kind, type) else repr(kind)
+            remedy = declaration_of(kind) if isinstance(kind, type) else "kind_of(Type, plural)"
+            problems.append(
+                f'plugin "{name}" watches {what}, which is no ResourceKind; write {remedy} @ {path}.plugins'
+            )
 
 
 def _declare_queues(
@@ -229,6 +260,9 @@ def _args(
     for name, plugin in classes.items():
         wanted = plugin.args_type
         given = spec.args.get(name)
+        if isinstance(given, WrongArgs):
+            problems.extend(given.problems)
+            continue
         try:
             if given is None and wanted is not None:
                 given = wanted()
@@ -247,16 +281,29 @@ def _args(
 
 
 def _make(
-    name: str, plugin: type[Plugin], args: object, handle: Handle, problems: list[str], path: str
+    name: str,
+    plugin: type[Plugin],
+    args: object,
+    handle: Handle,
+    problems: list[str],
+    causes: list[BaseException],
+    path: str,
 ) -> Plugin | None:
-    """Make a plugin; report why that failed."""
+    """Make a plugin; report why that failed, and add what it raised to `causes`."""
     try:
         return plugin(args, handle)
     except ConfigError as error:
         problems.extend(f'initializing plugin "{name}": {each} @ {path}.pluginConfig' for each in error.problems)
     except PLUGIN_FAILURES as error:
-        problems.append(f'initializing plugin "{name}": {one_line(error)} @ {path}.plugins')
+        problems.append(f'initializing plugin "{name}": {_told(error, plugin.__init__)} @ {path}.plugins')
+        causes.append(error)
     return None
+
+
+def _told(error: BaseException, call: Callable[..., object] | None) -> str:
+    """Return one line about an exception of a plugin, and where it was raised."""
+    place = error_place(error, call)
+    return f"{one_line(error)}, {place}" if place else one_line(error)
 
 
 def _registrations(
@@ -268,5 +315,6 @@ def _registrations(
         try:
             registrations[name] = registrations_of(plugin, generic_workload=generic_workload)
         except PLUGIN_FAILURES as error:
-            problems.append(f'plugin "{name}" cannot register its events: {one_line(error)} @ {path}.plugins')
+            what = _told(error, getattr(plugin, "events_to_register", None))
+            problems.append(f'plugin "{name}" cannot register its events: {what} @ {path}.plugins')
     return registrations

@@ -26,6 +26,7 @@ def build_profiles(
 ) -> dict[str, Profile]:
     """Return the profiles by name, in the order given; raise `ConfigError` with the mistakes of all of them."""
     problems: list[str] = []
+    cause: BaseException | None = None
     profiles: dict[str, Profile] = {}
     for spec in specs:
         name = spec.scheduler_name
@@ -36,9 +37,10 @@ def build_profiles(
             profiles[name] = Profile.build(spec, registry, services)
         except ConfigError as error:
             problems.extend(error.problems)
+            cause = cause or error.__cause__
     problems.extend(queue_sort_problems(profiles))
     if problems:
-        raise ConfigError(*problems)
+        raise ConfigError(*problems) from cause
     if not profiles:
         raise ConfigError("at least one profile is required @ $.profiles")
     return profiles

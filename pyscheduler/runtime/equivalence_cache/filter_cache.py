@@ -16,6 +16,7 @@ from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
+from pyscheduler.runtime.extension_points.arrays import statuses_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,11 @@ _MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
 _CACHEABLE: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
 #: The position of a pass: behind all plugins.
 _NOBODY: Final = 2**15 - 1
+
+
+def _is_lasting(status: Status) -> bool:
+    """Return True for a rejection that says the same later; seconds until a retry are counted from now."""
+    return status.is_rejected and status.retry_after_seconds is None
 
 
 def is_cacheable(method: PluginMethod) -> bool:
@@ -203,13 +209,16 @@ class FilterCache(RowCache):
             answer = call(method, nodes)
             if answer is None:
                 continue
-            if not isinstance(answer, NodeStatuses) or len(answer) != len(nodes):
+            # Whoever asks without the cache says what is wrong.
+            if not isinstance(answer, NodeStatuses):
+                return None
+            if not method.in_tree and statuses_problem(answer, len(nodes)):
                 return None
             fresh = (answer.codes != int(Code.SUCCESS)) & (ids == 0)
             if not fresh.any():
                 continue
             statuses = [status.with_plugin(method.plugin) for status in answer.table]
-            if not all(status.is_rejected for status in statuses[1:]) or not answer.reason_ids[fresh].all():
+            if not all(map(_is_lasting, statuses[1:])) or not answer.reason_ids[fresh].all():
                 return None
             numbers = [0, *(self._number(position, status) for status in statuses[1:])]
             if max(numbers) >= _NOBODY:

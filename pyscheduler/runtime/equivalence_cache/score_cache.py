@@ -16,6 +16,7 @@ from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
 from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
 from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
+from pyscheduler.runtime.extension_points.arrays import score_array
 from pyscheduler.runtime.extension_points.scoring import in_bounds
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class _Fixed:
 
     def replace(self, raw: NDArray[np.int64]) -> None:
         """Store the scores of all rows."""
-        self.raw = int(raw[0]) if len(raw) and bool((raw == raw[0]).all()) else raw
+        # A copy, because `update` changes it, and the plugin may keep the array that it returned.
+        self.raw = int(raw[0]) if len(raw) and bool((raw == raw[0]).all()) else raw.copy()
 
     def update(self, rows: NDArray[np.int64], raw: NDArray[np.int64], size: int) -> bool:
         """Store the scores of some of `size` rows; return True if one of them is new."""
@@ -72,10 +74,7 @@ class _Fixed:
 
 def _raw_scores(call: CallPlugin, method: PluginMethod, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
     """Return int64[n]; None for an invalid answer."""
-    answer = call(method, nodes)
-    if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
-        return answer.astype(np.int64, copy=False)
-    return None
+    return score_array(call(method, nodes), len(nodes))
 
 
 def _weighted(call: CallPlugin, entry: ScoreEntry, scores: NDArray[np.int64]) -> NDArray[np.int64] | None:

@@ -21,6 +21,7 @@ from pyscheduler.cache.nominated_rows import before
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
+from pyscheduler.runtime.extension_points.arrays import statuses_problem
 from pyscheduler.runtime.extension_points.attribution import (
     all_failing,
     blank_statuses,
@@ -243,8 +244,7 @@ class Filtering:
             if isinstance(answer, Status) and answer.is_error:
                 return calls.wrapped(method, answer)
             return calls.wrong_type(method, pod, answer, "NodeStatuses or None")
-        if len(answer) != len(nodes):
-            expected = f"one status for each of {len(nodes)} nodes, not {len(answer)}"
+        if not method.in_tree and (expected := statuses_problem(answer, len(nodes))):
             return calls.wrong_type(method, pod, answer, expected)
         error = first_error(answer, alive)
         return calls.wrapped(method, error) if error is not None else answer
@@ -286,7 +286,7 @@ class Filtering:
                 feasible += 1
         if seconds is not None:
             for _, method in scalars:
-                self.calls.took(method, None, seconds[method.plugin])
+                self.calls.took(method, None, seconds[method.plugin], cycle.pod)
         return len(walked)
 
     def _ask_about(

@@ -12,7 +12,9 @@ import numpy as np
 
 from pyscheduler.framework.group_placements import GroupPlacement
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Status
+from pyscheduler.runtime.extension_points.arrays import expected_scores, score_array
 from pyscheduler.runtime.extension_points.plugin_calls import error_status
+from pyscheduler.runtime.extension_points.scoring import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +99,7 @@ class GroupPlacing:
             answer = calls.run(method, pod, state, group, each, sampled=True)
             if isinstance(answer, Status):
                 return calls.wrapped(method, answer)
-            if not isinstance(answer, (int, np.integer)):
+            if not is_whole(answer):
                 return calls.wrong_type(method, pod, answer, "int or Status")
             scores[index] = answer
         if entry.normalize is not None:
@@ -126,7 +128,11 @@ class GroupPlacing:
             if entry.bound is None:
                 return None
             answer = self.calls.run(entry.bound, group.pods[0], state, group, table, counts)
-            if not isinstance(answer, np.ndarray) or answer.shape != totals.shape:
+            bounds = score_array(answer, len(table))
+            if bounds is None:
+                # None and an exception say that there is no bound.
+                if answer is not None and not isinstance(answer, Status):
+                    self.calls.wrong_type(entry.bound, group.pods[0], answer, expected_scores(answer, len(table)))
                 return None
-            totals += answer.astype(np.int64, copy=False) * entry.weight
+            totals += bounds * entry.weight
         return totals

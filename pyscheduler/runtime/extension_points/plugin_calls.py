@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pyscheduler.framework.errors import PLUGIN_FAILURES, PySchedulerError, text_of
+from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.plugin_failures import SLOW_SECONDS, PluginFailures, error_text
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 
@@ -27,6 +28,12 @@ __all__ = ["PluginCalls", "PluginMethod", "error_status"]
 
 _log = logging.getLogger(__name__)
 
+#: For so long each plugin is timed, and not in a tenth of the cycles only, after an extension point was slow. Seconds.
+_WATCH_SECONDS: Final = 600.0
+
+#: Where waiting is no fault: the binding cycle awaits the API server, and preemption computes for long in small steps.
+_MAY_TAKE_LONG: Final = frozenset({"PostFilter", "PreBind", "Bind", "PostBind"})
+
 _SUCCESS = Code.SUCCESS
 _SUCCESS_LABEL = _SUCCESS.label
 
@@ -37,10 +44,11 @@ class PluginMethod:
     `point` is the label in metrics and logs. `running` is how kube-scheduler's messages begin when the method fails
     (`running PreFilter plugin "Name"`). `evaluations` counts what scheduler_plugin_evaluation_total shows: runs at
     PreFilter and PreScore that did not end in a skip, nodes at Filter and Score. Whoever calls counts; it is only read
-    when somebody scrapes. `reuse` is how long the plugin's answers hold.
+    when somebody scrapes. `reuse` is how long the plugin's answers hold. The arrays of a plugin that is `in_tree` are
+    not checked.
     """
 
-    __slots__ = ("call", "evaluations", "plugin", "point", "reuse", "running")
+    __slots__ = ("call", "evaluations", "in_tree", "plugin", "point", "reuse", "running")
 
     def __init__(
         self,
@@ -50,12 +58,14 @@ class PluginMethod:
         call: Callable[..., object],
         running: str,
         reuse: Reuse = Reuse.NEVER,
+        in_tree: bool = False,
     ) -> None:
         self.plugin = plugin
         self.point = point
         self.call = call
         self.running = running
         self.reuse = reuse
+        self.in_tree = in_tree
         self.evaluations = 0
 
 
@@ -69,12 +79,14 @@ def error_status(message: str, *, plugin: str, error: BaseException | None = Non
 class PluginCalls:
     """The boundary between one profile and its plugins."""
 
-    __slots__ = ("clock", "profile", "recorder")
+    __slots__ = ("_watched_until", "clock", "failures", "profile", "recorder")
 
-    def __init__(self, *, profile: str, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, *, profile: str, clock: Clock, recorder: Recorder, failures: PluginFailures) -> None:
         self.profile = profile
         self.clock = clock
         self.recorder = recorder
+        self.failures = failures
+        self._watched_until = -1.0
 
     def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
         """Call a plain method and return its answer, or an ERROR status where it raised."""
@@ -84,7 +96,7 @@ class PluginCalls:
         except PLUGIN_FAILURES as error:
             answer = self.failed(method, pod, error)
         if sampled:
-            self.took(method, answer, self.clock.now() - began)
+            self.took(method, answer, self.clock.now() - began, pod)
         return answer
 
     async def run_async(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
@@ -103,33 +115,52 @@ class PluginCalls:
         except PLUGIN_FAILURES as error:
             answer = self.failed(method, pod, error)
         if sampled:
-            self.took(method, answer, self.clock.now() - began)
+            self.took(method, answer, self.clock.now() - began, pod)
         return answer
 
-    def took(self, method: PluginMethod, answer: object, seconds: float) -> None:
+    @property
+    def is_watching(self) -> bool:
+        """Return True if each plugin is to be timed, because an extension point was slow."""
+        if self._watched_until < 0:
+            return False
+        if self.clock.now() >= self._watched_until:
+            self._watched_until = -1.0
+        return self._watched_until >= 0
+
+    def took(self, method: PluginMethod, answer: object, seconds: float, pod: Pod) -> None:
         """Record the time of one plugin in a sampled cycle."""
+        if seconds >= SLOW_SECONDS and method.point not in _MAY_TAKE_LONG:
+            about = f"pod={pod.key}"
+            now = self.clock.now()
+            self.failures.slow(plugin=method.plugin, point=method.point, about=about, seconds=seconds, now=now)
         self.recorder.plugin(method.plugin, method.point, status=_label(answer), seconds=seconds)
 
     def point(self, point: str, status: Status | None, began: float) -> None:
         """Record one run of an extension point that began at the clock time `began`."""
+        now = self.clock.now()
+        seconds = now - began
+        if seconds >= SLOW_SECONDS and point not in _MAY_TAKE_LONG:
+            self._watch(point, seconds, now)
         self.recorder.extension_point(
             point,
             status=_SUCCESS_LABEL if status is None else status.code.label,
             profile=self.profile,
-            seconds=self.clock.now() - began,
+            seconds=seconds,
         )
+
+    def _watch(self, point: str, seconds: float, now: float) -> None:
+        """Time each plugin for some time, to find the slow one; so far only the extension point is known to be slow."""
+        if not self.is_watching:
+            _log.info(
+                "Extension point was slow; its plugins are timed from now on extensionPoint=%s profile=%s seconds=%.3f",
+                *(point, self.profile, seconds),
+            )
+        self._watched_until = now + _WATCH_SECONDS
 
     def failed(self, method: PluginMethod, pod: Pod, error: BaseException) -> Status:
         """Log and count what a plugin raised; return it as an ERROR."""
-        detail = " ".join(text_of(error).split())
-        if not isinstance(error, PySchedulerError):
-            # The text of a KeyError is a key: without the type it says nothing.
-            detail = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
-        where = (method.plugin, method.point, pod.key)
-        _log.error('Plugin failed plugin=%s extensionPoint=%s pod=%s err="%s"', *where, detail)
-        _log.debug("Plugin failed plugin=%s extensionPoint=%s pod=%s", *where, exc_info=error)
-        self.recorder.warning("plugin_error")
-        return error_status(f"{method.running}: {detail}", plugin=method.plugin, error=error)
+        self.failures.report(error, plugin=method.plugin, point=method.point, about=f"pod={pod.key}", call=method.call)
+        return error_status(f"{method.running}: {error_text(error)}", plugin=method.plugin, error=error)
 
     def wrong_type(self, method: PluginMethod, pod: Pod, answer: object, expected: str) -> Status:
         """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""

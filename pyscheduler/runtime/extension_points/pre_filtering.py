@@ -101,8 +101,8 @@ class PreFiltering:
                 return outcome.end(calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None"))
             if answer.node_names is None:
                 continue
-            if not _is_set(answer.node_names):
-                expected = "a set of node names in its PreFilterResult"
+            if not _is_set_of_names(answer.node_names):
+                expected = "a set of node names (str) in its PreFilterResult"
                 return outcome.end(calls.wrong_type(method, pod, answer.node_names, expected))
             outcome.narrowed_by.add(method.plugin)
             outcome.result = answer if outcome.result is None else outcome.result.merge(answer)
@@ -143,8 +143,9 @@ class PreFiltering:
         return None
 
 
-def _is_set(names: object) -> bool:
-    return isinstance(names, AbstractSet)
+def _is_set_of_names(names: object) -> bool:
+    """Return True for a set whose first element is a text; to look at all of them would take long."""
+    return isinstance(names, AbstractSet) and isinstance(next(iter(names), ""), str)
 
 
 def _nothing_left(narrowed: AbstractSet[str]) -> Status:

@@ -216,7 +216,7 @@ class Permitting:
     def _run(self, state: CycleState, pod: Pod, node_name: str, timeouts: dict[str, float]) -> Status | None:
         calls = self.calls
         sampled = context_of(state).sampled
-        held: Status | None = None
+        held: list[Status] = []
         for method in self.methods:
             answer = calls.run(method, pod, state, pod, node_name, sampled=sampled)
             status = calls.status_of(method, pod, answer)
@@ -232,9 +232,10 @@ class Permitting:
                 error = ValueError("returned WAIT without a timeout in seconds; use Status.wait(timeout=...)")
                 return calls.failed(method, pod, error)
             timeouts[method.plugin] = min(seconds, self.max_wait_seconds[method.plugin])
-            held = status.with_plugin(method.plugin)
-        if held is None:
+            held.append(status.with_plugin(method.plugin))
+        if not held:
             return None
         # The first of them to run out ends the wait.
         shortest = min(timeouts.values())
-        return Status(Code.WAIT, (*held.reasons, _HELD), plugin=held.plugin, timeout_seconds=shortest)
+        reasons = dict.fromkeys(reason for each in held for reason in each.reasons)
+        return Status(Code.WAIT, (*reasons, _HELD), plugin=held[-1].plugin, timeout_seconds=shortest)

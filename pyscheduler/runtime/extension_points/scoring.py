@@ -13,7 +13,8 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.interfaces import NodeScore
-from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Code, Status
+from pyscheduler.framework.status import MAX_SCORE, MAX_TOTAL_SCORE, MIN_SCORE, Code, Status
+from pyscheduler.runtime.extension_points.arrays import expected_scores, score_array
 from pyscheduler.runtime.extension_points.plugin_calls import error_status
 from pyscheduler.runtime.extension_points.run_context import CycleInput, context_of
 
@@ -37,9 +38,11 @@ __all__ = [
     "Scoring",
     "best_of",
     "in_bounds",
+    "is_whole",
 ]
 
 _SKIP: Final = Code.SKIP
+_LEAST: Final = -MAX_TOTAL_SCORE - 1
 
 
 @attrs.define
@@ -179,12 +182,12 @@ class Scoring:
         """Return all scores from one call."""
         calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
         answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
-        if isinstance(answer, np.ndarray) and answer.shape == (len(nodes),) and answer.dtype.kind in "iu":
-            return answer.astype(np.int64, copy=False)
+        scores = score_array(answer, len(nodes))
+        if scores is not None:
+            return scores
         if isinstance(answer, Status) and answer.is_error:
             return calls.wrapped(method, answer)
-        found = f", not {answer.dtype}{list(answer.shape)}" if isinstance(answer, np.ndarray) else ""
-        return calls.wrong_type(method, pod, answer, f"int64[{len(nodes)}]{found}")
+        return calls.wrong_type(method, pod, answer, expected_scores(answer, len(nodes)))
 
     def _one_by_one(self, method: PluginMethod, cycle: CycleInput) -> NDArray[np.int64] | Status:
         """Return the scores from a call for each node."""
@@ -193,14 +196,14 @@ class Scoring:
         scores: NDArray[np.int64] = np.empty(len(cycle.nodes), dtype=np.int64)
         for row, node in enumerate(cycle.nodes):
             answer = calls.run(method, pod, cycle.state, pod, node)
-            if _is_whole(answer):
+            if is_whole(answer):
                 scores[row] = answer
             elif isinstance(answer, Status) and answer.is_error:
                 return calls.wrapped(method, answer)
             else:
                 return calls.wrong_type(method, pod, answer, "int")
         if cycle.context.sampled:
-            calls.took(method, None, calls.clock.now() - began)
+            calls.took(method, None, calls.clock.now() - began, pod)
         return scores
 
     def _normalize(
@@ -216,7 +219,7 @@ class Scoring:
         if status is not None:
             return calls.wrapped(method, status)
         if isinstance(given, list):
-            if len(given) != len(scores) or not all(_is_whole(each.score) for each in given):
+            if len(given) != len(scores) or not all(is_whole(each.score) for each in given):
                 expected = f"the {len(scores)} scores, whole numbers, that it was given"
                 return calls.wrong_type(method, pod, given, expected)
             return np.array([each.score for each in given], dtype=np.int64)
@@ -234,8 +237,9 @@ def in_bounds(scores: NDArray[np.int64]) -> bool:
     return not len(scores) or bool(scores.view(np.uint64).max() <= MAX_SCORE)
 
 
-def _is_whole(score: object) -> TypeGuard[int]:
-    return type(score) is int or isinstance(score, np.integer)
+def is_whole(score: object) -> TypeGuard[int]:
+    """Return True for an integer that fits into int64; a bool is none."""
+    return (type(score) is int or isinstance(score, np.integer)) and _LEAST <= int(score) <= MAX_TOTAL_SCORE
 
 
 def _out_of_bounds(plugin: str, scores: NDArray[np.int64]) -> Status | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
@@ -11,22 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.permit.waiting_pods import HeldPod
 
 __all__ = ["WaitingPodIndex"]
-
-_log = logging.getLogger(__name__)
 
 
 class WaitingPodIndex:
     """The `WaitingIndex` that plugins see. A pod whose key cannot be told is in no index."""
 
-    __slots__ = ("_key", "_key_of", "_pods", "_recorder")
+    __slots__ = ("_failures", "_key", "_key_of", "_pods")
 
-    def __init__(self, key: Callable[[Pod], Hashable | None], recorder: Recorder) -> None:
+    def __init__(self, key: Callable[[Pod], Hashable | None], failures: PluginFailures) -> None:
         self._key = key
-        self._recorder = recorder
+        self._failures = failures
         #: Under which key each pod is filed, by uid: what the key function says may have changed since.
         self._key_of: dict[str, Hashable] = {}
         self._pods: dict[Hashable, dict[str, HeldPod]] = {}
@@ -38,9 +35,8 @@ class WaitingPodIndex:
             if key is None:
                 return
             self._pods.setdefault(key, {})[held.pod.uid] = held
-        except PLUGIN_FAILURES:  # the pod waits all the same
-            self._recorder.warning("plugin_error")
-            _log.exception("Waiting pod cannot be indexed pod=%s", held.pod.key)
+        except PLUGIN_FAILURES as error:  # the pod waits all the same
+            self._failures.report(error, plugin="", point="WaitingIndex", about=f"pod={held.pod.key}", call=self._key)
             return
         self._key_of[held.pod.uid] = key
 

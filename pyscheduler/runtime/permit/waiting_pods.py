@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api.durations import format_duration
+from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
 from pyscheduler.runtime.extension_points.plugin_calls import error_status
@@ -142,7 +143,8 @@ class HeldPod:
 class WaitingPodMap:
     """Waiting pods by uid, in the order in which they began to wait."""
 
-    def __init__(self, *, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, *, clock: Clock, recorder: Recorder, failures: PluginFailures | None = None) -> None:
+        self._failures = failures if failures is not None else PluginFailures(recorder)
         self._clock = clock
         self._recorder = recorder
         self._pods: dict[str, HeldPod] = {}
@@ -192,7 +194,7 @@ class WaitingPodMap:
 
         One that was allowed waits no more, and is in no index.
         """
-        index = WaitingPodIndex(key, self._recorder)
+        index = WaitingPodIndex(key, self._failures)
         for held in self._pods.values():
             if not held.is_allowed:
                 index.add(held)

@@ -14,6 +14,7 @@ import numpy as np
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.interfaces import PreScorePlugin, ScorePlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
@@ -297,6 +298,17 @@ class SnapshotPlacer:
                 pass  # the task needs evictions there; PreFilter has run, and Score can
         totals = score_totals(self._profile, state, pod, nodes)
         return None if totals is None else totals.astype(np.float64)
+
+    def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return float64[n]: the scores of a plugin, not normalized; None if it has nothing to say about the task."""
+        found = self._profile.plugins.get(plugin)
+        if not isinstance(found, PreScorePlugin) or not isinstance(found, ScorePlugin):
+            return None
+        self._show_moves()
+        pod, nodes, state = self._pod(task), self._snapshot.nodes.take(rows), CycleState(self._statement.trial)
+        if found.pre_score(state, pod, nodes) is not None:
+            return None
+        return found.score_nodes(state, pod, nodes).astype(np.float64)
 
     def place(self, task: Task, node: int) -> None:
         """Put the task on the node."""

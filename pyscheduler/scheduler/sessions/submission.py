@@ -16,6 +16,7 @@ import numpy as np
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
 from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.plugin_failures import owner_of
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
@@ -121,9 +122,11 @@ class Submission:
             tasks = [each.task for each in members]
             try:
                 self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
-            except Exception:  # a bug in an event must not undo the decisions  # noqa: BLE001
-                self.scheduling.recorder.warning("plugin_error")
-                _log.exception("Eviction was not reported job=%s", first.task.job.key)
+            except Exception as error:  # noqa: BLE001 - a bug in an event must not undo the decisions
+                about, call = f"job={first.task.job.key}", self.plugin.evicted
+                self.scheduling.plugin_failures.report(
+                    error, plugin=owner_of(call), point="Evicted", about=about, call=call
+                )
 
     def is_promised(self, job: Job) -> bool:
         """Return whether a pod of the job waits for a node that it was promised."""

@@ -99,6 +99,8 @@ class ClusterTables:
         self._entry_of: dict[str, _Entry] = {}
         #: By uid of a task on a node, its state and the row of the node. The others wait.
         self._places: dict[str, tuple[TaskState, int]] = {}
+        #: By uid, pods without a group that a plugin holds back; their jobs are not built.
+        self._left_out: dict[str, PodInfo] = {}
         self._evicting: set[str] = set()
         self._generations = np.empty(0, dtype=np.int64)
         #: By row: the tasks, the pods that are releasing, and what other pods hold.
@@ -237,6 +239,7 @@ class ClusterTables:
             await turns.yield_if_due()
         gone += [(uid, NO_NODE) for uid in changes[1]]
         for uid, row in gone:
+            self._left_out.pop(uid, None)
             # A pod may have come to another node, or back to the queue.
             if uid in self.infos and self._place(uid)[1] == row:
                 self._remove(uid)
@@ -272,7 +275,7 @@ class ClusterTables:
         self.names = names
         self.memory.forget()
         self.jobs, self.infos, self._entries, self._entry_of, self._unknown = {}, {}, {}, {}, {}
-        self._places = {}
+        self._places, self._left_out = {}, {}
         self._evicting, self._dirty = set(), dict.fromkeys(self._plugin.jobs_without_pods())
         self._generations = np.full(len(names), -1, dtype=np.int64)
         self._on_row = [{} for _ in names]
@@ -336,7 +339,17 @@ class ClusterTables:
     def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
         """Read waiting pods that changed. `gated`: uids of those that PreEnqueue rejects."""
         for info in changed:
-            self._put(info, _GATED if info.pod.metadata.uid in gated else None)
+            pod = info.pod
+            uid = pod.metadata.uid
+            if uid not in gated:
+                self._left_out.pop(uid, None)
+                self._put(info, None)
+            elif self._left_out.get(uid) is not info:
+                # A plugin that holds a pod back may yet put it into a group: a job for this pod would be built in vain.
+                if not pod.spec.scheduling_gates and uid not in self.infos and self._plugin.is_alone(pod):
+                    self._left_out[uid] = info
+                else:
+                    self._put(info, _GATED)
 
     def _put(self, info: PodInfo, place: tuple[TaskState, int] | None) -> None:
         """Record a task; its job is built anew if anything about the task changed. `place`: None if it waits."""

@@ -67,6 +67,9 @@ class ResourcePlacer:
         """Return whether the node has a place for a pod."""
         return bool(self.feasible(task)[node])
 
+    def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return None: there are no plugins."""
+
     def place(self, task: Task, node: int) -> None:
         """Count the task on the node."""
         self._used[node] += task.request.astype(np.int64)

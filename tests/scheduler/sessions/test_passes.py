@@ -111,6 +111,9 @@ class Jobs(PreEnqueuePlugin, BatchPlugin):
     def job_key(self, pod: Pod) -> str:
         return pod.labels["job"]
 
+    def is_alone(self, pod: Pod) -> bool:
+        return "alone" in pod.labels
+
     def job_spec(self, key: str, pods: Sequence[Pod]) -> JobSpec | None:
         created = min(created_at(pod) for pod in pods)
         return JobSpec(namespace="default", name=key, uid=key, dialect="test", created=created, queue="q")
@@ -229,6 +232,27 @@ async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(pyscheduler_clu
     cluster.add_node("n2", allocatable={"cpu": "1"})
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["held-0"]) == ["n2"]
+    await measured.stop()
+
+
+@pytest.mark.parametrize("alone", [pytest.param(True, id="alone"), pytest.param(False, id="in a group")])
+async def test_no_job_is_built_for_a_held_pod_without_a_group(pyscheduler_cluster: FakeCluster, alone: bool) -> None:
+    """A held member of a group counts; a pod that may yet get a group becomes a job when it is let pass, or goes."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "4"})
+    measured = await begin(cluster, HoldBack)
+    tables = measured.scheduler.sessions[0].tables
+    for name in ("held", "gone"):
+        labels = {"job": name, "held": "yes", **({"alone": "yes"} if alone else {})}
+        cluster.add_pod(f"{name}-0", requests={"cpu": "1"}, labels=labels, scheduler_name="batch")
+    add(cluster, "other", members=1)
+    await cluster.clock.advance(1)
+    assert tables.jobs.keys() - {"other"} == (set() if alone else {"held", "gone"})
+    cluster.patch(Pod, "held-0", {"metadata": {"labels": {"held": None}}})
+    cluster.delete_pod("gone-0")
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["held-0", "other-0"]) == ["n1"] * 2
+    assert tables.jobs.keys() == {"held", "other"}
     await measured.stop()
 
 

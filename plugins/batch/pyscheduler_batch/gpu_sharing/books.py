@@ -9,7 +9,7 @@ import attrs
 from pyscheduler.batch.device_shares import DeviceShares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import Pod
 
@@ -51,7 +51,11 @@ class GpuBooks:
     #: The devices of nodes with shares.
     nodes: dict[str, DeviceShares] = attrs.Factory(dict)
     #: By node and name of a shared GPU, the uid of the pod that reserves it.
-    reserved: dict[str, dict[str, str]] = attrs.Factory(dict)
+    _reserved: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: By name of a reserved GPU, its node.
+    _node_of: dict[str, str] = attrs.Factory(dict)
+    #: By node, how many shared GPUs no pod reserves yet; nodes with none are left out, and most are.
+    _unreserved: dict[str, int] = attrs.Factory(dict)
 
     def hold(self, uid: str, share: Share, capacity: int) -> None:
         """Book a pod's share; what it had before is given back."""
@@ -60,6 +64,7 @@ class GpuBooks:
         node = self.nodes.setdefault(share.node, DeviceShares(capacity))
         node.capacity = capacity
         node.take(share.groups, share.amount)
+        self._count(share.node)
 
     def drop(self, uid: str) -> tuple[Share, Sequence[str]] | None:
         """Give back a pod's share; return it with the GPUs that nobody shares any more."""
@@ -70,7 +75,34 @@ class GpuBooks:
         freed = node.give_back(share.groups, share.amount)
         if not node.used:
             del self.nodes[share.node]
+        self._count(share.node)
         return share, freed
+
+    def reserve(self, node: str, group: str, uid: str) -> None:
+        """Note the pod that reserves a GPU."""
+        self._reserved.setdefault(node, {})[group] = uid
+        self._node_of[group] = node
+        self._count(node)
+
+    def free(self, node: str, group: str) -> None:
+        """Note that no pod reserves a GPU any more."""
+        del self._reserved[node][group]
+        if self._node_of.get(group) == node:
+            del self._node_of[group]
+        self._count(node)
+
+    def node_of(self, groups: Sequence[str]) -> str:
+        """Return the node on which GPUs are reserved under all these names; "" if there is none."""
+        node = self._node_of.get(groups[0], "") if groups else ""
+        return node if node and all(group in self._reserved[node] for group in groups) else ""
+
+    def _count(self, node: str) -> None:
+        shared = self.nodes.get(node)
+        missing = 0 if shared is None else len(shared.used.keys() - self._reserved.get(node, {}).keys())
+        if missing:
+            self._unreserved[node] = missing
+        else:
+            self._unreserved.pop(node, None)
 
     def on(self, node: str, capacity: int) -> DeviceShares:
         """Return the shared GPUs of a node, not to be changed."""
@@ -78,16 +110,13 @@ class GpuBooks:
 
     def without_reservation(self, node: str) -> int:
         """Return how many shared GPUs of a node no pod reserves yet: the node's own sum lacks them."""
-        shared = self.nodes.get(node)
-        return 0 if shared is None else len(shared.used.keys() - self.reserved.get(node, {}).keys())
+        return self._unreserved.get(node, 0)
 
-    def unreserved(self) -> Iterator[tuple[str, int]]:
-        """Yield the nodes with shared GPUs that no pod reserves yet, and how many."""
-        for node in self.nodes:
-            missing = self.without_reservation(node)
-            if missing:
-                yield node, missing
+    @property
+    def unreserved(self) -> Mapping[str, int]:
+        """Return the nodes with shared GPUs that no pod reserves yet, and how many."""
+        return self._unreserved
 
     def reservations(self, node: str) -> Mapping[str, str]:
         """Return by shared GPU the uid of the pod that reserves it."""
-        return self.reserved.get(node, {})
+        return self._reserved.get(node, {})

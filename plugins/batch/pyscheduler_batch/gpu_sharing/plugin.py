@@ -40,7 +40,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
 from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
-from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -106,6 +106,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         self.books, self.reservations, self._by_label = shared.books, shared.reservations, shared.by_label
         by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         by_profile[handle.profile_name] = self
+        self._spreading: set[str] = handle.shared(SPREAD_KEY, set)
         if not shared.is_followed:
             shared.is_followed = True
             self._pods.add_event_handler(
@@ -150,6 +151,16 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
     def _is_reservation(self, pod: Pod) -> bool:
         return pod.namespace == self._args.namespace and GROUP_LABEL in pod.labels
 
+    def nodes_with_room(self, pod: Pod) -> list[str]:
+        """Return the names of the nodes with a GPU that is shared already and has room for the pod."""
+        try:
+            share = _wanted(pod).share if pod.annotations else None
+        except ValueError:
+            return []
+        if share is None:
+            return []
+        return [name for name, shared in self.books.nodes.items() if shared.with_room(share.amount(shared.capacity))]
+
     # --- the scheduling cycle
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
@@ -188,7 +199,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
     def _whole(self, nodes: Nodes) -> NDArray[np.int64]:
         """Return int64[n]: the GPUs of each node that no pod has, not even a part."""
         whole: NDArray[np.int64] = nodes.allocatable(GPU) - nodes.requested(GPU)
-        for name, missing in self.books.unreserved():
+        for name, missing in self.books.unreserved.items():
             row = nodes.index(name)
             if row is not None:
                 whole[row] -= missing
@@ -212,7 +223,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             share.devices,
             free - self.books.without_reservation(node_name),
             lambda index: str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}")),
-            spread=self._args.spread,
+            spread=self._args.spread or self.handle.profile_name in self._spreading,
         )
         if groups is None:
             return _NO_ROOM
@@ -242,7 +253,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             info = self._reserving(node_name, group)
             if info is not None:
                 self.handle.snapshot.evict(info, node_name)
-                del self.books.reserved[node_name][group]
+                self.books.free(node_name, group)
                 reserving.append(info)
         return partial(self._book_again, pod, share, capacity, reserving)
 
@@ -307,11 +318,11 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def _reservation_seen(self, pod: Pod) -> None:
         if pod.node_name:
-            self.books.reserved.setdefault(pod.node_name, {})[pod.labels[GROUP_LABEL]] = pod.uid
+            self.books.reserve(pod.node_name, pod.labels[GROUP_LABEL], pod.uid)
 
     def _share_seen(self, pod: Pod) -> None:
         groups = groups_of(pod)
-        node_name = pod.node_name or self._node_of(groups)
+        node_name = pod.node_name or self.books.node_of(groups)
         held = self.books.shares.get(pod.uid)
         if not node_name or (held is not None and (not pod.node_name or set(held.groups) == set(groups))):
             return
@@ -325,19 +336,12 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             if not pod.node_name:
                 self._by_label.add(pod.uid)
 
-    def _node_of(self, groups: Sequence[str]) -> str:
-        """Return the node on which devices are reserved under these names; "" if there is none."""
-        for node_name, reserved in self.books.reserved.items():
-            if all(group in reserved for group in groups):
-                return node_name
-        return ""
-
     def _pod_gone(self, pod: Pod) -> None:
         self.reservations.pod_gone(pod)
         if self._is_reservation(pod):
-            reserved = self.books.reserved.get(pod.node_name, {})
-            if reserved.get(pod.labels[GROUP_LABEL]) == pod.uid:
-                del reserved[pod.labels[GROUP_LABEL]]
+            group = pod.labels[GROUP_LABEL]
+            if self.books.reservations(pod.node_name).get(group) == pod.uid:
+                self.books.free(pod.node_name, group)
         else:
             self._drop(pod.uid)
 

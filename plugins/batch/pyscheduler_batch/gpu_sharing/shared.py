@@ -1,10 +1,27 @@
-"""Where the plugins of this distribution find `GpuSharing`, without an import of it."""
+"""What the plugins of this distribution tell each other about shared GPUs, without an import of `GpuSharing`."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["SHARED_KEY"]
+import attrs
 
-#: The key of `handle.shared`, for a mapping by profile.
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pyscheduler.api import Pod
+
+__all__ = ["SHARED_KEY", "SPREAD_KEY", "SharedRoom"]
+
+#: The key of `handle.shared`, for a mapping of `GpuSharing` by profile.
 SHARED_KEY: Final = "pyscheduler-batch/gpu-sharing"
+#: The key for the names of the batch profiles whose policies spread pods over GPUs.
+SPREAD_KEY: Final = "pyscheduler-batch/gpu-spread"
+
+
+@attrs.frozen
+class SharedRoom:
+    """Where shared GPUs have room, as a session sees it."""
+
+    #: Returns the names of the nodes with a GPU that is shared already and has room for the pod.
+    nodes_for: Callable[[Pod], Collection[str]]

@@ -1,7 +1,8 @@
 """Placement of jobs within a statement: which node each task takes.
 
 Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
-in `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/nominatednode` and `plugins/nodeplacement`.
+in `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and
+`plugins/nodeplacement`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.gpu_sharing.shared import SharedRoom
 from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, sub_group_key
-from pyscheduler_batch.kai.switches import NodeAvailability, NominatedNode, ResourceType
+from pyscheduler_batch.kai.switches import GpuSharingOrder, NodeAvailability, NominatedNode, ResourceType
 from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
 
@@ -41,6 +43,7 @@ POD_SCHEDULING_ERRORS: Final = "PodSchedulingErrors"
 _DENSITY: Final = 9.0
 _RESOURCE_TYPE: Final = 10.0
 _AVAILABILITY: Final = 1_000.0
+_SHARED_GPU: Final = 10_000.0
 _NOMINATED: Final = 10_000_000.0
 
 #: Other tasks of the scheduler may run after so many tasks.
@@ -126,6 +129,9 @@ class Placement:
         self._availability = _AVAILABILITY if NodeAvailability.name in by_name else 0.0
         self._resource_type = _RESOURCE_TYPE if ResourceType.name in by_name else 0.0
         self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
+        self._shared_room: SharedRoom | None = (
+            session.extras.get(SharedRoom) if GpuSharingOrder.name in by_name else None
+        )
         topology = by_name.get(Topology.name)
         self._topology = topology if isinstance(topology, Topology) else None
         self._most = session.nodes.allocatable.max(axis=0, initial=0.0)
@@ -203,7 +209,8 @@ class Placement:
         Filters and nominations may decide otherwise.
         """
         packs = self._gpu >= 0 and self._place is not None and not self._place.spread_gpu
-        return packs and self._availability > _DENSITY and not self._orders and not self._predicates
+        is_plain = not self._orders and not self._predicates and self._shared_room is None
+        return packs and is_plain and self._availability > _DENSITY
 
     def _with_predicates(self, task: Task, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for predicate in self._predicates:
@@ -385,6 +392,10 @@ class Placement:
             score += np.where(has_gpu, 0.0, self._resource_type)
         if self._nominated and task.pod is not None and task.pod.status.nominated_node_name:
             score += np.where(rows == table.index.get(task.pod.status.nominated_node_name, -1), self._nominated, 0.0)
+        if self._shared_room is not None and task.pod is not None:
+            index = table.index
+            shared = [index[name] for name in self._shared_room.nodes_for(task.pod) if name in index]
+            score += np.where(np.isin(rows, shared), _SHARED_GPU, 0.0) if shared else 0.0
         for order in self._orders:
             extra = order.score_nodes(task, rows)
             if extra is not None:

@@ -39,7 +39,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "sg-nodelocalgreedy": "pyscheduler_batch.kai.switches:NodeLocalGreedy",
     "sg-multinodegang": "pyscheduler_batch.kai.switches:MultiNodeGang",
     "gpuspread": "pyscheduler_batch.kai.switches:GpuSpread",
-    "podaffinity": "pyscheduler_batch.kai.switches:PodAffinity",
+    "podaffinity": "pyscheduler_batch.kai.pod_affinity:PodAffinity",
     "reflectjoborder": "pyscheduler_batch.kai.switches:ReflectJobOrder",
 }
 SESSION: Final = "pyscheduler.batch.session:Session"

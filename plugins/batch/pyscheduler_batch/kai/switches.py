@@ -25,7 +25,6 @@ __all__ = [
     "NodeAvailability",
     "NodeLocalGreedy",
     "NominatedNode",
-    "PodAffinity",
     "Predicates",
     "ReflectJobOrder",
     "ResourceType",
@@ -104,31 +103,25 @@ class Predicates(Policy):
 
 
 class GpuSharingOrder(Policy):
-    """Do nothing: the profile's plugin GpuSharing chooses devices."""
+    """Prefer nodes where a shared GPU has room, for pods with a part of a GPU; needs the plugin GpuSharing."""
 
     name: ClassVar[str] = "gpusharingorder"
 
 
 class GpuPack(Policy):
-    """Do nothing: the profile's plugin GpuSharing chooses devices."""
+    """Fill shared GPUs before others are shared; needs the plugin GpuSharing."""
 
     name: ClassVar[str] = "gpupack"
 
 
 class GpuSpread(Policy):
-    """Do nothing: the profile's plugin GpuSharing chooses devices."""
+    """Share a GPU of which no pod has a part before others; needs the plugin GpuSharing. No effect beside `gpupack`."""
 
     name: ClassVar[str] = "gpuspread"
 
 
-class PodAffinity(Policy):
-    """Do nothing: preferred pod affinity does not order nodes."""
-
-    name: ClassVar[str] = "podaffinity"
-
-
 class ReflectJobOrder(Policy):
-    """Do nothing: the order of jobs is shown by `kubectl queue`."""
+    """Do nothing: `kubectl queue` shows the order of jobs; KAI's path `/get-job-order` does not exist here."""
 
     name: ClassVar[str] = "reflectjoborder"
 
@@ -140,6 +133,6 @@ class DynamicResources(Policy):
 
 
 class Snapshot(Policy):
-    """Do nothing: the original's snapshots of the cluster are for its own tools."""
+    """Do nothing: KAI's path `/get-snapshot`, which its own tools read, does not exist here."""
 
     name: ClassVar[str] = "snapshot"

@@ -28,7 +28,7 @@ POLICIES: Final[Mapping[str, str]] = {
     "drf": f"{_SHARED}.drf:Drf",
     "gang": f"{_ROOM}.gang:Gang",
     "nodeorder": f"{_SHARED}.nodeorder:NodeOrder",
-    "predicates": f"{_SHARED}.predicates:Predicates",
+    "predicates": f"{_ROOM}.predicates:Predicates",
     "priority": f"{_ROOM}.priority:Priority",
     "proportion": f"{_ROOM}.proportion:Proportion",
 }

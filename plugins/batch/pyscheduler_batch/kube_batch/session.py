@@ -16,13 +16,14 @@ import numpy as np
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.axis import PODS
+from pyscheduler_batch.kube_batch.predicates import Predicates
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,9 +35,16 @@ __all__ = ["KubeBatchSession"]
 _MEBIBYTE = 1024.0 * 1024.0
 
 
+def _no_nodes(_: str) -> Iterable[str]:
+    return ()
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class KubeBatchSession(VolcanoSession):
     """A session with kube-batch's rules for tiers."""
+
+    #: Returns the names of the nodes that have a condition, such as `DiskPressure`.
+    nodes_with: Callable[[str], Iterable[str]] = _no_nodes
 
     @cached_property
     def scale(self) -> Scale:
@@ -72,12 +80,17 @@ class KubeBatchSession(VolcanoSession):
 
     def accepted(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the predicates accept, whatever room the task would need there."""
-        if not any(self.policies(contract.Predicate, "enablePredicate")):
+        policies = [policy for tier in self.policies(contract.Predicate, "enablePredicate") for policy in tier]
+        if not policies:
             return np.ones(len(self.nodes), dtype=np.bool_)
         # Pods that were being deleted before the session count until they are gone; evicted ones do not.
         column = self.axis.index[PODS]
         has_place: NDArray[np.bool_] = self.nodes.future[:, column] - self._leaving_at_open >= 1
-        return has_place & self.placer.curable(task)
+        mask = has_place & self.placer.curable(task)
+        for policy in policies:
+            if isinstance(policy, Predicates):
+                mask = policy.keep_calm(task, mask)
+        return mask
 
     def task_less(self, left: Task, right: Task) -> bool:
         """Return whether `left` is placed first; ties by age, then UID."""

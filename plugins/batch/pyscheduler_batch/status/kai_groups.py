@@ -12,7 +12,9 @@ import attrs
 from pyscheduler.api import format_time
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.kai_objects import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_ANNOTATION
+from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
 from pyscheduler.batch.tasks import ALIVE, ALLOCATED, TaskState
+from pyscheduler_batch.kai.backoff import ONCE
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.report import Note, raw_conditions
@@ -113,7 +115,10 @@ class KaiReport:
             if resources:
                 changed["resourcesStatus"] = resources
         if self.condition is not None:
-            conditions = self.condition.merged(raw_conditions(status.scheduling_conditions), self.now)
+            condition = self.condition
+            if group.spec.scheduling_backoff == ONCE:
+                condition = attrs.evolve(condition, message=f"Node-Pool '{condition.node_pool}': {condition.message}")
+            conditions = condition.merged(raw_conditions(status.scheduling_conditions), self.now)
             if conditions is not None:
                 changed["schedulingConditions"] = conditions
         return changed
@@ -135,7 +140,9 @@ def kai_report(
     if job.counts[TaskState.PIPELINED]:
         count = job.counts[TaskState.PIPELINED]
         notes.append(Note("Pipelined", f"{count} pods were pipelined: they wait until resources are released"))
-    if problem is not None:
+    if problem is not None and problem[0] == SCHEDULING_BACKOFF:
+        pass  # the condition that holds the group back, and its event, stay as they are
+    elif problem is not None:
         message = _message(reasons)
         condition = SchedulingCondition(node_pool, message, (problem,))
         notes.append(Note(UNSCHEDULABLE, message))

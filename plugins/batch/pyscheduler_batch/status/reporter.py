@@ -135,7 +135,7 @@ class StatusReporter:
                 volcano_report(job, session, problem, recorded, session_id=session_id, preset=self._preset),
             )
         else:
-            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self.node_pool or "default"))
+            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self.node_pool))
             self._tell_pipelined(job, session)
 
     def _tell_pipelined(self, job: Job, session: Session) -> None:

@@ -105,7 +105,7 @@ async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -
     A job with a topology is placed in the first HyperNode that takes it.
     """
     topology = session.network_topology
-    if topology is None or topology.highest_tier(job) is None:
+    if topology is None or topology.highest_tier(job.topology) is None:
         return await _allocate_on(session, job, tasks, None)
     for nodes in topology.domains(job):
         session.fit_failures.pop(job.uid, None)
@@ -156,7 +156,7 @@ async def _allocate_parts(
     statement, parts = session.statement(), SubJobs(session, job, tasks)
     while (part := parts.pop()) is not None:
         mark = statement.checkpoint()
-        await _allocate_part(session, statement, job, part, nodes)
+        await _allocate_part_in_domain(session, statement, job, part, nodes)
         if not (part.is_ready() or part.is_pipelined()):
             statement.rollback(mark)
         elif statement.checkpoint() > mark:
@@ -173,6 +173,26 @@ async def _allocate_parts(
     if short:
         session.record(job, NOT_ENOUGH_SUB_GROUPS, f"Sub-groups without nodes for their size: {short}")
     return None
+
+
+async def _allocate_part_in_domain(
+    session: VolcanoSession, statement: Statement, job: Job, part: SubJob, nodes: NDArray[np.bool_] | None
+) -> None:
+    """Place tasks of a sub-group, in the first HyperNode that takes it if its policy has a topology."""
+    topology = session.network_topology
+    domains = None if topology is None else topology.part_domains(job, part, nodes)
+    if domains is None:
+        await _allocate_part(session, statement, job, part, nodes)
+        return
+    wanted, mark = [*part.tasks], statement.checkpoint()
+    for domain in domains:
+        part.tasks = deque(wanted)
+        part.failures.clear()
+        await _allocate_part(session, statement, job, part, domain)
+        if statement.checkpoint() > mark and (part.is_ready() or part.is_pipelined()):
+            return
+        statement.rollback(mark)
+    session.fit_failures.setdefault(job.uid, set()).update(task.uid for task in wanted)
 
 
 async def _allocate_part(

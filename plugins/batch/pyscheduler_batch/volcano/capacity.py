@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.contract import Refusal, Tasks
+from pyscheduler.batch.values import go_boolean
 from pyscheduler_batch.volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
+from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
 from pyscheduler_batch.volcano.policy import int_argument
 from pyscheduler_batch.volcano.queue_policy import QueuePolicy
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.contract import Claim, Key
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job, Task, TaskState
 
 __all__ = ["Capacity"]
 
@@ -29,7 +31,8 @@ _BROKEN = Refusal("QueueTreeBroken", "the tree of queues is broken; nothing is s
 class Capacity(QueuePolicy):
     """Order queues by priority and share; keep limits of queues and of queues above; reclaim what exceeds `deserved`.
 
-    Argument `ancestorReclaimLevel`: up to how many levels above a queue its ancestors also permit and limit reclaim.
+    Limits on devices of resource claims count, too. Argument `ancestorReclaimLevel`: up to how many levels above a
+    queue its ancestors also permit and limit reclaim.
     """
 
     name: ClassVar[str] = "capacity"
@@ -55,6 +58,7 @@ class Capacity(QueuePolicy):
         else:
             table = flat_table(queues, session.total, session.scale)
         self.deserved, self.guarantee, self.real_capability, self.is_set = table
+        self._devices = self._device_quotas()
         #: float64[Q]: shares at the begin. In a tree those of inner queues stay during the session.
         self.shares = queue_shares(self.allocated, self.deserved, session.scale)
         if not self.is_sound:
@@ -64,6 +68,21 @@ class Capacity(QueuePolicy):
         self._is_leaf: list[bool] = queues.is_leaf.tolist()
         #: By row: the rows from the top down to the queue.
         self._lines: list[list[int]] = [path[::-1].tolist() for path in queues.paths]
+
+    def _device_quotas(self) -> DeviceQuotas | None:
+        """Return the limits on devices of claims; None if there are none, or the arguments turn them off."""
+        session, said = self.session, self.arguments
+        if not self.is_sound or go_boolean(str(said.get("capacity.DynamicResourceAllocationEnable", "true"))) is False:
+            return None
+        parts = go_boolean(str(said.get("capacity.DRAConsumableCapacityEnable", "")))
+        has_dimensions = session.has_device_parts if parts is None else parts
+        return DeviceQuotas.of(session, self._path, has_dimensions=has_dimensions)
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Follow what queues hold of devices; their shares are computed anew."""
+        super().moved(task, old, new)
+        if self._devices is not None:
+            self._devices.moved(task, old, new)
 
     def _add_up(self) -> None:
         """Add the sums of the leaves to the queues above."""
@@ -136,6 +155,9 @@ class Capacity(QueuePolicy):
             used = self.allocated[row] + request
             if not self.session.scale.within(used, self.real_capability[row], request):
                 return self.over_limit(row, used, self.real_capability[row], request)
+        for task in tasks:
+            if self._devices is not None and (over := self._devices.exceeded(task)):
+                return Refusal("QueueLimit", f"queue {queues.names[over[0]]} is full: {over[1]}")
         return None
 
     def _path(self, queue: int) -> list[int]:
@@ -147,18 +169,23 @@ class Capacity(QueuePolicy):
         queue = job.queue_row
         if not self.is_sound or not self.is_open(queue):
             return -1
-        if job.min_resources is None:
-            return 1
+        minimum = job.min_resources
         for row in self._path(queue):
-            if not self.within_capability(row, job.min_resources):
-                self.refuse_enqueue(job, row, job.min_resources)
+            if minimum is not None and not self.within_capability(row, minimum):
+                self.refuse_enqueue(job, row, minimum)
                 return -1
+        if self._devices is not None and (over := self._devices.enqueue_exceeded(job)):
+            text = f"queue resource quota insufficient: queue {self.session.queues.names[over[0]]}: {over[1]}"
+            self.session.record(job, "QueueQuota", text)
+            return -1
         return 1
 
     def job_enqueued(self, job: Job) -> None:
         """Reserve the job's minimum in its queue and in all queues above."""
         if self.is_sound:
             self.reserve(job, np.array(self._path(job.queue_row), dtype=np.int64))
+            if self._devices is not None:
+                self._devices.reserve(job)
 
     # Reclaim.
 

@@ -12,6 +12,7 @@ from pyscheduler.batch.contract import Tasks
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.volcano.job_facts import is_pending
 from pyscheduler_batch.volcano.look_alikes import Backlog
+from pyscheduler_batch.volcano.network_topology import has_topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,7 +49,7 @@ def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
 
 
 def _is_eligible(session: VolcanoSession, job: Job) -> bool:
-    if job.topology and session.network_topology is not None:
+    if session.network_topology is not None and has_topology(job):
         return False  # evictions on single nodes would not make room in one HyperNode
     return not is_pending(job) and session.job_valid(job) is None
 

@@ -3,10 +3,11 @@
 A job with `networkTopology` in mode `hard` runs in one HyperNode of at most `highestTierAllowed` (or of the tier that
 `highestTierName` names). In mode `soft` any HyperNode will do, and the whole cluster. HyperNodes of a lower tier come
 first; within a tier the one that is fullest afterwards. A job that runs in part stays below the highest HyperNode that
-is allowed above its nodes.
+is allowed above its nodes. A policy of `subGroupPolicy` may have a topology, too: each of its sub-groups then runs in
+one HyperNode, within that of the job.
 
 Differs from Volcano, which places the job in every HyperNode of a tier and then takes the best one: here they are tried
-from the best one on. Sub-groups (`subGroupPolicy`) are not followed. Jobs with a topology neither preempt nor reclaim;
+from the best one on. Jobs with a topology neither preempt nor reclaim;
 in Volcano they reclaim on nodes all over.
 """
 
@@ -22,13 +23,17 @@ from pyscheduler.batch.tasks import ACTIVE, NO_NODE
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, float_argument, int_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.volcano.sub_jobs import SubJob
 
-__all__ = ["NetworkTopologyAware"]
+    #: A `networkTopology` as in the object.
+    Topology = Mapping[str, object]
+
+__all__ = ["NetworkTopologyAware", "has_topology", "topology_of"]
 
 _MAX_SCORE: Final = 100.0
 _FADING: Final = 0.8
@@ -54,6 +59,7 @@ class NetworkTopologyAware(VolcanoPolicy):
         self._fills = str(said.get("hypernode.binpack.normal-pod.enable", "true")).lower() != "false"
         fading = float_argument(said, "hypernode.binpack.normal-pod.fading", _FADING)
         self._fading = fading if fading >= 0 else _FADING
+        self._fills_first = self.session.switch(self, "enabledHyperNodeOrder", default=True)
         self._tree: HyperNodeTree | None = None
 
     @property
@@ -65,9 +71,8 @@ class NetworkTopologyAware(VolcanoPolicy):
             self._lowest = self._tree.lowest_of()
         return self._tree
 
-    def highest_tier(self, job: Job) -> int | None:
-        """Return the highest tier in which a job may run; None for a job without a topology."""
-        said = job.topology
+    def highest_tier(self, said: Topology) -> int | None:
+        """Return the highest tier that a `networkTopology` allows; None for an empty one."""
         if not said:
             return None
         tree = self.tree
@@ -81,37 +86,59 @@ class NetworkTopologyAware(VolcanoPolicy):
 
     def domains(self, job: Job) -> Iterator[NDArray[np.bool_]]:
         """Yield bool[N], the nodes of each HyperNode that the job may use, in the order in which they are tried."""
-        tree, highest = self.tree, self.highest_tier(job)
+        return self._domains(job.topology, [*job.tasks.values()], job.min_resources, None)
+
+    def part_domains(
+        self, job: Job, part: SubJob, within: NDArray[np.bool_] | None
+    ) -> Iterator[NDArray[np.bool_]] | None:
+        """Yield bool[N], the nodes of each HyperNode that a sub-group may use; return None if it may use any.
+
+        `within`, bool[N]: the nodes that the job may use; None for all.
+        """
+        said = topology_of(job, part.name)
+        if not said:
+            return None
+        least = np.sum([task.request for task in part.tasks], axis=0)
+        return self._domains(said, part.members, least, within)
+
+    def _domains(
+        self,
+        said: Topology,
+        tasks: Sequence[Task],
+        least: NDArray[np.float64] | None,
+        within: NDArray[np.bool_] | None,
+    ) -> Iterator[NDArray[np.bool_]]:
+        tree, highest = self.tree, self.highest_tier(said)
         if highest is None:
             return
-        held = tree.around(_nodes(job))
+        held = tree.around(_nodes(tasks))
         below = [*range(len(tree.names))]
         if held >= 0:
             allowed = [at for at in tree.path(held) if tree.tiers[at] <= highest]
             if not allowed:
                 return
             below = [at for at in below if allowed[-1] in tree.path(at)]
-        scores = self._filled(job)
-        chosen = [at for at in below if tree.tiers[at] <= highest and (held >= 0 or self._holds(job, at))]
+        if within is not None:
+            below = [at for at in below if not (tree.members[at] & ~within).any()]
+        scores = np.zeros(len(tree.names))
+        if self._fills_first:
+            scores = self._used_part(np.sum([task.request for task in tasks], axis=0))
+        chosen = [at for at in below if tree.tiers[at] <= highest and (held >= 0 or self._holds(least, at))]
         chosen.sort(key=lambda at: (int(tree.tiers[at]), -scores[at]))
         for at in chosen:
             if tree.members[at].any():
                 yield tree.members[at]
 
-    def _holds(self, job: Job, at: int) -> bool:
-        """Return whether the job's `minResources` fit into what a HyperNode has idle, now or later."""
-        if job.min_resources is None:
+    def _holds(self, least: NDArray[np.float64] | None, at: int) -> bool:
+        """Return whether the least that tasks need fits into what a HyperNode has idle, now or later."""
+        if least is None:
             return True
         nodes, inside, scale = self.session.nodes, self.tree.members[at], self.session.scale
         sums = (nodes.idle[inside].sum(axis=0), nodes.future[inside].sum(axis=0))
-        return any(scale.less_equal(job.min_resources, each) for each in sums)
-
-    def _filled(self, job: Job) -> NDArray[np.float64]:
-        """Return float64[H]: the used part of each HyperNode with the job, by weight; 0 if it is too small."""
-        total = np.sum([task.request for task in job.tasks.values()], axis=0)
-        return self._used_part(total)
+        return any(scale.less_equal(least, each) for each in sums)
 
     def _used_part(self, request: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64[H]: the used part of each HyperNode with a request, by weight; 0 if it is too small."""
         members, nodes = self.tree.members.astype(np.float64), self.session.nodes
         counts = self._known & (request > 0)
         weights = self._weights[counts]
@@ -126,14 +153,14 @@ class NetworkTopologyAware(VolcanoPolicy):
 
     def score_nodes(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return float64[n] for the nodes `rows`, or None if nothing is scored."""
-        if task.job.topology:
-            return self._near(task.job, rows)
+        if topology_of(task.job, task.sub_group):
+            return self._near([each for each in task.job.tasks.values() if each.sub_group == task.sub_group], rows)
         return self._spread_over_tiers(task, rows) if self._fills and len(self.tree.names) > 1 else None
 
-    def _near(self, job: Job, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Score nodes by the tier that they share with the nodes of the job; equal best ones by its tasks there."""
+    def _near(self, tasks: Sequence[Task], rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Score nodes by the tier that they share with the nodes of the tasks; equal best ones by the tasks there."""
         tree = self.tree
-        held = tree.around(_nodes(job))
+        held = tree.around(_nodes(tasks))
         if held < 0:
             return None
         own = self._lowest[rows]
@@ -142,10 +169,10 @@ class NetworkTopologyAware(VolcanoPolicy):
         scores = np.array([by_id[at] for at in own.tolist()])
         best = scores == scores.max()
         if np.count_nonzero(best) > 1:
-            placed = np.array(_nodes(job), dtype=np.int64)
+            placed = np.array(_nodes(tasks), dtype=np.int64)
             for at in np.unique(own[best]).tolist():
                 if at >= 0:
-                    scores[best & (own == at)] += tree.members[at, placed].sum() / len(job.tasks)
+                    scores[best & (own == at)] += tree.members[at, placed].sum() / len(tasks)
         return scores * self._weight
 
     def _nearness(self, at: int, held: int, low: int, high: int) -> float:
@@ -170,6 +197,17 @@ class NetworkTopologyAware(VolcanoPolicy):
         return scores / total * self._weight if total > 0 else scores
 
 
-def _nodes(job: Job) -> Sequence[int]:
-    """Return the nodes on which tasks of a job are placed."""
-    return [task.node for task in job.tasks.values() if task.state in ACTIVE and task.node != NO_NODE]
+def topology_of(job: Job, sub_group: str) -> Topology:
+    """Return the `networkTopology` of a sub-group by its policy; that of the job for tasks that no policy matches."""
+    policy = job.sub_groups.get(sub_group.rpartition("/")[0]) if sub_group else None
+    return job.topology if policy is None else policy.topology
+
+
+def has_topology(job: Job) -> bool:
+    """Return whether the job or one of its policies has a `networkTopology`."""
+    return bool(job.topology) or any(each.topology for each in job.sub_groups.values())
+
+
+def _nodes(tasks: Iterable[Task]) -> Sequence[int]:
+    """Return the nodes on which the tasks are placed."""
+    return [task.node for task in tasks if task.state in ACTIVE and task.node != NO_NODE]

@@ -9,6 +9,7 @@ import numpy as np
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
+from pyscheduler_batch.volcano.preempt_candidates import CandidateLimits, preempt_on_best
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -22,7 +23,8 @@ __all__ = ["Preempt"]
 class Preempt(Action):
     """Evict tasks for starving jobs: first tasks of other jobs of the queue, then tasks of the same job.
 
-    Nodes are tried by score. Evictions for a job are kept if it is pipelined by them.
+    Nodes are tried by score, or compared by the victims that each would cost (`enableTopologyAwarePreemption`).
+    Evictions for a job are kept if it is pipelined by them.
     """
 
     name: ClassVar[str] = "preempt"
@@ -30,6 +32,7 @@ class Preempt(Action):
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
+        limits = CandidateLimits.of(self.arguments)
         starving = {queue: backlog for queue, backlog in starving_jobs(session).items() if backlog}
         queues = PriorityQueue(session.queue_less, starving)
         while len(queues):
@@ -39,7 +42,7 @@ class Preempt(Action):
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
                 while tasks and session.job_starving(job):
-                    _preempt(session, statement, tasks.popleft(), within_job=False)
+                    await _preempt(session, statement, tasks.popleft(), limits, within_job=False)
                     await session.turn_amid(statement)
                 if session.job_pipelined(job):
                     await session.commit_in_turns(statement)
@@ -51,19 +54,19 @@ class Preempt(Action):
                 await session.turn()
             line = starving[queue].as_listed(session)
             while (job := line.pop()) is not None:
-                if await _preempt_within(session, job):
+                if await _preempt_within(session, job, limits):
                     line.revive()
                 else:
                     line.fail()
                 await session.turn()
 
 
-async def _preempt_within(session: VolcanoSession, job: Job) -> bool:
+async def _preempt_within(session: VolcanoSession, job: Job, limits: CandidateLimits | None) -> bool:
     """Place tasks of a job at the cost of its other tasks, until one cannot be placed; return whether any was."""
     is_any_placed = False
     for task in pending_tasks(session, job):
         statement = session.statement()
-        if not _preempt(session, statement, task, within_job=True):
+        if not await _preempt(session, statement, task, limits, within_job=True):
             statement.discard()
             break
         session.commit(statement)
@@ -72,8 +75,13 @@ async def _preempt_within(session: VolcanoSession, job: Job) -> bool:
     return is_any_placed
 
 
-def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, within_job: bool) -> bool:
-    """Pipeline a task on the best node where evictions, or none, make room for it."""
+async def _preempt(
+    session: VolcanoSession, statement: Statement, task: Task, limits: CandidateLimits | None, *, within_job: bool
+) -> bool:
+    """Pipeline a task on the best node where evictions, or none, make room for it.
+
+    With `limits`, nodes are compared by their victims, and one without victims does not count.
+    """
     if not task.may_preempt:
         return False
     job, books, scale = task.job, session.books, session.scale
@@ -95,10 +103,12 @@ def _preempt(session: VolcanoSession, statement: Statement, task: Task, *, withi
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False
+    search = Search("preempt", Claim(job, task), task, candidates, session.preemptable, refused)
+    if limits is not None:
+        return await preempt_on_best(session, statement, search, rows, hopeful, limits)
     if np.count_nonzero(hopeful[rows]) > 1:
         rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
     rows = rows[hopeful[rows]]
-    search = Search("preempt", Claim(job, task), task, candidates, session.preemptable, refused)
     for node in rows.tolist():
 
         def fits(node: int = node) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import ResourceQuota
+    from pyscheduler.api import Pod, ResourceQuota
     from pyscheduler.batch.contract import Claim, Policy
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -44,6 +44,10 @@ _NAME_PARTS = 3
 _OURS = "pyscheduler_batch."
 #: Other tasks of the scheduler may run after so many jobs that are read.
 _TURN_EVERY = 64
+
+
+def _no_claims(_: Pod) -> Mapping[str, Mapping[str, float]]:
+    return {}
 
 
 def _no_quotas(_: str) -> Iterable[ResourceQuota]:
@@ -63,6 +67,10 @@ class VolcanoSession(Session):
     _protected_from_others: frozenset[str] | None = None
     #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
     quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
+    #: Returns by claim what the resource claims of a pod request, as in `device_quotas`.
+    claims_of: Callable[[Pod], Mapping[str, Mapping[str, float]]] = _no_claims
+    #: Whether parts of devices count if the configuration does not say.
+    has_device_parts: bool = True
 
     @cached_property
     def scale(self) -> Scale:
@@ -110,8 +118,9 @@ class VolcanoSession(Session):
     @cached_property
     def network_topology(self) -> NetworkTopologyAware | None:
         """Return the policy that places jobs into HyperNodes; None if it is off."""
-        named = (entry.policy for tier in self.tiers for entry in tier if entry.policy.name == "network-topology-aware")
-        return cast("NetworkTopologyAware | None", next(named, None))
+        named = (entry for tier in self.tiers for entry in tier if entry.policy.name == "network-topology-aware")
+        placing = (entry.policy for entry in named if entry.is_on("enabledHyperNodeGradient"))
+        return cast("NetworkTopologyAware | None", next(placing, None))
 
     @cached_property
     def total(self) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """The sub-groups of a job, as `subGroupPolicy` makes them: each is placed whole or not at all.
 
 Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the orders of
-sub-jobs of the plugins gang and priority. Topologies of sub-groups are not followed.
+sub-jobs of the plugins gang and priority.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parts_short(job: Job, best_effort: Collection[str]) -> str:
 class SubJob:
     """One sub-group with its tasks to place, in order; the one without a name has the tasks that no policy matches."""
 
-    __slots__ = ("_best_effort", "_members", "failures", "is_required", "key", "name", "size", "tasks")
+    __slots__ = ("_best_effort", "failures", "is_required", "key", "members", "name", "size", "tasks")
 
     def __init__(
         self, name: str, size: int, members: list[Task], tasks: Iterable[Task], best_effort: Collection[str]
@@ -57,7 +57,7 @@ class SubJob:
         self.name = name
         self.size = size
         self.tasks = deque(tasks)
-        self._members = members
+        self.members = members
         self._best_effort = best_effort
         self.is_required = False
         #: UIDs of the tasks that fitted nowhere in this turn.
@@ -69,7 +69,7 @@ class SubJob:
     def _has(self, states: Collection[TaskState]) -> int:
         return sum(
             task.state in states or (task.state == TaskState.PENDING and task.uid in self._best_effort)
-            for task in self._members
+            for task in self.members
         )
 
     def is_ready(self) -> bool:
@@ -82,7 +82,7 @@ class SubJob:
 
     def may_go_on(self, job: Job) -> bool:
         """Return whether it could still become ready after a task that fitted nowhere."""
-        return job.min_member != len(job.tasks) and self.size < len(self._members)
+        return job.min_member != len(job.tasks) and self.size < len(self.members)
 
 
 class SubJobs:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler_podgrouper.contract import GroupPlan, Owner
-from pyscheduler_podgrouper.fields import GroupingError, int32, integer, items, text
+from pyscheduler_podgrouper.fields import MAX_INT32, GroupingError, failing_as, integer, items, text
 from pyscheduler_podgrouper.generic import generic
 
 if TYPE_CHECKING:
@@ -35,25 +35,35 @@ def job_set(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Lookup) -> Gr
     own = pod.labels.get(_REPLICATED_JOB, "")
     if not own:
         raise GroupingError(f'pod {pod.namespace}/{pod.name} missing required label "{_REPLICATED_JOB}"')
-    order = text(top.body, "spec", "startupPolicy", "startupPolicyOrder")
-    jobs = [each for each in items(top.body, "spec", "replicatedJobs") or () if isinstance(each, Mapping)]
+    where = f"from JobSet {top.namespace}/{top.name}"
+    with failing_as(f"failed to read spec.startupPolicy.startupPolicyOrder {where}"):
+        order = text(top.body, "spec", "startupPolicy", "startupPolicyOrder")
+    with failing_as(f"failed to read spec.replicatedJobs {where}"):
+        jobs = [each for each in items(top.body, "spec", "replicatedJobs") or () if isinstance(each, Mapping)]
     if order in {None, _IN_ORDER}:
         found = next((each for each in jobs if each.get("name") == own), None)
         minimum = 1 if found is None else _count(found, top)
         return attrs.evolve(plan, name=f"{plan.name}-{own}", min_member=minimum)
     total = sum(_count(each, top) for each in jobs if isinstance(each.get("name"), str) and each["name"])
-    return attrs.evolve(plan, min_member=int32(total, "total minAvailable") or 1)
+    return attrs.evolve(plan, min_member=_int32(total, "total minAvailable", top.namespace, top.name) or 1)
 
 
 def _count(job: Mapping[str, Any], top: Owner) -> int:
     """Return how many pods of a replicated job run at a time."""
-    replicas = _at_least_one(integer(job, "replicas"))
-    parallelism = _at_least_one(integer(job, "template", "spec", "parallelism"))
-    completions = integer(job, "template", "spec", "completions") or 0
+    name = f"{top.name} replicatedJob {job.get('name')}"
+
+    def read(*path: str) -> int:
+        with failing_as(f"failed to read {'.'.join(path)} from JobSet {top.namespace}/{name}"):
+            return integer(job, *path) or 0
+
+    replicas, parallelism = max(read("replicas"), 1), max(read("template", "spec", "parallelism"), 1)
+    completions = read("template", "spec", "completions")
     if 0 < completions < parallelism:
         parallelism = completions
-    return int32(replicas * parallelism, f"minAvailable of {job.get('name')} in JobSet {top.namespace}/{top.name}")
+    return _int32(replicas * parallelism, "minAvailable", top.namespace, name)
 
 
-def _at_least_one(value: int | None) -> int:
-    return value if value is not None and value > 0 else 1
+def _int32(value: int, what: str, namespace: str, name: str) -> int:
+    if value > MAX_INT32:
+        raise GroupingError(f"{what} too large ({value}) for JobSet {namespace}/{name}: exceeds int32 max value")
+    return value

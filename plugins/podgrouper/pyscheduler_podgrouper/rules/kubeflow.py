@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler_podgrouper.contract import GroupPlan, Owner, SubGroupPlan
-from pyscheduler_podgrouper.fields import GroupingError, go_integer, int32, integer, mapping, text
+from pyscheduler_podgrouper.fields import GroupingError, failing_as, go_integer, int32, integer, mapping, text
 from pyscheduler_podgrouper.generic import generic
 from pyscheduler_podgrouper.rules.segments import SEGMENT_SIZE, segment_topology
 
@@ -101,15 +101,18 @@ def mpi_job(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Lookup) -> Gr
 def pytorch_job(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Lookup) -> GroupPlan:
     """Return the group of a PyTorchJob, with sub-groups for the master, the workers and their segments."""
     plan = _common(top, pod, lookup, _PYTORCH_ROLES, ())
-    roles = mapping(top.body, "spec", _PYTORCH_ROLES)
+    job = f"PyTorchJob {top.namespace}/{top.name}"
+    with failing_as(f"failed to get {_PYTORCH_ROLES} from {job}"):
+        roles = mapping(top.body, "spec", _PYTORCH_ROLES)
     minimum = _or_none(lambda: integer(top.body, *_MIN_AVAILABLE))
     if minimum is None:
         minimum = _elastic_minimum(top, roles or {})
     if minimum is not None:
         plan = attrs.evolve(plan, min_member=int32(minimum, "minReplicas"))
     if roles is None:
-        raise GroupingError(f"{_PYTORCH_ROLES} not found in PyTorchJob {top.namespace}/{top.name}")
-    masters = _least(roles, _MASTER) or 0
+        raise GroupingError(f"{_PYTORCH_ROLES} not found in {job}")
+    with failing_as(f"failed to get replicas from {_PYTORCH_ROLES}[{_MASTER}] in {job}"):
+        masters = _least(roles, _MASTER) or 0
     sub_groups = []
     if masters:
         sub_groups.append(SubGroupPlan(name="master", min_member=masters, pods=_pods_of(pod, _MASTER)))
@@ -153,7 +156,8 @@ def _worker_groups(top: Owner, roles: Mapping[str, Any], pod: Pod, minimum: int)
     """Return the sub-group of the workers, and its segments."""
     if _WORKER not in roles:
         return []
-    said = integer(roles, _WORKER, "replicas")
+    with failing_as("failed to get replicas for worker groups"):
+        said = integer(roles, _WORKER, "replicas")
     workers = 1 if said is None else said
     size = _segment_size(pod, roles)
     if size is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler_podgrouper.contract import GroupPlan, Owner, SubGroupPlan
-from pyscheduler_podgrouper.fields import GroupingError, go_integer, int32, integer, mapping, text
+from pyscheduler_podgrouper.fields import GroupingError, failing_as, go_integer, int32, integer, mapping, text
 from pyscheduler_podgrouper.generic import generic
 from pyscheduler_podgrouper.rules.segments import SEGMENT_SIZE, segment_topology
 
@@ -36,21 +36,20 @@ def leader_worker_set(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Loo
     index = go_integer(pod.labels.get(_GROUP_INDEX, ""))
     if index is not None:
         plan = attrs.evolve(plan, name=f"{plan.name}-group-{index}")
-    policy = text(top.body, "spec", "startupPolicy")
+    where = f"LWS {top.namespace}/{top.name}"
+    with failing_as(f"failed to get startupPolicy from {where}"):
+        policy = text(top.body, "spec", "startupPolicy")
     if policy == "LeaderReady":
         size = _leader_ready_size(pod, size, plan, lookup)
         plan = attrs.evolve(plan, follows_nodes=True)
     elif policy not in {None, "LeaderCreated"}:
         raise GroupingError(f"unknown startupPolicy: {policy}")
-    try:
-        sub_groups = _sub_groups(top, pod, size)
-    except GroupingError as error:
-        raise GroupingError(f"failed to get sub groups for LWS {top.namespace}/{top.name}: {error}") from error
-    return attrs.evolve(plan, min_member=size, sub_groups=tuple(sub_groups))
+    return attrs.evolve(plan, min_member=size, sub_groups=tuple(_sub_groups(top, pod, size, where)))
 
 
 def _group_size(top: Owner) -> int:
-    size = integer(top.body, *_TEMPLATE, "size")
+    with failing_as(f"failed to get leaderWorkerTemplate.size from LWS {top.namespace}/{top.name}"):
+        size = integer(top.body, *_TEMPLATE, "size")
     if size is None:
         raise GroupingError(f"leaderWorkerTemplate.size not found in LWS {top.namespace}/{top.name}")
     if size <= 0:
@@ -78,16 +77,18 @@ def _leader_ready_size(pod: Pod, size: int, plan: GroupPlan, lookup: Lookup) -> 
 # --- sub-groups -----------------------------------------------------------------------------------
 
 
-def _sub_groups(top: Owner, pod: Pod, size: int) -> list[SubGroupPlan]:
-    segment = _segment_size(top, size)
+def _sub_groups(top: Owner, pod: Pod, size: int, where: str) -> list[SubGroupPlan]:
+    with failing_as(f"failed to get sub group policy for {where}"):
+        segment = _segment_size(top, size)
+        policy = text(top.body, *_TEMPLATE, "subGroupPolicy", "subGroupPolicyType") if segment is not None else None
     if segment is None:
         return _leader_and_workers(pod, size, parent=None, has_workers=not _is_leader(pod))
-    policy = text(top.body, *_TEMPLATE, "subGroupPolicy", "subGroupPolicyType")
     index = go_integer(pod.labels.get(_WORKER_INDEX, ""))
     if index is None:
         raise GroupingError(f"failed to get worker index from pod {pod.namespace}/{pod.name}")
     own = _segment_of(index, size, segment)
-    worker = mapping(top.body, *_TEMPLATE, "workerTemplate")
+    with failing_as(f"failed to get workerTemplate from {where}"):
+        worker = mapping(top.body, *_TEMPLATE, "workerTemplate")
     topology = None if worker is None else segment_topology(top, pod, worker)
     # Without a leader among them: how many workers each segment has.
     counts = [0] * (_segment_of(size - 1, size, segment) + 1)
@@ -102,7 +103,7 @@ def _sub_groups(top: Owner, pod: Pod, size: int) -> list[SubGroupPlan]:
             "LeaderExcluded policy is only supported when replicasSize is divisible by segmentSize."
         )
     is_first = policy in {None, "LeaderWorker"}
-    if not is_excluded:
+    if is_first or (size - 1) % segment:
         counts[0] += 1
     segments = [
         SubGroupPlan(

@@ -1,0 +1,9 @@
+"""Registers the plugin; its module is imported only if a profile enables it."""
+
+from pyscheduler import PluginRegistry, hookimpl
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Offer the plugin."""
+    registry.add("CarbonIntensity", "carbon_intensity.plugin:CarbonIntensity")

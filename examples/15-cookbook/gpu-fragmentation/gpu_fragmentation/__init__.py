@@ -1,0 +1,1 @@
+"""A scheduler plugin: `GpuFragmentation` places pods so that free GPUs stay usable."""

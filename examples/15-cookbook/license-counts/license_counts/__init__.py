@@ -1,0 +1,1 @@
+"""A scheduler plugin: `LicenseCounts` runs no more pods than there are licenses."""

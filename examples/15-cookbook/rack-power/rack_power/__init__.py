@@ -1,0 +1,1 @@
+"""A scheduler plugin: `RackPower` keeps each rack within its power budget."""

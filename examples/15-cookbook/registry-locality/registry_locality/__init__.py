@@ -1,0 +1,1 @@
+"""A scheduler plugin: `RegistryLocality` prefers the nodes to which a pod's images are pulled fastest."""

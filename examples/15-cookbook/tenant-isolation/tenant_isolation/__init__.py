@@ -1,0 +1,1 @@
+"""A scheduler plugin: `TenantIsolation` never runs pods of two tenants on one node."""

@@ -1,0 +1,1 @@
+"""A scheduler plugin: `TimeOfDay` starts pods only in the hours of their class."""

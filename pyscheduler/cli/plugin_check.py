@@ -1,0 +1,118 @@
+"""`pyscheduler plugins --check`: run the checks of the test kit on an installed plugin, and show its price."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pyscheduler.cli.wrapped_text import echo_wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyscheduler.testing.checks.findings import PluginCheckError
+    from pyscheduler.testing.checks.price import Price
+
+__all__ = ["check_installed"]
+
+
+def check_installed(name: str, *, config_file: str | None, histories: int, seed: int, output: str) -> None:
+    """Check a plugin and print the result; exit with 1 if a check fails.
+
+    Raises `ConfigError` if the plugin or the file is wrong.
+    """
+    from pyscheduler.config.problems import found_in
+    from pyscheduler.testing.checks.check import run_checks
+    from pyscheduler.testing.checks.findings import CHECKS, PluginCheckError
+    from pyscheduler.testing.checks.price import price_of
+    from pyscheduler.testing.checks.subject import Subject
+
+    subject = Subject(plugin=name, config=_read(config_file))
+    failure: PluginCheckError | None = None
+    skipped: Mapping[str, str] = {}
+    is_text = output == "text"
+    with found_in(config_file):
+        subject.plugin_class()
+        try:
+            skipped = run_checks(
+                subject, histories=histories, seed=seed, progress=_progress(histories, shown=is_text)
+            ).skipped
+        except PluginCheckError as error:
+            failure = error
+        price = price_of(subject) if failure is None else None
+    if not is_text:
+        _show_json(name, histories, failure, skipped, price)
+    elif failure is not None:
+        click.echo(str(failure))
+    else:
+        click.echo(f"{name} passes {len(CHECKS) - len(skipped)} checks on {histories} random histories")
+        for check, reason in skipped.items():
+            click.echo(f"  {check} did not run: {reason}")
+        _show_price(price)
+    if failure is not None:
+        sys.exit(1)
+
+
+def _read(config_file: str | None) -> str | None:
+    """Return the text of a configuration file; raise `ConfigError` for its mistakes."""
+    from pyscheduler.config.load import load
+
+    if config_file is None:
+        return None
+    load(config_file)
+    return Path(config_file).read_text(encoding="utf-8-sig")
+
+
+def _progress(histories: int, *, shown: bool) -> Callable[[int], None]:
+    """Return a function that shows on a terminal how many histories have passed."""
+
+    def show(number: int) -> None:
+        if shown and sys.stderr.isatty():
+            click.echo(f"\r{number} of {histories} histories", nl=number == histories, err=True)
+
+    return show
+
+
+def _show_price(price: Price | None) -> None:
+    if price is None:
+        click.echo("price: none at the choice of a node; the plugin does not filter or score")
+        return
+    amounts = (f"{amount:.0f} µs at {size:,} nodes" for size, amount in price.microseconds.items())
+    click.echo(f"price per pod (CPU time, without the equivalence cache): {', '.join(amounts)}")
+    click.echo(f"equivalence cache of the profile: {'on' if price.has_cache else 'off'}")
+    for advice in price.advice:
+        echo_wrapped(f"- {advice}", indent=2)
+
+
+def _show_json(
+    name: str, histories: int, failure: PluginCheckError | None, skipped: Mapping[str, str], price: Price | None
+) -> None:
+    import msgspec
+
+    data = {
+        "plugin": name,
+        "passed": failure is None,
+        "histories": histories,
+        "failure": None
+        if failure is None
+        else {
+            "check": failure.check,
+            "place": failure.place,
+            "message": failure.finding.what,
+            "remedy": failure.remedy,
+            "history": [step.text for step in failure.history],
+            "code": failure.code,
+        },
+        "skipped": skipped,
+        "price": None
+        if price is None
+        else {
+            "microsecondsPerPod": {str(size): round(amount, 1) for size, amount in price.microseconds.items()},
+            "equivalenceCache": price.has_cache,
+            "advice": price.advice,
+        },
+    }
+    click.echo(msgspec.json.format(msgspec.json.encode(data)).decode())

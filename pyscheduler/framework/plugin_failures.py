@@ -1,0 +1,202 @@
+"""What becomes of an exception in a plugin: logged once with its traceback, and counted from then on.
+
+A broken plugin fails for each pod, in the same way, thousands of times a minute. Two failures are the same if plugin,
+extension point, type of the exception and the line that raised it are the same. The log has the traceback of the first,
+and a line when their number reaches 10, 100, 1,000 and so on. At verbosity 4 it has a line for each.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.errors import PySchedulerError, text_of
+from pyscheduler.framework.interfaces import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import CodeType
+
+    from pyscheduler.framework.recorder import Recorder
+
+__all__ = [
+    "EVENT_HANDLER",
+    "GROUP_CYCLE",
+    "HINT",
+    "RUN",
+    "SLOW_SECONDS",
+    "PluginFailure",
+    "PluginFailures",
+    "error_place",
+    "error_text",
+    "owner_of",
+]
+
+_log = logging.getLogger(__name__)
+
+#: What stands for an extension point where there is none: handlers of events, and the methods of a `GroupCyclePlugin`.
+EVENT_HANDLER: Final = "EventHandler"
+GROUP_CYCLE: Final = "GroupCycle"
+HINT: Final = "QueueingHint"
+RUN: Final = "run"
+
+#: A call of a plugin that takes so long is reported, in seconds: the scheduler does nothing else meanwhile.
+SLOW_SECONDS: Final = 0.1
+#: The least time between two log lines about slow calls of a plugin at an extension point, in seconds.
+_SLOW_LOG_SECONDS: Final = 60.0
+
+#: How many different failures are told apart; beyond that, the oldest is forgotten, and logged anew if it comes again.
+_DISTINCT: Final = 500
+
+
+@attrs.frozen(kw_only=True)
+class PluginFailure:
+    """One failure of a plugin.
+
+    `plugin` is "" where nobody knows whose code it was. `point` is the extension point, or `run`, `QueueingHint`,
+    `EventHandler`, `Close`. `about` names the object (`pod=default/web`), or is "". `place` is the line that raised
+    `error`, or the method that returned something of the wrong type: `plugin.py:12 in Spread.filter`.
+    """
+
+    plugin: str
+    point: str
+    about: str
+    place: str
+    error: BaseException
+
+    @property
+    def traceback(self) -> str:
+        """Return the traceback of `error` as text."""
+        return "".join(traceback.format_exception(self.error))
+
+    def __str__(self) -> str:
+        """Return one line: plugin, extension point, pod, what happened and where."""
+        whose = f'plugin "{self.plugin}"' if self.plugin else "code of a plugin"
+        about = f" ({self.about})" if self.about else ""
+        place = f", {self.place}" if self.place else ""
+        return f"{whose} failed at {self.point}{about}: {error_text(self.error)}{place}"
+
+
+class PluginFailures:
+    """Reports the failures of the plugins of a scheduler; `recorder` counts them as warnings."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._seen: dict[tuple[str, str, type, str], int] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
+        #: By plugin and extension point, how many calls were slow, and when that was logged last.
+        self._slow: Counter[tuple[str, str]] = Counter()
+        self._slow_logged: dict[tuple[str, str], float] = {}
+        #: Whether failures are logged; turn this off where a listener shows them.
+        self.logs = True
+        #: Called with each failure; for tests and for `explain --traceback`.
+        self.listeners: list[Callable[[PluginFailure], object]] = []
+
+    @property
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """Return how often each plugin failed, by plugin and extension point."""
+        return self._counts
+
+    @property
+    def slow_counts(self) -> Mapping[tuple[str, str], int]:
+        """Return how many calls took longer than `SLOW_SECONDS`, by plugin and extension point; measured calls only."""
+        return self._slow
+
+    def slow(self, *, plugin: str, point: str, about: str, seconds: float, now: float) -> None:
+        """Count a call that took longer than `SLOW_SECONDS`; log one a minute. `now`: clock seconds."""
+        key = plugin, point
+        self._slow[key] += 1
+        if not self.logs or now - self._slow_logged.get(key, -_SLOW_LOG_SECONDS) < _SLOW_LOG_SECONDS:
+            return
+        self._slow_logged[key] = now
+        _log.warning(
+            "Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its result "
+            "here plugin=%s extensionPoint=%s %s seconds=%.3f times=%d",
+            *(plugin, point, about, seconds, self._slow[key]),
+        )
+
+    def report(
+        self,
+        error: BaseException,
+        *,
+        plugin: str,
+        point: str,
+        about: str = "",
+        call: Callable[..., object] | None = None,
+        warning: str = "plugin_error",
+    ) -> None:
+        """Log and count an exception of a plugin.
+
+        `call` is what was called: its place stands for the line where `error` was not raised but made. `warning` is the
+        label in pyscheduler_warnings_total.
+        """
+        self._recorder.warning(warning)
+        self._counts[plugin, point] += 1
+        place = error_place(error, call)
+        key = (plugin, point, type(error), place)
+        count = self._seen.get(key, 0) + 1
+        if count == 1 and len(self._seen) >= _DISTINCT:
+            del self._seen[next(iter(self._seen))]
+        self._seen[key] = count
+        failure = PluginFailure(plugin=plugin, point=point, about=about, place=place, error=error)
+        for listener in self.listeners:
+            listener(failure)
+        if not self.logs:
+            return
+        parts = (f"plugin={plugin}", f"extensionPoint={point}", about, f'place="{place}"', f'err="{error_text(error)}"')
+        what = " ".join(part for part in parts if part)
+        if count == 1:
+            _log.error("Plugin failed %s", what, exc_info=error if error.__traceback__ is not None else None)
+        elif str(count).strip("0") == "1":
+            _log.error("Plugin failed again times=%d %s", count, what)
+        else:
+            _log.debug("Plugin failed again times=%d %s", count, what)
+
+
+def owner_of(call: Callable[..., object]) -> str:
+    """Return the name of the plugin whose method this is, "" for another function."""
+    owner = getattr(call, "__self__", None)
+    return owner.name if isinstance(owner, Plugin) else ""
+
+
+def error_text(error: BaseException) -> str:
+    """Return the error on one line: its type, unless the message was written for users, and its text."""
+    text = " ".join(text_of(error).split())
+    if isinstance(error, PySchedulerError):
+        return text
+    # The text of a KeyError is a key: without the type it says nothing.
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def error_place(error: BaseException, call: Callable[..., object] | None = None) -> str:
+    """Return the line that raised `error` (`plugin.py:12 in Spread.filter`), within the code that was called.
+
+    Where a library raised it, that is the innermost line of the same file. Where `call` returned something wrong or
+    could not be called, it is the place of its definition; "" where that is not known.
+    """
+    entry = _code_of(call)
+    file = found = ""
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        # Without code, `call` is a partial or a C function; then the frame after the scheduler's own, which caught it.
+        if not file and (code is entry or (entry is None and step is not error.__traceback__)):
+            file = code.co_filename
+        if file and code.co_filename == file:
+            found = _place(code, step.tb_lineno)
+        step = step.tb_next
+    return found or (_place(entry, entry.co_firstlineno) if entry is not None else "")
+
+
+def _code_of(call: Callable[..., object] | None) -> CodeType | None:
+    return getattr(getattr(call, "__func__", call), "__code__", None)
+
+
+def _place(code: CodeType, line: int) -> str:
+    """Return file, line and function; the file without its folders, which make log lines long and say little."""
+    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+    return f"{file}:{line} in {code.co_qualname.replace('<locals>.', '')}"

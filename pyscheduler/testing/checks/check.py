@@ -1,0 +1,210 @@
+"""`check_plugin`: draw histories, run the checks, shorten the history of the first failure, and report it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler.testing.checks.drawing import draw_history
+from pyscheduler.testing.checks.findings import CHECKS, Finding, PluginCheckError
+from pyscheduler.testing.checks.hash_seed import OtherProcess, first_difference, obstacle
+from pyscheduler.testing.checks.history import decide, observe
+from pyscheduler.testing.checks.shrinking import shrink
+from pyscheduler.testing.checks.steps import code_of
+from pyscheduler.testing.checks.subject import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.testing.checks.drawing import DrawHook
+    from pyscheduler.testing.checks.steps import Step
+
+__all__ = ["CheckResult", "check_plugin", "run_checks"]
+
+#: How many histories run by default.
+_HISTORIES: Final = 100
+#: One in so many histories is run with another PYTHONHASHSEED, too.
+_HASH_SEED_SHARE: Final = 4
+_CPU_LIMIT_SECONDS: Final = 0.1
+#: How many attempts to shorten a history, by whether the finding is a time.
+_ATTEMPTS: Final = 200
+_MEASURED_ATTEMPTS: Final = 10
+
+
+@attrs.frozen(kw_only=True)
+class CheckResult:
+    """What was checked: how many histories, and why a check did not run, by check."""
+
+    histories: int
+    skipped: Mapping[str, str]
+
+
+def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroundings
+    plugin: type[Plugin] | str,
+    args: Mapping[str, object] | None = None,
+    *,
+    seed: int = 0,
+    histories: int | Iterable[Sequence[Step]] = _HISTORIES,
+    with_plugins: Sequence[type[Plugin] | str] = (),
+    disable: Sequence[str] = (),
+    config: str | None = None,
+    feature_gates: str = "",
+    draw: DrawHook | None = None,
+    checks: Collection[str] = tuple(CHECKS),
+    cpu_limit_seconds: float = _CPU_LIMIT_SECONDS,
+) -> CheckResult:
+    """Run a plugin on random clusters; raise `PluginCheckError` if it breaks the contract of plugins.
+
+    `plugin` is a class, or the name of an installed plugin; `args` are its args as in a file. It runs with the default
+    plugins and `with_plugins`, without those of `disable`; or in the profiles of `config`, the text of a configuration.
+    `histories` is the number of random histories, or the histories themselves. `seed` chooses the random ones, and
+    `draw(rng, draft)` adds labels, pods, nodes and objects to each. `checks` are the names of the checks to run.
+    One call of the plugin may take `cpu_limit_seconds` of CPU time.
+
+    The error names the check, the method and the remedy. It has the shortest history that it found, as text and as a
+    test. Raises `ConfigError` if the plugin cannot be loaded or made, and `RuntimeError` in a running event loop.
+    """
+    subject = Subject(
+        plugin=plugin,
+        args=args,
+        with_plugins=tuple(with_plugins),
+        disable=tuple(disable),
+        config=config,
+        feature_gates=feature_gates,
+        draw=draw,
+    )
+    return run_checks(subject, seed=seed, histories=histories, checks=checks, cpu_limit=cpu_limit_seconds)
+
+
+def run_checks(
+    subject: Subject,
+    *,
+    seed: int = 0,
+    histories: int | Iterable[Sequence[Step]] = _HISTORIES,
+    checks: Collection[str] = tuple(CHECKS),
+    cpu_limit: float = _CPU_LIMIT_SECONDS,
+    progress: Callable[[int], object] = lambda _number: None,
+) -> CheckResult:
+    """Run the checks as `check_plugin` does; `progress` gets the number of the histories that passed."""
+    _check_call(checks)
+    runs = histories if not isinstance(histories, int) else _draw(subject, seed, histories)
+    skipped = {}
+    if "hash-seed" in checks and (reason := obstacle(subject)) is not None:
+        skipped["hash-seed"] = reason
+    count = 0
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        run = _Run(subject, frozenset(checks), cpu_limit)
+        other: OtherProcess | None = None
+        for history in runs:
+            run.raise_first(history, run.observe)
+            if "hash-seed" in checks and not skipped and count % _HASH_SEED_SHARE == 0:
+                if other is None:
+                    other = stack.enter_context(OtherProcess(subject))
+                run.raise_first(history, partial(_compare_processes, subject, other))
+            count += 1
+            progress(count)
+    return CheckResult(histories=count, skipped=skipped)
+
+
+def _draw(subject: Subject, seed: int, number: int) -> Iterator[Sequence[Step]]:
+    """Yield random histories for the profile of the plugin; raise `ConfigError` if the profile cannot be built."""
+    scheduler_name = asyncio.run(_scheduler_name(subject))
+    for each in range(number):
+        yield draw_history(random.Random(f"{seed}/{each}"), subject.draw, scheduler_name=scheduler_name)
+
+
+@attrs.frozen
+class _Run:
+    """The checks of one plugin."""
+
+    subject: Subject
+    checks: frozenset[str]
+    cpu_limit: float
+
+    def observe(self, history: Sequence[Step]) -> Sequence[Finding]:
+        """Run a history once and return the findings."""
+        return observe(self.subject, history, self.checks, cpu_limit=self.cpu_limit)
+
+    def raise_first(self, history: Sequence[Step], find: Callable[[Sequence[Step]], Sequence[Finding]]) -> None:
+        """Raise the first finding about a history, with the shortest history that shows it."""
+        findings = find(history)
+        if not findings:
+            return
+        first = findings[0]
+
+        def matching(steps: Sequence[Step]) -> Finding | None:
+            return next((each for each in find(steps) if (each.check, each.place) == (first.check, first.place)), None)
+
+        if first.is_measured and matching(history) is None:
+            return
+        # A method that is slow makes each attempt slow, too.
+        most = _MEASURED_ATTEMPTS if first.is_measured else _ATTEMPTS
+        shortest = shrink(history[: first.step + 1], lambda steps: matching(steps) is not None, most=most)
+        found = matching(shortest)
+        if found is None:
+            # Only the first run of the history shows it: what a plugin keeps in its class, for example, outlives a run.
+            shortest, found = list(history), first
+        raise PluginCheckError(
+            plugin=self.subject.name, finding=found, history=shortest, code=self._code(shortest, found.check)
+        )
+
+    def _code(self, history: Sequence[Step], check: str) -> str:
+        words = [self.subject.call(), "histories=[history]"]
+        # The same checks as here: each check calls the plugin, and what the plugin answers may depend on that.
+        if self.checks != set(CHECKS):
+            words.append(f"checks={[each for each in CHECKS if each in self.checks]!r}")
+        call = f"check_plugin({', '.join(words)})"
+        return code_of(history, imports=self.subject.classes(), name=check, call=call)
+
+
+def _compare_processes(subject: Subject, other: OtherProcess, history: Sequence[Step]) -> Sequence[Finding]:
+    found = first_difference(decide(subject, history), other.decide(history))
+    if found is None:
+        return ()
+    step, what = found
+    return [Finding(check="hash-seed", place=subject.name, what=what, step=step)]
+
+
+def _check_call(checks: Collection[str]) -> None:
+    """Raise an error for a call that cannot work."""
+    if isinstance(checks, str) or (unknown := [each for each in checks if each not in CHECKS]):
+        names = checks if isinstance(checks, str) else ", ".join(unknown)
+        raise ConfigError(f"checks: {names} is no list of checks; the checks are {', '.join(CHECKS)}")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("check_plugin runs event loops of its own: call it from a plain function, not from a coroutine")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Log nothing: a finding says what a plugin did wrong, and where."""
+    logger = logging.getLogger("pyscheduler")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+async def _scheduler_name(subject: Subject) -> str:
+    """Return the scheduler name of the profile, "" for that of the builders; raise `ConfigError` for a mistake."""
+    from pyscheduler.testing.fake_cluster import FakeCluster
+
+    cluster = FakeCluster()
+    try:
+        name = subject.profile(subject.framework(cluster)).name
+    finally:
+        await cluster.close()
+    return "" if name == "pyscheduler" else name

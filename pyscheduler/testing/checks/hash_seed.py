@@ -1,0 +1,151 @@
+"""Another process with another PYTHONHASHSEED, which runs histories and returns the decisions.
+
+In one process, the order of a set of texts is the same in each run. So a plugin whose answers depend on this order
+shows itself only in another process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import attrs
+
+from pyscheduler.testing.checks.history import Decisions, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from pyscheduler.testing.checks.steps import Step
+    from pyscheduler.testing.checks.subject import Subject
+
+__all__ = ["OtherProcess", "first_difference", "obstacle"]
+
+_LENGTH = struct.Struct("!Q")
+
+
+def obstacle(subject: Subject) -> str | None:
+    """Return why another process cannot import the plugin; None if it can."""
+    for each in subject.classes():
+        if "<locals>" in each.__qualname__:
+            return f"the class {each.__qualname__} is defined in a function; define it in a module"
+        if each.__module__ == "__main__":
+            return f"the class {each.__qualname__} is defined in the main script; define it in a module"
+    return None
+
+
+class OtherProcess:
+    """A process with another hash seed; use it as a context manager."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        own = os.environ.get("PYTHONHASHSEED", "random")
+        environment = {**os.environ, "PYTHONHASHSEED": "1" if own != "1" else "2"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pyscheduler.testing.checks.hash_seed"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        modules = {each.__module__: inspect.getsourcefile(each) for each in subject.classes()}
+        # Modules first: the rest of the subject can be read only when its classes can be imported.
+        _send(self._to, (sys.path, modules))
+        _send(self._to, {**_fields(subject), "draw": None})
+
+    def decide(self, history: Sequence[Step]) -> Decisions:
+        """Return the decisions of the other process; raise `ChildProcessError` if it has ended."""
+        types = {type_.__module__: inspect.getsourcefile(type_) for step in history for type_ in step.types()}
+        _send(self._to, types)
+        _send(self._to, [(step.verb, step.arguments, step.keywords) for step in history])
+        found = _receive(self._from)
+        if found is None:
+            raise ChildProcessError("the process with another PYTHONHASHSEED has ended")
+        decisions: Decisions = found
+        return decisions
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._to.close()
+        self._process.wait()
+        self._from.close()
+
+
+def first_difference(first: Decisions, second: Decisions) -> tuple[int, str] | None:
+    """Return the first step after which two runs differ, and how; None if they are equal."""
+    for step, (one, other) in enumerate(zip(first, second, strict=True)):
+        for mine, theirs in zip(one, other, strict=False):
+            if mine != theirs:
+                name, state, node, message = mine
+                what = f"pod {name} is {state} on {node} ({message}) with one PYTHONHASHSEED"
+                return step, f"{what}, and {theirs[1]} on {theirs[2]} ({theirs[3]}) with another"
+        if len(one) != len(other):
+            return step, f"there are {len(one)} pods with one PYTHONHASHSEED, and {len(other)} with another"
+    return None
+
+
+def _fields(subject: Subject) -> dict[str, Any]:
+    return {field.name: getattr(subject, field.name) for field in attrs.fields(type(subject))}
+
+
+def _send(stream: IO[bytes], value: object) -> None:
+    data = pickle.dumps(value)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    return pickle.loads(stream.read(_LENGTH.unpack(head)[0]))  # noqa: S301 - from the parent process only
+
+
+def _provide(modules: dict[str, str | None]) -> None:
+    """Make modules importable under the names that they have in the parent, where a test runner gave them others."""
+    for name, file in modules.items():
+        if name in sys.modules:
+            continue
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            spec = importlib.util.spec_from_file_location(name, file) if file is not None else None
+            if spec is None or spec.loader is None:
+                raise
+            module = sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+
+
+def _serve() -> None:
+    """Answer the parent until it closes the pipe."""
+    from pyscheduler.testing.checks.steps import Step
+    from pyscheduler.testing.checks.subject import Subject
+
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what plugins print must not mix with the answers
+    path, modules = _receive(source)
+    sys.path[:] = path
+    _provide(modules)
+    subject = Subject(**_receive(source))
+    while (types := _receive(source)) is not None:
+        _provide(types)
+        history = [Step(verb, *arguments, **keywords) for verb, arguments, keywords in _receive(source)]
+        _send(target, decide(subject, history))
+
+
+if __name__ == "__main__":
+    _serve()

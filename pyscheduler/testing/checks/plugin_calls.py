@@ -1,0 +1,265 @@
+"""Observes each call of the checked plugin: what it raises, how long it takes, whether it blocks, what it changes.
+
+The observer takes the place of the class of the profile's `PluginCalls`, through which the runtime calls all plugins.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+import time
+import traceback
+from contextlib import contextmanager
+from types import BuiltinFunctionType, BuiltinMethodType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Generator, Iterator
+    from types import FrameType
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cache.snapshot import Snapshot
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+    from pyscheduler.testing.checks.observation import Observation
+
+__all__ = ["observe_calls", "place_of", "snapshot_digest"]
+
+#: Built-in functions that block the thread, by module and name; methods of sockets and locks by type and name.
+_BLOCKING: Final = frozenset(
+    {
+        ("time", "sleep"),
+        ("select", "select"),
+        ("_socket", "getaddrinfo"),
+        ("_socket", "gethostbyname"),
+        ("_posixsubprocess", "fork_exec"),
+        ("posix", "system"),
+        ("posix", "waitpid"),
+        ("socket", "connect"),
+        ("socket", "recv"),
+        ("socket", "recv_into"),
+        ("socket", "sendall"),
+        ("socket", "accept"),
+    }
+)
+#: The points at which a plugin only reads the snapshot.
+_READING: Final = frozenset(
+    {
+        "PreEnqueue",
+        "PreFilter",
+        "Filter",
+        "PreScore",
+        "Score",
+        "ScoreExtensionNormalize",
+        "Reserve",
+        "Unreserve",
+        "Permit",
+        "Sign",
+    }
+)
+#: The codes that an answer may have at a point; None or a result of another type stands for success.
+_CODES: Final = {
+    "PreEnqueue": {Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
+    "PreFilter": {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
+    "Filter": {Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
+    "PreScore": {Code.SUCCESS, Code.SKIP},
+    "Reserve": {Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
+    "Permit": {Code.SUCCESS, Code.WAIT, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
+}
+
+
+def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> None:
+    """Observe the calls of the plugin from now on, beside what the runtime does with them."""
+    failures: list[BaseException] = []
+
+    class ObservedCalls(PluginCalls):
+        """Calls plugins as its base class does, and adds findings about one of them."""
+
+        __slots__ = ()
+
+        def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
+            if method.plugin != seen.plugin:
+                return super().run(method, pod, *args, sampled=sampled)
+            check_snapshot = seen.wants("snapshot") and method.point in _READING
+            before = snapshot_digest(snapshot, pod) if check_snapshot else ()
+            failures.clear()
+            with _observed_thread(method, seen):
+                answer = super().run(method, pod, *args, sampled=sampled)
+            if check_snapshot and (after := snapshot_digest(snapshot, pod)) != before:
+                changed = ", ".join(name for name, old, new in zip(_PARTS, before, after, strict=True) if old != new)
+                seen.add("snapshot", place_of(method), f"the call for pod {pod.key} changed {changed}")
+            if not failures:
+                _check_answer(method, pod, answer, seen)
+            return answer
+
+        async def run_async(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
+            if method.plugin != seen.plugin:
+                return await super().run_async(method, pod, *args, sampled=sampled)
+            call = method.call
+
+            def observed(*given: object) -> object:
+                with _observed_thread(method, seen):
+                    answer = call(*given)
+                return _Observed(answer, method, seen) if inspect.isawaitable(answer) else answer
+
+            named = type(method)(plugin=method.plugin, point=method.point, call=observed, running=method.running)
+            return await super().run_async(named, pod, *args, sampled=sampled)
+
+        def failed(self, method: PluginMethod, pod: Pod, error: BaseException) -> Status:
+            if method.plugin == seen.plugin:
+                failures.append(error)
+                _note_error(method, pod, error, seen)
+            return super().failed(method, pod, error)
+
+    calls.__class__ = ObservedCalls
+
+
+def place_of(method: PluginMethod) -> str:
+    """Return where the method is: `Headroom.filter_nodes (headroom/plugin.py:17)`."""
+    return describe(method.call, method.plugin)
+
+
+def describe(function: Any, owner: str) -> str:
+    """Return the name of a function or method and its file and line, as far as they are known."""
+    found = inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(found, "__code__", None)
+    name = getattr(found, "__name__", type(function).__name__)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return f"{owner}.{name}{where}"
+
+
+#: The parts of a digest.
+_PARTS: Final = ("the pod", "nodes", "arrays of the snapshot")
+
+
+def snapshot_digest(snapshot: Snapshot, pod: Pod) -> tuple[object, ...]:
+    """Return what a plugin could change: the pod, the nodes with their sums, and the arrays."""
+    encode = msgspec.json.encode
+    nodes = snapshot.nodes
+    infos = [
+        (
+            encode(info.node),
+            info.generation,
+            repr((info.requested, info.non_zero_requested, info.allocatable, info.pvc_ref_counts)),
+            tuple(info.used_ports),
+            [(each.pod.uid, id(each.pod)) for each in info.pods],
+        )
+        for info in nodes
+    ]
+    arrays = (
+        *(nodes.allocatable(name).tobytes() for name in ("cpu", "memory", "pods")),
+        *(nodes.requested(name).tobytes() for name in ("cpu", "memory")),
+        nodes.unschedulable().tobytes(),
+        np.asarray(nodes.taints().ids).tobytes(),
+        tuple(nodes.taints().sets),
+    )
+    return encode(pod), infos, arrays
+
+
+@contextmanager
+def _observed_thread(method: PluginMethod, seen: Observation) -> Iterator[None]:
+    """Add a finding if the code blocks the thread, or takes more CPU time than the limit."""
+    if not seen.wants("blocking"):
+        yield
+        return
+    former = sys.getprofile()
+
+    def on_call(_frame: FrameType, event: str, function: object) -> None:
+        if event == "c_call" and (name := _blocking_name(function)) is not None:
+            seen.add("blocking", place_of(method), f"it calls {name}, which stops the event loop of the scheduler")
+
+    # A collection of garbage during the call would count as the plugin's time.
+    collects = gc.isenabled()
+    gc.disable()
+    began = time.thread_time()
+    sys.setprofile(on_call)
+    try:
+        yield
+    finally:
+        sys.setprofile(former)
+        took = time.thread_time() - began
+        if collects:
+            gc.enable()
+        if took > seen.cpu_limit:
+            limit = f"{took * 1000:.0f} ms of CPU time, more than {seen.cpu_limit * 1000:.0f} ms"
+            seen.add("blocking", place_of(method), f"one call took {limit}; all pods wait meanwhile", is_measured=True)
+
+
+def _blocking_name(function: object) -> str | None:
+    if not isinstance(function, BuiltinFunctionType | BuiltinMethodType):
+        return None
+    owner = function.__self__
+    # Functions of a module belong to the module, methods to an object.
+    home = owner.__name__ if inspect.ismodule(owner) else type(owner).__name__
+    return f"{home}.{function.__name__}" if (home, function.__name__) in _BLOCKING else None
+
+
+class _Observed:
+    """An awaitable of a plugin, each step of which is observed."""
+
+    def __init__(self, awaitable: Awaitable[object], method: PluginMethod, seen: Observation) -> None:
+        self._awaitable = awaitable
+        self._method = method
+        self._seen = seen
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        steps = self._awaitable.__await__()
+        argument: object = None
+        error: BaseException | None = None
+        while True:
+            try:
+                with _observed_thread(self._method, self._seen):
+                    waited = steps.throw(error) if error is not None else steps.send(argument)
+            except StopIteration as done:
+                return done.value
+            error = None
+            try:
+                argument = yield waited
+            except BaseException as thrown:  # noqa: BLE001 - cancellation, too, belongs to the plugin
+                error = thrown
+
+
+def _note_error(method: PluginMethod, pod: Pod, error: BaseException, seen: Observation) -> None:
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        seen.add("snapshot", place_of(method), f"the call for pod {pod.key} writes into an array of the snapshot")
+        return
+    frames = traceback.extract_tb(error.__traceback__)
+    # The innermost frame that is not of this package: the line of the plugin.
+    mine = [frame for frame in frames if "pyscheduler/runtime/" not in frame.filename.replace("\\", "/")]
+    where = f", at {mine[-1].filename}:{mine[-1].lineno}: {mine[-1].line}" if mine else ""
+    is_answer = isinstance(error, TypeError) and not mine
+    text = f"{type(error).__name__}: {error}"
+    if is_answer:
+        seen.add("statuses", place_of(method), f"for pod {pod.key}, {error}")
+    else:
+        seen.add("raises", place_of(method), f"the call for pod {pod.key} raised {text}{where}")
+
+
+def _check_answer(method: PluginMethod, pod: Pod, answer: object, seen: Observation) -> None:
+    """Check the codes and the reasons of an answer."""
+    allowed = _CODES.get(method.point)
+    if allowed is None:
+        return
+    if isinstance(answer, Status):
+        statuses = [answer]
+    else:
+        table = getattr(answer, "table", ())
+        used = set(np.unique(answer.reason_ids).tolist()) if table else ()  # type: ignore[attr-defined]  # NodeStatuses
+        statuses = [table[each] for each in sorted(used) if each]
+    for status in statuses:
+        label = status.code.label
+        if status.is_error:
+            seen.add("raises", place_of(method), f"for pod {pod.key}, it returned an error: {status.message}")
+        elif status.code not in allowed:
+            seen.add("statuses", place_of(method), f"for pod {pod.key}, it returned {label}, no code of {method.point}")
+        elif status.is_rejected and not any(each.strip() for each in status.reasons):
+            seen.add("statuses", place_of(method), f"for pod {pod.key}, it returned {label} without a reason")
+        elif status.plugin not in {"", method.plugin}:
+            what = f"for pod {pod.key}, its status names another plugin, {status.plugin}"
+            seen.add("statuses", place_of(method), what)

@@ -1,0 +1,388 @@
+"""The messages of wrong plugins, and the page about them.
+
+`test_wrong_plugins.py` runs each row and looks for its message. `docs/how-to/when-a-plugin-misbehaves.md` is made from
+these rows: `python -m tests.testing.wrong_plugin_rows` writes the page. To add a row, write the class in
+`wrong_plugins.py` and append a `Row`; the order of `ROWS` is the order of the page. In `message`, `...` stands for any
+text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+import attrs
+
+from pyscheduler import ConfigError, Plugin
+from pyscheduler.testing import FakeCluster
+from tests.testing import wrong_plugins as wrong
+
+__all__ = ["PAGE", "ROWS", "Row", "rendered"]
+
+PAGE: Final = Path(__file__).parents[2] / "docs/how-to/when-a-plugin-misbehaves.md"
+
+
+async def schedule(cluster: FakeCluster, row: Row) -> str:
+    """Schedule a pod; return what the plugin did wrong and what the pod says."""
+    for name in ("n1", "n2"):
+        cluster.add_node(name)
+    framework = cluster.framework(enable=[row.plugin], args=row.args, allow_plugin_errors=True)
+    result = await framework.schedule("p")
+    return "\n".join([*map(str, framework.plugin_errors), result.message])
+
+
+async def wait(cluster: FakeCluster, row: Row) -> str:
+    """Schedule a pod and let an hour pass; return the same."""
+    for name in ("n1", "n2"):
+        cluster.add_node(name)
+    framework = cluster.framework(enable=[row.plugin], args=row.args, allow_plugin_errors=True)
+    await framework.schedule("p")
+    await cluster.clock.advance(3600)
+    return "\n".join([*map(str, framework.plugin_errors), *(each["note"] for each in cluster.events())])
+
+
+async def add_node(cluster: FakeCluster, row: Row) -> str:
+    """Schedule a pod that is rejected, and add a node; return the same."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[row.plugin], args=row.args, allow_plugin_errors=True)
+    await framework.schedule("p")
+    cluster.add_node("n2")
+    await framework.settle()
+    return "\n".join(map(str, framework.plugin_errors))
+
+
+async def build(cluster: FakeCluster, row: Row) -> str:
+    """Make the framework; return the error."""
+    try:
+        cluster.framework(enable=[row.plugin], args=row.args)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+async def block(cluster: FakeCluster, row: Row) -> str:
+    """Schedule two pods, where `time.sleep` moves the virtual clock; return the log."""
+    cluster.add_node("n1")
+    lines = _Lines()
+    log = logging.getLogger("pyscheduler")
+    log.addHandler(lines)
+    try:
+        with mock.patch("time.sleep", lambda seconds: setattr(cluster.clock, "_now", cluster.clock.now() + seconds)):
+            framework = cluster.framework(enable=[row.plugin], args=row.args)
+            await framework.schedule("p")
+            await framework.schedule("q")
+    finally:
+        log.removeHandler(lines)
+    return "\n".join(lines.found)
+
+
+class _Lines(logging.Handler):
+    """Keeps the lines of a log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+async def fixture(cluster: FakeCluster, row: Row) -> str:
+    """Schedule a pod as in a test of the author; return why the fixture fails the test."""
+    from pyscheduler.testing.plugin_errors import unawaited_coroutines
+
+    cluster.add_node("n1")
+    with unawaited_coroutines() as unawaited:
+        await cluster.framework(enable=[row.plugin], args=row.args).schedule("p")
+    try:
+        cluster.raise_plugin_errors(unawaited)
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raised
+        return str(error)
+    return ""
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """One wrong plugin.
+
+    `symptom` is a heading of the page. `run` returns the text in which `message` must be; None for what only
+    `check_plugin` finds, whose message is then `message`. `where` says where the author reads it.
+    """
+
+    symptom: str
+    plugin: type[Plugin]
+    run: Callable[[FakeCluster, Row], Awaitable[str]] | None
+    message: str
+    remedy: str
+    args: Mapping[str, Mapping[str, object]] = attrs.Factory(dict)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the plugin, which is the id of the test."""
+        return self.plugin.name
+
+
+ROWS: Final[Sequence[Row]] = (
+    Row(
+        symptom="An exception at an extension point",
+        plugin=wrong.Raises,
+        run=schedule,
+        message="plugin \"Raises\" failed at Filter (pod=default/p): KeyError: 'zone', wrong_plugins.py:... in "
+        "Raises.filter",
+        remedy="Read the traceback in the log, or run `pyscheduler explain --traceback`. The scheduler retries the pod "
+        "after its backoff. Handle the case (`labels.get`), or return a `Status`.",
+    ),
+    Row(
+        symptom="An exception after the pod is bound",
+        plugin=wrong.RaisesAfterBinding,
+        run=schedule,
+        message='plugin "RaisesAfterBinding" failed at PostBind (pod=default/p): RuntimeError: cannot tell the ledger '
+        "about p, wrong_plugins.py:... in RaisesAfterBinding.post_bind",
+        remedy="No pod fails because of it, so only the log and the metric "
+        "`pyscheduler_plugin_failures_total` show it. In tests, the fixture fails at teardown.",
+    ),
+    Row(
+        symptom="An exception in the constructor",
+        plugin=wrong.RaisesWhenMade,
+        run=build,
+        message='initializing plugin "RaisesWhenMade": TypeError: ..., wrong_plugins.py:... in RaisesWhenMade.__init__',
+        remedy="Declare an attrs class as `args_type`: then the scheduler checks the args, and the plugin gets an "
+        "object with defaults.",
+    ),
+    Row(
+        symptom="`run()` ends with an exception",
+        plugin=wrong.DyingRun,
+        run=wait,
+        message='plugin "DyingRun" failed at run: ConnectionError: the price list is not reachable, '
+        "wrong_plugins.py:... in DyingRun.run",
+        remedy="The scheduler starts `run()` again after 1 s, 2 s, 4 s and so on, at most 60 s; `/readyz?verbose` and "
+        "the metric `pyscheduler_plugin_run_restarts_total` show it. Catch what you expect inside the loop of `run()`.",
+    ),
+    Row(
+        symptom="An exception in a queueing hint",
+        plugin=wrong.BadHint,
+        run=add_node,
+        message='plugin "BadHint" failed at QueueingHint (event=NodeAdd pod=default/p): AttributeError: ..., '
+        "wrong_plugins.py:... in BadHint.events_to_register.<lambda>",
+        remedy="`old` is None when an object was created, `new` when it was deleted. The pod is queued, as if the hint "
+        "had returned QUEUE.",
+    ),
+    Row(
+        symptom="A queueing hint that returns a bool",
+        plugin=wrong.BoolHint,
+        run=add_node,
+        message='plugin "BoolHint" failed at QueueingHint (event=NodeAdd pod=default/p): TypeError: QueueingHint '
+        "returned bool; expected QueueingHint.QUEUE or QueueingHint.SKIP, wrong_plugins.py:... in BoolHint.is_worth_it",
+        remedy="Return `QueueingHint.QUEUE` or `QueueingHint.SKIP`. Until then the pod is queued at each such event.",
+    ),
+    Row(
+        symptom="An exception in an event handler",
+        plugin=wrong.BadHandler,
+        run=schedule,
+        message='plugin "BadHandler" failed at EventHandler (resource=pods object=default/p): LookupError: ..., '
+        "wrong_plugins.py:... in BadHandler.on_pod",
+        remedy="The watch and the other handlers continue. Handle the case, since nobody calls the handler again for "
+        "this change.",
+    ),
+    Row(
+        symptom="An array of the wrong length",
+        plugin=wrong.WrongShape,
+        run=schedule,
+        message='plugin "WrongShape" failed at Filter (pod=default/p): TypeError: Filter returned NodeStatuses; '
+        "expected one status for each of 2 nodes, not 1, wrong_plugins.py:... in WrongShape.filter_nodes",
+        remedy="Each array has one value for each row of `nodes`. If you know the rows, set them in "
+        "`np.zeros(len(nodes), dtype=np.bool_)`.",
+    ),
+    Row(
+        symptom="Row numbers in place of a mask",
+        plugin=wrong.RowNumbers,
+        run=schedule,
+        message='plugin "RowNumbers" failed at Filter (pod=default/p): TypeError: `failed` must be a numpy array with '
+        "one bool per node, not int64; ... in RowNumbers.filter_nodes",
+        remedy="`mask = np.zeros(len(nodes), dtype=np.bool_); mask[rows] = True`.",
+    ),
+    Row(
+        symptom="An array of the wrong dtype",
+        plugin=wrong.WrongDtype,
+        run=schedule,
+        message='plugin "WrongDtype" failed at Score (pod=default/p): TypeError: Score returned ndarray; '
+        "expected int64[2], not float64[2]...wrong_plugins.py:... in WrongDtype.score_nodes",
+        remedy="Divide with `//`, or end with `.astype(np.int64)`: scores are whole numbers.",
+    ),
+    Row(
+        symptom="A score that is not within 0 and 100",
+        plugin=wrong.OutOfRange,
+        run=schedule,
+        message='plugin "OutOfRange" returns an invalid score 4000, it should in the range of [0, 100] after '
+        "normalizing",
+        remedy="Define `normalize_scores`; `default_normalize` of `pyscheduler.framework.scoring` does it.",
+    ),
+    Row(
+        symptom="`normalize_scores` returns an array",
+        plugin=wrong.ReturnsScores,
+        run=schedule,
+        message='plugin "ReturnsScores" failed at ScoreExtensionNormalize (pod=default/p): TypeError: '
+        "ScoreExtensionNormalize returned ndarray; expected Status or None...in ReturnsScores.normalize_scores",
+        remedy="Change the array in place: `scores[:] = scores * 100 // scores.max()`.",
+    ),
+    Row(
+        symptom="An answer of the wrong type",
+        plugin=wrong.ReturnsBool,
+        run=schedule,
+        message='plugin "ReturnsBool" failed at Filter (pod=default/p): TypeError: Filter returned bool; '
+        "expected Status or None, wrong_plugins.py:... in ReturnsBool.filter",
+        remedy="Return None for a node that fits, and `Status.unschedulable(reason)` for one that does not.",
+    ),
+    Row(
+        symptom="A write into the snapshot",
+        plugin=wrong.WritesSnapshot,
+        run=schedule,
+        message='plugin "WritesSnapshot" failed at Filter (pod=default/p): ValueError: output array is read-only, '
+        "wrong_plugins.py:... in WritesSnapshot.filter_nodes",
+        remedy="The arrays belong to the snapshot. Make a new one: `free = nodes.allocatable(name) - "
+        "nodes.requested(name)`.",
+    ),
+    Row(
+        symptom="`async def` where the scheduler does not await",
+        plugin=wrong.AsyncFilter,
+        run=schedule,
+        message='plugin "AsyncFilter" failed at Filter (pod=default/p): TypeError: Filter returned a coroutine (only '
+        "PostFilter, PreBind, Bind and PostBind may be async)...in AsyncFilter.filter",
+        remedy="Write a plain `def`. Fetch what the filter needs in `run()`, and read it from the plugin object.",
+    ),
+    Row(
+        symptom="`run()` without `async`",
+        plugin=wrong.PlainRun,
+        run=build,
+        message='plugin "PlainRun" defines a run() that is not async',
+        remedy="Write `async def run(self) -> None`.",
+    ),
+    Row(
+        symptom="A coroutine that nobody awaits",
+        plugin=wrong.NeverAwaits,
+        run=fixture,
+        message="plugin \"NeverAwaits\": coroutine '...' was never awaited, made at wrong_plugins.py:... in post_bind",
+        remedy="Write `await` before the call. In a method that cannot be `async def`, write "
+        "`self.handle.spawn(self.handle.client.patch(...))`.",
+    ),
+    Row(
+        symptom="A slow plugin",
+        plugin=wrong.Blocks,
+        run=block,
+        message="Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its "
+        "result here plugin=Blocks extensionPoint=PreFilter pod=default/q seconds=0.300 times=1",
+        remedy="Calls of over 100 ms are logged, one a minute for each plugin and extension point, from the second "
+        "slow call on. Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
+    ),
+    Row(
+        symptom="A method that is misspelled",
+        plugin=wrong.Misspelled,
+        run=build,
+        message='plugin "Misspelled" takes part in filter but does not define filter or filter_nodes',
+        remedy="Define one of the methods. A class that inherits an interface takes part in its extension point.",
+    ),
+    Row(
+        symptom="`reserve` without `unreserve`",
+        plugin=wrong.NoUnreserve,
+        run=build,
+        message='plugin "NoUnreserve" takes part in reserve but does not define unreserve',
+        remedy="Define `unreserve`, which gives back what `reserve` took, also when called twice.",
+    ),
+    Row(
+        symptom="Events without `ClusterEventWithHint`",
+        plugin=wrong.BareEvents,
+        run=build,
+        message='plugin "BareEvents" cannot register its events: TypeError: EventsToRegister returned a ClusterEvent; '
+        "expected ClusterEventWithHint",
+        remedy="Write `ClusterEventWithHint(event)`, or `ClusterEventWithHint(event, hint)`.",
+    ),
+    Row(
+        symptom="A pod that waits at Permit and is never allowed",
+        plugin=wrong.WaitsForever,
+        run=wait,
+        message="due to timeout after waiting 15m0s at plugin WaitsForever",
+        remedy="A wait ends after `max_permit_wait_seconds` of the plugin, 900 by default, and the pod is retried. "
+        "Call `handle.get_waiting_pod(uid).allow(self.name)` when the pod may go on.",
+    ),
+    Row(
+        symptom="A wait without a timeout",
+        plugin=wrong.WaitsWithoutEnd,
+        run=schedule,
+        message='plugin "WaitsWithoutEnd" failed at Permit (pod=default/p): ValueError: returned WAIT without a '
+        "timeout in seconds; use Status.wait(timeout=...), wrong_plugins.py:... in WaitsWithoutEnd.permit",
+        remedy="Give the timeout in seconds.",
+    ),
+    Row(
+        symptom="Unknown args",
+        plugin=wrong.Priced,
+        run=build,
+        args={"Priced": {"percentage": 20}},
+        message='unknown field "percentage", did you mean "percent"?',
+        remedy="`pyscheduler plugins` lists the args of each plugin, and `pyscheduler config` shows them with their "
+        "defaults.",
+    ),
+    Row(
+        symptom="A kind that is not declared",
+        plugin=wrong.Unread,
+        run=build,
+        message='initializing plugin "Unread": ConfigMap is read but not declared; add '
+        'kind_of(ConfigMap, "configmaps") to the plugin\'s `watches`, wrong_plugins.py:... in Unread.__init__',
+        remedy='`watches = (kind_of(ConfigMap, "configmaps"),)`, with `kind_of` of `pyscheduler.api`.',
+    ),
+    Row(
+        symptom="A kind that is named by a text",
+        plugin=wrong.UnreadByName,
+        run=build,
+        message='initializing plugin "UnreadByName": lister() takes the class of a kind, such as '
+        "pyscheduler.api.ConfigMap, not 'configmaps', wrong_plugins.py:... in UnreadByName.__init__",
+        remedy="Write `handle.lister(ConfigMap)`.",
+    ),
+    Row(
+        symptom="A class among `watches`",
+        plugin=wrong.WatchesClass,
+        run=build,
+        message='plugin "WatchesClass" watches ConfigMap, which is no ResourceKind; write '
+        'kind_of(ConfigMap, "configmaps")',
+        remedy='`watches = (kind_of(ConfigMap, "configmaps"),)`, with `kind_of` of `pyscheduler.api`.',
+    ),
+)
+
+_HEAD: Final = """\
+# When a plugin misbehaves
+
+Each section shows a plugin with one mistake, the message, and the remedy. In the messages, `...` stands for any text.
+This page is made from [the list of wrong plugins](../../tests/testing/wrong_plugins.py), which the test suite runs.
+`python -m tests.testing.wrong_plugin_rows` writes the page.
+
+## Where the messages appear
+
+- In the log of the scheduler. The first failure of a kind has its traceback. The scheduler counts the failures
+  after the first, and logs the 10th, the 100th and so on. Two failures are of one kind if plugin, extension point, type
+  of the exception and line are the same.
+- In the pod's event and condition, if the failure ended an attempt.
+- In `pyscheduler explain --traceback`, which asks the plugins about one pod.
+- In your tests: the fixture `pyscheduler_cluster` fails the test at teardown with the exception of the plugin, and
+  `pytest --pdb` stops in the plugin. A test that is about a failure passes `allow_plugin_errors=True` to
+  `cluster.framework(...)` and reads `framework.plugin_errors`.
+- In the metric `pyscheduler_plugin_failures_total`, with the labels `plugin` and `extension_point`.
+"""
+
+
+def rendered() -> str:
+    """Return the page."""
+    parts = [_HEAD]
+    for row in ROWS:
+        code = inspect.getsource(row.plugin).rstrip("\n")
+        args = f"\nwith the args `{dict(row.args)[row.name]}`:\n" if row.args else ""
+        parts.append(
+            f"## {row.symptom}\n\n```python\n{code}\n```\n{args}\n```text\n{row.message}\n```\n\n{row.remedy}\n"
+        )
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(), encoding="utf-8")

@@ -1,0 +1,291 @@
+"""Wrong plugins, one mistake each; `wrong_plugin_rows.py` has the message that an author gets for each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler import (
+    ClusterEvent,
+    CycleState,
+    EnqueueExtensions,
+    FilterPlugin,
+    Handle,
+    NodeStatuses,
+    PermitPlugin,
+    Pod,
+    PostBindPlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
+    Status,
+)
+from pyscheduler.api import ConfigMap
+from pyscheduler.framework import ActionType, ClusterEventWithHint, EventResource, NodeInfo, Nodes
+
+NO_ROOM: Final = Status.unschedulable("no room")
+
+# Exceptions
+
+
+class Raises(FilterPlugin):
+    """Raises: a node without the label `zone` was not expected."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return None if node.node.labels["zone"] else NO_ROOM
+
+
+class RaisesAfterBinding(PostBindPlugin):
+    """Raises where no pod fails because of it: the pod is bound already."""
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        raise RuntimeError(f"cannot tell the ledger about {pod.name}")
+
+
+class RaisesWhenMade(ScorePlugin):
+    """Raises in its constructor."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.prices = dict(args)["prices"]  # type: ignore[call-overload] # the mistake: args may be None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class DyingRun(PostBindPlugin):
+    """Its `run()` ends with an exception."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+    async def run(self) -> None:
+        await self.handle.clock.sleep(1)
+        raise ConnectionError("the price list is not reachable")
+
+
+class BadHint(FilterPlugin, EnqueueExtensions):
+    """Its hint raises: `old` is None when an object is created."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        added = ClusterEvent(EventResource.NODE, ActionType.ADD)
+        return [ClusterEventWithHint(added, lambda pod, old, new: old.labels["zone"])]  # type: ignore[attr-defined,union-attr]
+
+
+class BoolHint(FilterPlugin, EnqueueExtensions):
+    """Its hint returns a bool."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD), self.is_worth_it)]  # type: ignore[arg-type]
+
+    def is_worth_it(self, pod: Pod, old: object | None, new: object | None) -> bool:
+        return False
+
+
+class BadHandler(PermitPlugin):
+    """A handler of events raises."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_add=self.on_pod)
+
+    def on_pod(self, pod: Pod) -> None:
+        raise LookupError(f"no ledger for {pod.name}")
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+
+# Wrong answers
+
+
+class WrongShape(FilterPlugin):
+    """Answers for all nodes but the last."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return NodeStatuses.failing(nodes.pod_counts()[:-1] >= 0, NO_ROOM)
+
+
+class RowNumbers(FilterPlugin):
+    """Gives row numbers where a mask of bools is needed."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        full = np.flatnonzero(nodes.pod_counts() >= nodes.allowed_pods() - 200)
+        return NodeStatuses.failing(full, NO_ROOM)  # type: ignore[arg-type] # the mistake
+
+
+class WrongDtype(ScorePlugin):
+    """Divides, and so returns floats."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.pod_counts() / nodes.allowed_pods() * 100
+
+
+class OutOfRange(ScorePlugin):
+    """Scores beyond 100 and does not normalize."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.allocatable("cpu") - nodes.requested("cpu")
+
+
+class ReturnsScores(ScorePlugin):
+    """`normalize_scores` returns a new array, where it has to change the one that it is given."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.pod_counts() + 1
+
+    def normalize_scores(self, state: CycleState, pod: Pod, scores: Any) -> Any:
+        return scores * 100 // scores.max()
+
+
+class ReturnsBool(FilterPlugin):
+    """Returns True for a node that fits, where None is needed."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
+        return len(node.pods) < 10
+
+
+class WritesSnapshot(FilterPlugin):
+    """Writes into an array of the snapshot."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        free = nodes.allocatable("cpu")
+        free -= nodes.requested("cpu")
+        return NodeStatuses.failing(free <= 0, NO_ROOM)
+
+
+# async and await
+
+
+class AsyncFilter(FilterPlugin):
+    """`async def` where the scheduler does not await."""
+
+    async def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return None
+
+
+class PlainRun(PostBindPlugin):
+    """`run()` without `async`."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+    def run(self) -> None:
+        self.prices = {"n1": 1}
+
+
+class NeverAwaits(PostBindPlugin):
+    """Calls a coroutine function and does not await it: nothing is written."""
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.handle.client.patch(Pod, pod.name, pod.namespace, patch={"metadata": {"labels": {"seen": "yes"}}})  # type: ignore[unused-coroutine]
+
+
+class Blocks(PreFilterPlugin):
+    """Waits for something else, and the whole scheduler waits with it."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
+        time.sleep(0.3)
+
+
+# The class
+
+
+class Misspelled(FilterPlugin):
+    """`filter_node` for `filter_nodes`."""
+
+    def filter_node(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+
+class NoUnreserve(ReservePlugin):
+    """Reserves, and never gives back."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+
+class BareEvents(FilterPlugin, EnqueueExtensions):
+    """Registers events without `ClusterEventWithHint`."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return None
+
+    def events_to_register(self) -> Any:
+        return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
+
+
+class WaitsForever(PermitPlugin):
+    """Makes a pod wait and never allows it."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits for a licence", timeout=1e9)
+
+
+class WaitsWithoutEnd(PermitPlugin):
+    """Makes a pod wait and says no timeout."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits for a licence", timeout=None)  # type: ignore[arg-type] # the mistake
+
+
+# Args and names
+
+
+@attrs.frozen
+class PriceArgs:
+    """The args of `Priced`."""
+
+    percent: int = 50
+
+
+class Priced(ScorePlugin):
+    """Has args, of which the configuration has one wrong."""
+
+    args_type = PriceArgs
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class Unread(ScorePlugin):
+    """Reads a kind that it did not declare."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.prices = handle.lister(ConfigMap)
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class UnreadByName(ScorePlugin):
+    """Names a kind by a text."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.prices = handle.lister("configmaps")  # type: ignore[arg-type] # the mistake
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class WatchesClass(ScorePlugin):
+    """Declares a class where a `ResourceKind` is needed."""
+
+    watches = (ConfigMap,)  # type: ignore[assignment] # the mistake
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
