@@ -19,6 +19,19 @@ COOKBOOK = ROOT / "examples/15-cookbook"
 RECIPES = sorted(path.parent for path in COOKBOOK.glob("*/pyproject.toml"))
 #: A README fits on one screen.
 MOST_LINES = 40
+#: Runs a few histories per recipe and no second process, to be quick; by itself, a recipe's suite runs a hundred.
+CONFTEST = """
+from pyscheduler import testing
+
+check_all = testing.check_plugin
+
+
+def check_plugin(*args, checks=testing.CHECKS, **keywords):
+    return check_all(*args, **keywords, histories=4, checks=[check for check in checks if check != "hash-seed"])
+
+
+testing.check_plugin = check_plugin
+"""
 
 every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
 
@@ -79,6 +92,7 @@ def test_their_own_tests_pass(installed: dict[str, str], tmp_path: Path) -> None
         shutil.copytree(recipe / "tests", tmp_path / recipe.name / "tests")
         for extra in recipe.glob("*.yaml"):
             shutil.copy(extra, tmp_path / recipe.name)
+    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     options = ["-q", "-c", os.devnull, "--rootdir=.", "--import-mode=importlib", "-W", "error"]
     plugins = ["-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:randomly"]
     result = run("-m", "pytest", *options, *plugins, ".", env=installed, cwd=tmp_path)

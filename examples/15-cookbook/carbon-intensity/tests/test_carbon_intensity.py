@@ -8,7 +8,8 @@ import yaml
 
 from carbon_intensity.plugin import INTENSITIES, CarbonIntensity, RegionIntensity
 from pyscheduler import ConfigError, Node, Pod
-from pyscheduler.testing import FakeCluster, make_pod
+from pyscheduler.api import KubeObject
+from pyscheduler.testing import FakeCluster, Step, check_plugin, make_pod
 
 CRD = Path(__file__).parents[1] / "crd.yaml"
 REGION, FLEXIBLE, HOUR = "topology.kubernetes.io/region", {"example.com/carbon-flexible": "true"}, 3600
@@ -124,3 +125,19 @@ async def test_without_the_definition_nothing_waits(pyscheduler_cluster):
 def test_args_are_checked(pyscheduler_cluster):
     with pytest.raises(ConfigError, match=r"limit_grams.*-5.*args"):
         pyscheduler_cluster.framework(enable=[CarbonIntensity], args={"CarbonIntensity": {"limitGrams": -5}})
+
+
+def draw(rng, draft):
+    """Report values of two regions, and change one."""
+    body = {"apiVersion": "example.com/v1", "kind": "RegionIntensity"}
+    draft.setup.append(Step("add", yaml.safe_load(CRD.read_text()), KubeObject))
+    for region in ("north", "south"):
+        manifest = {**body, "metadata": {"name": region}, "spec": {"gramsPerKilowattHour": 300}}
+        draft.setup.append(Step("add", manifest, RegionIntensity))
+    draft.events.append(Step("patch", RegionIntensity, "north", {"spec": {"gramsPerKilowattHour": 50}}))
+    draft.node_labels[REGION] = ["north", "south"]
+    draft.pod_labels["example.com/carbon-flexible"] = ["true"]
+
+
+def test_the_contract_of_plugins():
+    check_plugin(CarbonIntensity, {"maxDelay": "1m"}, draw=draw)

@@ -4,7 +4,7 @@ import pytest
 
 from cost_score.plugin import Cost
 from pyscheduler import ConfigError
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import check_plugin, make_pod
 
 TYPE, CAPACITY = "node.kubernetes.io/instance-type", "karpenter.sh/capacity-type"
 ARGS = {"prices": {"small": 1, "large": 8}, "discounts": {"spot": 0.5}, "unknownPrice": 4}
@@ -70,3 +70,13 @@ async def test_equal_pods_share_answers_until_a_price_label_changes(pyscheduler_
 def test_args_are_checked(pyscheduler_cluster, args, message):
     with pytest.raises(ConfigError, match=message):
         pyscheduler_cluster.framework(enable=[Cost], args={"Cost": args})
+
+
+def draw(rng, draft):
+    """Give nodes types with and without a price."""
+    draft.node_labels[TYPE] = ["small", "large", "odd"]
+    draft.node_labels[CAPACITY] = ["spot"]
+
+
+def test_the_contract_of_plugins():
+    check_plugin(Cost, ARGS, draw=draw)

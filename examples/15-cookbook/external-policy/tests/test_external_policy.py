@@ -9,7 +9,7 @@ from aiohttp import web
 from external_policy.plugin import ExternalPolicy
 from pyscheduler import ConfigError, CycleState, Pod
 from pyscheduler.framework import Trial
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import CHECKS, check_plugin, make_pod
 
 URL = "http://policy.example.com/v1/pods"
 REQUESTS, SECONDS = "external_policy_requests_total", "external_policy_request_duration_seconds"
@@ -201,3 +201,17 @@ async def test_the_request_over_http(pyscheduler_cluster, answer, expected):
 def test_args_are_checked(pyscheduler_cluster, args, message):
     with pytest.raises(ConfigError, match=message):
         pyscheduler_cluster.framework(enable=[ExternalPolicy], args={"ExternalPolicy": args})
+
+
+class Quick(Asked):
+    """A service that denies some pods."""
+
+    async def ask(self, question):
+        await self.handle.clock.sleep(0.5)
+        return '"app": "db"' not in question, "no databases"
+
+
+def test_the_contract_of_plugins():
+    """All checks but one: what the service has said does not follow from the cluster, so a new scheduler asks again."""
+    args = {"url": URL, "labels": ["app", "tier"], "cacheTtl": "20s"}
+    check_plugin(Quick, args, checks=[check for check in CHECKS if check != "earlier-pods"])

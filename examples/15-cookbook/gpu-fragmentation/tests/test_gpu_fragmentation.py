@@ -4,7 +4,7 @@ import pytest
 
 from gpu_fragmentation.plugin import GpuFragmentation
 from pyscheduler import ConfigError, Pod
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import check_plugin, make_pod
 
 GPU = "nvidia.com/gpu"
 WORKLOAD = [{"cpu": "4", "gpus": 4, "weight": 1}, {"cpu": "1", "gpus": 1, "weight": 3}]
@@ -110,3 +110,14 @@ def test_an_empty_workload_prefers_no_node(pyscheduler_cluster):
 def test_args_are_checked(pyscheduler_cluster, kind, message):
     with pytest.raises(ConfigError, match=message):
         start(pyscheduler_cluster, workload=[kind])
+
+
+def draw(rng, draft):
+    """Give nodes and pods GPUs."""
+    draft.nodes += [{"allocatable": {GPU: number}} for number in ("0", "1", "4")]
+    draft.pods += [{}, {"requests": {GPU: "1"}}, {"requests": {GPU: "2"}}]
+
+
+@pytest.mark.parametrize("workload", [WORKLOAD, []], ids=["given", "learned"])
+def test_the_contract_of_plugins(workload):
+    check_plugin(GpuFragmentation, {"workload": workload}, draw=draw)

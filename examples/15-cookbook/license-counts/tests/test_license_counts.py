@@ -1,11 +1,13 @@
 """LicenseCounts: the count is right whatever happens to the pods that hold licenses."""
 
+from pathlib import Path
+
 import pytest
 
 from license_counts.plugin import LicenseCounts
 from pyscheduler import ConfigError, CycleState, PreBindPlugin, Status
 from pyscheduler.framework import PodInfo, Trial
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import check_plugin, make_pod
 
 SOLVER, MESHER = "license.example.com/solver", "license.example.com/mesher"
 ARGS = {
@@ -159,3 +161,14 @@ def test_more_than_there_are_is_hopeless(pyscheduler_cluster):
 def test_args_are_checked(pyscheduler_cluster, totals, message):
     with pytest.raises(ConfigError, match=message):
         pyscheduler_cluster.framework(enable=[LicenseCounts], args={"LicenseCounts": {"totals": totals}})
+
+
+def draw(rng, draft):
+    """Let pods request licenses."""
+    draft.pods += [{}, {"requests": {SOLVER: "1"}}, {"requests": {SOLVER: "2"}}, {"requests": {MESHER: "1"}}]
+
+
+def test_the_contract_of_plugins():
+    """The profile of the recipe, with fewer licenses."""
+    profile = (Path(__file__).parents[1] / "profile.yaml").read_text().replace("solver: 20", "solver: 2")
+    check_plugin(LicenseCounts, config=profile, draw=draw)

@@ -6,7 +6,7 @@ import pytest
 
 from maintenance_windows.plugin import FORMAT, MaintenanceWindows, parse_window
 from pyscheduler import ConfigError
-from pyscheduler.testing import FakeCluster, make_pod
+from pyscheduler.testing import FakeCluster, VirtualClock, check_plugin, make_pod
 
 LABEL = "example.com/maintenance"
 HOUR = 3600
@@ -87,3 +87,15 @@ def test_args_are_checked(pyscheduler_cluster):
     args = {"MaintenanceWindows": {"expectedRuntime": 7200}}
     with pytest.raises(ConfigError, match=r"a duration .* @ .*args\.expectedRuntime"):
         pyscheduler_cluster.framework(enable=[MaintenanceWindows], args=args)
+
+
+def draw(rng, draft):
+    """Give nodes windows that begin and end while a history runs."""
+    clock = VirtualClock()
+    moments = [datetime.fromtimestamp(clock.wall() + 60 * minute, UTC).strftime(FORMAT) for minute in range(4)]
+    draft.node_labels[LABEL] = [f"{moments[0]}_{moments[1]}", f"{moments[1]}_{moments[3]}", "odd"]
+    draft.pods += [{}, {"spec": {"activeDeadlineSeconds": 30}}]
+
+
+def test_the_contract_of_plugins():
+    check_plugin(MaintenanceWindows, {"expectedRuntime": "1m"}, draw=draw)

@@ -4,7 +4,7 @@ import pytest
 
 from pyscheduler import ConfigError, CycleState, Node, PreBindPlugin, Status
 from pyscheduler.framework import PodInfo, Trial
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import check_plugin, make_pod
 from rack_power.plugin import RackPower
 
 RACK = "topology.kubernetes.io/rack"
@@ -145,3 +145,13 @@ async def test_preemption_looks_at_one_node_at_a_time(pyscheduler_cluster, cpu, 
 def test_args_are_checked(pyscheduler_cluster, args, message):
     with pytest.raises(ConfigError, match=message):
         pyscheduler_cluster.framework(enable=[RackPower], args={"RackPower": args})
+
+
+def draw(rng, draft):
+    """Put nodes into racks that are soon full."""
+    draft.node_labels[RACK] = ["r1", "r2"]
+
+
+def test_the_contract_of_plugins():
+    args = {"wattsPerUnit": {"cpu": 10}, "budgets": {"r1": 25}, "defaultBudget": 40}
+    check_plugin(RackPower, args, draw=draw)

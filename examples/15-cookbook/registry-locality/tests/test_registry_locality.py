@@ -3,7 +3,7 @@
 import pytest
 
 from pyscheduler import ConfigError
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import check_plugin, make_pod
 from registry_locality.plugin import RegistryLocality, names_on_nodes, registry_of
 
 ZONE = "topology.kubernetes.io/zone"
@@ -87,3 +87,14 @@ def test_names_of_images(image, host, names):
 def test_args_are_checked(pyscheduler_cluster, args, message):
     with pytest.raises(ConfigError, match=message):
         pyscheduler_cluster.framework(enable=[RegistryLocality], args={"RegistryLocality": args})
+
+
+def draw(rng, draft):
+    """Give some nodes an image, and all a zone."""
+    draft.node_labels[ZONE] = ["eu", "us"]
+    draft.nodes += [{}, {"images": {f"{EU}/app:1": 400 << 20}}]
+    draft.pods += [{"images": [f"{EU}/app:1"]}, {"images": ["nginx"]}]
+
+
+def test_the_contract_of_plugins():
+    check_plugin(RegistryLocality, ARGS, draw=draw)

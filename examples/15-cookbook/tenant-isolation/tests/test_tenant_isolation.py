@@ -5,7 +5,7 @@ import pytest
 from pyscheduler import ConfigError, CycleState, PreBindPlugin, Status
 from pyscheduler.api import Namespace
 from pyscheduler.framework import PodInfo, Trial
-from pyscheduler.testing import make_pod
+from pyscheduler.testing import Step, check_plugin, make_pod
 from tenant_isolation.plugin import TenantIsolation
 
 LABEL = "example.com/tenant"
@@ -142,3 +142,16 @@ def test_args_are_checked(pyscheduler_cluster):
     args = {"TenantIsolation": {"tenant": "x"}}
     with pytest.raises(ConfigError, match=r'"tenant".*args'):
         pyscheduler_cluster.framework(enable=[TenantIsolation], args=args)
+
+
+def draw(rng, draft):
+    """Create namespaces of two tenants, and give one to another tenant."""
+    for name in ("red", "blue"):
+        metadata = {"name": name, "labels": {LABEL: name}}
+        draft.setup.append(Step("add", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, Namespace))
+    draft.events.append(Step("patch", Namespace, "blue", {"metadata": {"labels": {LABEL: "red"}}}))
+    draft.pods += [{"namespace": "red"}, {"namespace": "blue"}, {}]
+
+
+def test_the_contract_of_plugins():
+    check_plugin(TenantIsolation, draw=draw)

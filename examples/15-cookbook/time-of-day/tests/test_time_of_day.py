@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pyscheduler import ConfigError, Pod
+from pyscheduler.testing import check_plugin
 from time_of_day.plugin import Hours, TimeOfDay, seconds_until_open
 
 LABEL, HOUR = "example.com/hours", 3600
@@ -88,3 +89,13 @@ async def test_only_its_own_labels_wake_a_pod(pyscheduler_cluster):
 def test_args_are_checked(pyscheduler_cluster, args, message):
     with pytest.raises(ConfigError, match=message):
         pyscheduler_cluster.framework(enable=[TimeOfDay], args={"TimeOfDay": args})
+
+
+def draw(rng, draft):
+    """Give pods classes whose hours begin and end while a history runs, from midnight on."""
+    draft.pod_labels[LABEL] = ["soon", "now", "unknown"]
+
+
+def test_the_contract_of_plugins():
+    classes = {"now": [{"from": "00:00", "to": "00:02"}], "soon": [{"from": "00:01", "to": "00:03"}]}
+    check_plugin(TimeOfDay, {"classes": classes}, draw=draw)
