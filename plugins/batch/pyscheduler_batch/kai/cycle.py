@@ -19,6 +19,7 @@ from pyscheduler_batch.kai.min_runtime import MinRuntime
 from pyscheduler_batch.kai.orders import Keys
 from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.proportion import Proportion
+from pyscheduler_batch.kai.rehearsal import Rehearsal
 from pyscheduler_batch.kai.search_memory import Reads, may_remember
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 
@@ -80,6 +81,7 @@ class Cycle:
         self.may_remember = may_remember(self)
         #: Which waiting jobs the simulations of a search have read.
         self.reads = Reads()
+        self.rehearsal = Rehearsal(self)
         self._is_total = self.may_remember and self.proportion.is_totally_ordered()
         #: An action among few jobs begins the searches that the original begins, since each leaves a reason.
         self.is_large = len(session.jobs) > _SMALL

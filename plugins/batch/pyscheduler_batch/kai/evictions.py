@@ -24,7 +24,7 @@ from pyscheduler_batch.kai.search_memory import attempt_of
 from pyscheduler_batch.kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.batch.contract import VictimFilter
     from pyscheduler.batch.session import Session
@@ -103,6 +103,7 @@ class _Evicting(Action, ABC):
             budget,
             victims,
             lambda part, plan: self._judge(cycle, part, plan),
+            may_be_valid=lambda part, plan, placed: self.may_accept(cycle, part, plan, placed),
             keeps_all=self.name == Consolidation.name,
             candidates=self.candidates(cycle, gang),
         )
@@ -174,6 +175,10 @@ class _Evicting(Action, ABC):
     @abstractmethod
     def accepts(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> bool:
         """Return whether a simulated scenario may be carried out."""
+
+    def may_accept(self, cycle: Cycle, gang: Gang, scenario: Scenario, placed: Collection[str]) -> bool:
+        """Return False if a scenario is certainly rejected whose tasks with these UIDs have a node at the end."""
+        return True
 
     def victims(self, cycle: Cycle, gang: Gang) -> Callable[[], JobQueue]:
         """Return what makes the line of candidates: preemptible jobs that this action and all policies allow."""
@@ -346,21 +351,33 @@ class Reclaim(_Evicting):
             return False
         return _keep_minimum(cycle, gang, scenario, self.name) and _rules_accept(cycle, gang, scenario, self.name)
 
-    def _units(self, cycle: Cycle, scenario: Scenario) -> dict[int, list[Quantities]]:
-        """Return by queue what each unit of a scenario loses."""
+    def may_accept(self, cycle: Cycle, gang: Gang, scenario: Scenario, placed: Collection[str]) -> bool:
+        """Return whether the shares justify what is taken."""
+        return cycle.proportion.is_fair(gang.job, gang.requested(), self._units(cycle, scenario, placed))
+
+    def _units(
+        self, cycle: Cycle, scenario: Scenario, placed: Collection[str] | None = None
+    ) -> dict[int, list[Quantities]]:
+        """Return by queue what each unit of a scenario loses.
+
+        `placed`: UIDs of the tasks that have a node at the end; None if tasks are where they will be.
+        """
         units: dict[int, list[Quantities]] = {}
         for victim, tasks in scenario.by_job().values():
-            amounts = self._amounts(cycle, victim, tasks)
+            amounts = self._amounts(cycle, victim, tasks, placed)
             if amounts:
                 units.setdefault(victim.job.queue_row, []).extend(amounts)
         return units
 
-    def _amounts(self, cycle: Cycle, victim: Gang, tasks: Sequence[Task]) -> list[Quantities]:
+    def _amounts(
+        self, cycle: Cycle, victim: Gang, tasks: Sequence[Task], placed: Collection[str] | None
+    ) -> list[Quantities]:
         """Return what a job loses: each surplus task, then the others as one."""
         ignores_moved = self.arguments.get("consolidatingReclaim", "true") != "false"
 
         def counts(task: Task) -> bool:
-            return not (ignores_moved and task.state in ACTIVE)
+            has_node = task.state in ACTIVE if placed is None else task.uid in placed
+            return not (ignores_moved and has_node)
 
         by_leaf: dict[str, list[Task]] = {}
         for task in tasks:
@@ -396,10 +413,7 @@ class Preempt(_Evicting):
 
     def is_worth_it(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether a non-preemptible job stays within quota."""
-        total = ZERO
-        for task in gang.to_place():
-            total = add(total, cycle.proportion.quantities(task))
-        return cycle.proportion.over_quota(gang.job, total) is None
+        return cycle.proportion.over_quota(gang.job, cycle.proportion.total(gang.to_place())) is None
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether the victim is of lower priority and not protected."""

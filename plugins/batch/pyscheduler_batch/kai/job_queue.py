@@ -16,6 +16,7 @@ from pyscheduler_batch.kai.forest import TOP
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_batch.kai.forest import Forest
@@ -292,6 +293,15 @@ class JobQueue:
             node.popped = add(node.popped, gang.allocated())
             self._popped[node.row] = node.popped
         self._leave(node)
+        return gang
+
+    def take_one_of(self, wanted: Collection[str], left: Counter[int]) -> Gang:
+        """Do what `pop_one_of` does. `left`: by queue row, how many wanted jobs are left; it is kept up to date."""
+        gang = self.pop_one_of(wanted, left)
+        row = gang.job.queue_row
+        left[row] -= 1
+        if not left[row]:
+            del left[row]
         return gang
 
     def pop_one_of(self, wanted: Collection[str], rows: Collection[int]) -> Gang:

@@ -19,7 +19,7 @@ from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.gpu_sharing.shared import SharedRoom
-from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, add, sub_group_key
+from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, sub_group_key
 from pyscheduler_batch.kai.switches import GpuSharingOrder, NodeAvailability, NominatedNode, ResourceType
 from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
@@ -203,6 +203,15 @@ class Placement:
         """Return bool[N]: the nodes that the filters accept, or could accept after evictions."""
         return self._with_predicates(task, self._session.placer.curable(task))
 
+    def packs_gpus(self) -> bool:
+        """Return whether a task with GPUs takes the node with the fewest free GPUs, of those where it fits now first.
+
+        Filters and nominations may decide otherwise.
+        """
+        packs = self._gpu >= 0 and self._place is not None and not self._place.spread_gpu
+        is_plain = not self._orders and not self._predicates and self._shared_room is None
+        return packs and is_plain and self._availability > _DENSITY
+
     def _with_predicates(self, task: Task, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         for predicate in self._predicates:
             accepted = predicate.filter_nodes(task)
@@ -219,10 +228,7 @@ class Placement:
         tasks = gang.to_place(for_real=not promise)
         if not tasks:
             return False
-        total = self._proportion.quantities(tasks[0])
-        for task in tasks[1:]:
-            total = add(total, self._proportion.quantities(task))
-        refusal = self._proportion.over_capacity(gang.job, total)
+        refusal = self._proportion.over_capacity(gang.job, self._proportion.total(tasks))
         if refusal is not None:
             if not promise:
                 self._session.record(gang.job, refusal.reason, refusal.message)

@@ -6,6 +6,7 @@ enough that plain numbers are faster than arrays. Infinity is unlimited.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -237,6 +238,13 @@ class Proportion(Policy):
             found = self._quantities[id(request)] = _quantities(request[self._columns].tolist())
         return found
 
+    def total(self, tasks: Iterable[Task]) -> Quantities:
+        """Return what tasks request together."""
+        total = ZERO
+        for task in tasks:
+            total = add(total, self.quantities(task))
+        return total
+
     # Running sums
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
@@ -259,6 +267,24 @@ class Proportion(Policy):
             self.allocated[row] = add(self.allocated[row], change)
             if not job.preemptible:
                 self.non_preemptible[row] = add(self.non_preemptible[row], change)
+
+    @contextmanager
+    def for_now(self) -> Iterator[Callable[[Task], None]]:
+        """Yield what adds a task to the sums of its queues; at the end all sums are what they were."""
+        before: dict[int, tuple[Quantities, Quantities]] = {}
+
+        def book(task: Task) -> None:
+            for row in self._paths[task.job.queue_row]:
+                before.setdefault(row, (self.allocated[row], self.non_preemptible[row]))
+            self.book(task, placed=True)
+
+        try:
+            yield book
+        finally:
+            self.changes += 1
+            for row, (allocated, non_preemptible) in before.items():
+                self._versions[row] += 1
+                self.allocated[row], self.non_preemptible[row] = allocated, non_preemptible
 
     def start_solution(self) -> None:
         """Keep the present sums: the validator of reclaim compares with what queues had before the simulation."""
@@ -336,10 +362,7 @@ class Proportion(Policy):
 
     def may_keep(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
         """Return why the queues of a non-preemptible job must not hold these tasks, or None."""
-        total = ZERO
-        for task in tasks:
-            total = add(total, self.quantities(task))
-        return self.over_quota(job, total)
+        return self.over_quota(job, self.total(tasks))
 
     def over_capacity(self, job: Job, requested: Quantities) -> Refusal | None:
         """Return why the queues of a job must not hold so much more, or None."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Refusal
 from pyscheduler.batch.tasks import ACTIVE, NO_NODE, TaskState
+from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
 from pyscheduler_batch.kai.room import has_room_for_all
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
 
@@ -84,6 +85,7 @@ class Solver:
     """Searches victims for one pending job.
 
     `victims` returns the candidates; `is_valid` judges a simulated scenario for a gang of pending tasks.
+    `may_be_valid`: False if it certainly rejects a scenario whose tasks with these UIDs keep a node, or find one.
     `keeps_all`: it accepts no scenario that leaves a victim without a node. `candidates` returns the candidates in any
     order, for a job that requires a topology domain; None: it is searched like others.
     """
@@ -96,6 +98,7 @@ class Solver:
         victims: Callable[[], JobQueue],
         is_valid: Callable[[Gang, Scenario], bool],
         *,
+        may_be_valid: Callable[[Gang, Scenario, Collection[str]], bool] = lambda *_: True,
         keeps_all: bool = False,
         candidates: Callable[[], Iterable[Gang]] | None = None,
     ) -> None:
@@ -104,6 +107,7 @@ class Solver:
         self.action = action
         self.budget = budget
         self.is_valid = is_valid
+        self.may_be_valid = may_be_valid
         #: A plan log wants to know what is wrong with each scenario.
         self.needs_room_for_all = keeps_all and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
@@ -245,7 +249,9 @@ class _Search:
             await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
             left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
             rows = cycle.placement.by_name(np.concatenate([rows, left]))
-            is_placed = await self._place_all(statement, gang, dict.fromkeys(task.job.uid for task in tasks), rows)
+            is_placed = await self._is_promising(gang, scenario, rows) and await self._place_all(
+                statement, gang, tasks, rows
+            )
             if not is_placed and (log := cycle.session.plan_log) is not None:
                 log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
             if not is_placed or not self._solver.is_valid(gang, scenario):
@@ -264,21 +270,38 @@ class _Search:
         is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
         return _Solution(statement, list(units.values()), lost, is_exact)
 
+    async def _is_promising(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> bool:
+        """Return False if a simulation certainly finds no room for the job, or its result is certainly rejected."""
+        cycle, tasks = self._cycle, scenario.tasks
+        # Many searches succeed at once: only what follows a failure is rehearsed.
+        free = cycle.rehearsal.free(gang, tasks, rows) if self._solver.failed else None
+        if free is None:
+            return True
+        line, left = self._line(gang, tasks)
+        outcome = await cycle.rehearsal.outcome(gang, free, line, left)
+        if outcome is None:
+            return True
+        # A plan log wants to know what is wrong with each scenario.
+        is_promising = outcome.is_placed and (
+            cycle.session.plan_log is not None
+            or not gang.knows_request
+            or self._solver.may_be_valid(gang, scenario, outcome.placed)
+        )
+        if not is_promising:
+            cycle.reads.note(line, left)
+            for task in outcome.refused:
+                cycle.session.record(task.job, POD_SCHEDULING_ERRORS, no_room(task.key))
+        return is_promising
+
     async def _place_all(
-        self, statement: Statement, gang: Gang, victims: Collection[str], rows: NDArray[np.int64]
+        self, statement: Statement, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]
     ) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
-        cycle = self._cycle
-        line = cycle.line_for(gang, [cycle.gangs[uid] for uid in victims])
-        own = gang.job.uid
-        wanted = {*victims, own}
-        left = Counter(cycle.gangs[uid].job.queue_row for uid in wanted)
+        cycle, own = self._cycle, gang.job.uid
+        wanted = {own, *(task.job.uid for task in victims)}
+        line, left = self._line(gang, victims)
         while left:
-            following = line.pop_one_of(wanted, left)
-            row = following.job.queue_row
-            left[row] -= 1
-            if not left[row]:
-                del left[row]
+            following = line.take_one_of(wanted, left)
             is_placed = await cycle.placement.place_gang(statement, rows, following, promise=True)
             if is_placed:
                 continue
@@ -289,3 +312,8 @@ class _Search:
             following.to_place()
         cycle.reads.note(line, left)
         return True
+
+    def _line(self, gang: Gang, victims: Iterable[Task]) -> tuple[JobQueue, Counter[int]]:
+        """Return the line of a simulation, and by queue row the number of jobs to be placed."""
+        gangs = [self._cycle.gangs[uid] for uid in dict.fromkeys(task.job.uid for task in victims)]
+        return self._cycle.line_for(gang, gangs), Counter(each.job.queue_row for each in (gang, *gangs))
