@@ -49,6 +49,9 @@ def blocks(page: Path, *languages: str) -> list[str]:
     return [text for language, text in BLOCK.findall(page.read_text(encoding="utf-8")) if language in languages]
 
 
+#: The plugins of the page about plugins that misbehave.
+WRONG = ("wrong_plugins.py", "contract_breakers.py")
+
 #: Where code that is shown has to come from: what the suite runs or type-checks.
 SOURCES = [
     path.read_text(encoding="utf-8")
@@ -56,7 +59,7 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in {".py", ".toml", ".yaml"}
 ]
-SOURCES.append((ROOT / "tests/testing/wrong_plugins.py").read_text(encoding="utf-8"))
+SOURCES += [(ROOT / "tests/testing" / name).read_text(encoding="utf-8") for name in WRONG]
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=relative)
 

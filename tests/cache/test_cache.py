@@ -12,6 +12,7 @@ from pyscheduler.api import QuantityError
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework import NodeInfo, PodInfo, PySchedulerError
 from pyscheduler.testing.builders import make_node
+from tests.malformed import bad_node
 
 if TYPE_CHECKING:
     from tests.cache.conftest import World
@@ -368,7 +369,7 @@ def test_a_node_that_cannot_be_read_changes_nothing(world: World) -> None:
     world.bound("p", "a")
     for name in ("a", "b"):
         with pytest.raises(QuantityError):
-            world.cache.add_node(make_node(name, allocatable={"cpu": "much"}, images={"blue:1": 1}))
+            world.cache.add_node(bad_node(name, {"cpu": "much"}, images={"blue:1": 1}))
     assert on(world, "a") == ["p"]
     assert on(world, "b") is None
     assert world.snapshot.nodes.allocatable("cpu").tolist() == [2000]

@@ -13,6 +13,7 @@ from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, free_port, nodes, pods, program, served
+from tests.malformed import bad_pod_manifest
 
 _WARNING = re.compile(r'^pyscheduler_warnings_total\{kind="(\w+)"\} ([\d.]+)$', re.MULTILINE)
 
@@ -108,7 +109,7 @@ async def test_stopping_while_the_server_is_gone(tmp_path: Path) -> None:
 
 def planted(name: str, **keywords: Any) -> dict[str, Any]:
     """Return a pod as no server would have let it in."""
-    manifest = pod_manifest(name, **keywords, status={"phase": "Pending"})
+    manifest = bad_pod_manifest(name, keywords.pop("requests", {}), **keywords, status={"phase": "Pending"})
     manifest["metadata"] |= {"uid": f"uid-of-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
     return manifest
 
@@ -118,7 +119,7 @@ async def test_objects_that_cannot_be_read(served_cluster: Served) -> None:
     cluster, api = served_cluster.cluster, served_cluster.api
     cluster.add(node_manifest("good"), pod_manifest("fine"))
     cluster.plant(node_manifest("bad-shape", spec={"taints": 7}))
-    cluster.plant(node_manifest("bad-quantity", allocatable={"cpu": "lots"}))
+    cluster.plant(node_manifest("bad-quantity", status={"allocatable": {"cpu": "lots"}}))
     cluster.plant(planted("shape", spec={"containers": 5}))
     cluster.plant(planted("quantity", requests={"cpu": "much"}))
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}

@@ -10,6 +10,7 @@ import pytest
 from pyscheduler.api import ResourceQuota, decode
 from pyscheduler.podgroup.quotas import PodTraits, Quota, declared_amounts, exceeded, pod_usage
 from pyscheduler.testing import make_pod
+from tests.malformed import bad_pod
 
 NANO = 10**9
 
@@ -61,7 +62,7 @@ def test_pod_uses_requests_limits_and_one_pod() -> None:
 
 def test_pod_whose_amounts_are_malformed_uses_a_pod() -> None:
     """The API server refuses such pods, so their amounts do not matter."""
-    assert pod_usage(make_pod("p", requests={"cpu": "much"})) == {"pods": NANO, "count/pods": NANO}
+    assert pod_usage(bad_pod("p", {"cpu": "much"})) == {"pods": NANO, "count/pods": NANO}
 
 
 def test_only_named_and_requested_resources_exceed() -> None:

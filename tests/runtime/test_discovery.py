@@ -80,13 +80,14 @@ def test_a_broken_distribution_takes_no_other_down(
     install("acme-good", GOOD.format(plugin="Quota"))
     with caplog.at_level(logging.WARNING):
         registry = discover()
+        discover()
     broken = next(each for each in registry.distributions if each.name == "acme-broken")
     assert len(broken.errors) == 1
     assert error in broken.errors[0]
     assert "\n" not in broken.errors[0]
     assert "Quota" in registry
     assert "PrioritySort" in registry
-    assert 'distribution="acme-broken 1.0"' in caplog.text
+    assert caplog.text.count('distribution="acme-broken 1.0"') == 1, "it is mentioned once"
 
 
 def asking_for(version: str) -> str:

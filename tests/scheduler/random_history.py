@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyscheduler.api import PySchedulerError, quantity_milli
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.errors import APIError
-from pyscheduler.testing import FakeCluster, pod_manifest
+from pyscheduler.testing import FakeCluster
+from tests.malformed import bad_pod_manifest
 from tests.scheduler.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class RandomHistory:
 
     def create_malformed_pod(self) -> None:
         self._number += 1
-        manifest = pod_manifest(f"bad{self._number}", requests={"cpu": _UNREADABLE})
+        manifest = bad_pod_manifest(f"bad{self._number}", {"cpu": _UNREADABLE})
         manifest["metadata"]["uid"] = f"bad-{self._number}"
         self.cluster.server.plant(manifest)
 

@@ -8,6 +8,7 @@ from pyscheduler import Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.testing import make_pod, pod_manifest
+from tests.malformed import bad_pod_manifest
 from tests.scheduler.plugins import Holder
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _BAD_TERM: dict[str, Any] = {
 
 def plant(cluster: FakeCluster, name: str, **keywords: Any) -> None:
     """Store a pod that no API server would let in, or put it in the place of one that is there."""
-    manifest = pod_manifest(name, **keywords)
+    manifest = bad_pod_manifest(name, keywords.pop("requests", {}), **keywords)
     manifest["metadata"]["uid"] = f"uid-{name}"
     server = cluster.server
     collection = server.registry.collection(server.resource_of(manifest))

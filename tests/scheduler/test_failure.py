@@ -9,7 +9,7 @@ import pytest
 from pyscheduler import CycleState, PermitPlugin, Pod, PreBindPlugin, PreFilterPlugin, PreFilterResult, Status
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.failure import truncated
-from pyscheduler.testing import pod_manifest
+from tests.malformed import bad_pod_manifest
 from tests.scheduler.plugins import Holder, Journal
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ async def test_an_unreadable_version_does_not_stop_the_retry(pyscheduler_cluster
     framework = cluster.framework(enable=[Stuck])
     result = await framework.schedule("p", requests={"cpu": "1"})
     server = cluster.server
-    manifest = pod_manifest("p", requests={"cpu": "a lot"})
+    manifest = bad_pod_manifest("p", {"cpu": "a lot"})
     manifest["metadata"]["uid"] = result.pod.uid
     collection = server.registry.collection(server.resource_of(manifest))
     record = collection.get("default/p")

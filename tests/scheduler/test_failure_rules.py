@@ -11,6 +11,7 @@ from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.group_cycle import PodGroupUnschedulableError
 from pyscheduler.scheduler.failure import PodState, plan_failure
 from pyscheduler.testing import make_pod
+from tests.malformed import bad_pod
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -89,7 +90,7 @@ def test_the_newest_version_returns_to_the_queue() -> None:
 
 def test_an_unreadable_version_returns_as_it_was() -> None:
     """A pod whose newest version cannot be read is retried with its last readable version."""
-    broken = make_pod("p", uid="one", requests={"cpu": "a lot"}, resource_version="2")
+    broken = bad_pod("p", {"cpu": "a lot"}, uid="one", resource_version="2")
     pod = queued()
     plan = plan_failure(pod, fit_error(), broken)
     assert plan.info is pod.pod_info

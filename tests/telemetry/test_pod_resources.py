@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyscheduler.api import Pod
 from pyscheduler.telemetry.pod_resources import LIMIT, REQUEST, render_pod_resources
 from pyscheduler.testing import make_pod
+from tests.malformed import bad_pod
 
 SEEN = {
     family["name"]: family
@@ -86,7 +87,7 @@ def test_terminated_and_unreadable_pods_are_omitted() -> None:
     found = page(
         make_pod("ended", requests={"cpu": "1"}, node_name="n", status={"phase": "Succeeded"}),
         make_pod("plain"),
-        make_pod("bad", requests={"cpu": "lots"}),
+        bad_pod("bad", {"cpu": "lots"}),
         make_pod("good", requests={"cpu": "1"}),
     )
     assert found == {REQUEST.name: {("good", "cpu"): 1.0}}

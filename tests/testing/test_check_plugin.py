@@ -115,17 +115,17 @@ def test_correct_plugin_passes() -> None:
     assert check_plugin(wrong.Headroom, histories=5, checks=IN_PROCESS).histories == 5
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", INSTALLED)
 def test_installed_plugin_passes(name: str) -> None:
     """The in-tree plugins and those of the distributions keep the contract."""
-    check_plugin(name, histories=3, checks=IN_PROCESS, feature_gates=GATES)
+    check_plugin(name, histories=2, checks=IN_PROCESS, feature_gates=GATES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["PodTopologySpread", "Coscheduling", "Gang"])
-def test_installed_plugin_does_not_depend_on_the_hash_seed(name: str) -> None:
-    """Plugins that keep sets of texts decide alike in a process with another hash seed."""
-    assert not check_plugin(name, histories=8, checks=["hash-seed"]).skipped
+def test_installed_plugin_does_not_depend_on_the_hash_seed() -> None:
+    """A plugin that keeps sets of texts decides alike in a process with another hash seed."""
+    assert not check_plugin("PodTopologySpread", histories=8, checks=["hash-seed"]).skipped
 
 
 def test_class_in_a_function_skips_the_hash_seed() -> None:

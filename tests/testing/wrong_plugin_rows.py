@@ -8,6 +8,7 @@ text.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,8 +19,9 @@ from unittest import mock
 import attrs
 
 from pyscheduler import ConfigError, Plugin
-from pyscheduler.testing import FakeCluster
-from tests.testing import wrong_plugins as wrong
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.testing import FakeCluster, PluginCheckError, check_plugin
+from tests.testing import contract_breakers as breaking, wrong_plugins as wrong
 
 __all__ = ["PAGE", "ROWS", "Row", "rendered"]
 
@@ -80,6 +82,26 @@ async def block(cluster: FakeCluster, row: Row) -> str:
     return "\n".join(lines.found)
 
 
+async def load(cluster: FakeCluster, row: Row) -> str:
+    """Call the hook as a distribution's, and load what it registered; return the error."""
+    registry = discover()
+    row.code(registry)  # type: ignore[operator] # of this row it is a function
+    try:
+        registry.load("Rack")
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+async def check(cluster: FakeCluster, row: Row) -> str:
+    """Run `check_plugin`, which needs a thread without an event loop; return the failure."""
+    try:
+        await asyncio.to_thread(check_plugin, row.plugin, histories=20, checks=[row.check])
+    except PluginCheckError as error:
+        return str(error)
+    return ""
+
+
 class _Lines(logging.Handler):
     """Keeps the lines of a log."""
 
@@ -109,27 +131,34 @@ async def fixture(cluster: FakeCluster, row: Row) -> str:
 class Row:
     """One wrong plugin.
 
-    `symptom` is a heading of the page. `run` returns the text in which `message` must be; None for what only
-    `check_plugin` finds, whose message is then `message`. `where` says where the author reads it.
+    `symptom` is a heading of the page. `run` returns the text in which `message` must be. `code` is what the page
+    shows: a class, or a function. `check` is the check of `check_plugin` that finds the mistake, if `run` is `check`.
     """
 
     symptom: str
-    plugin: type[Plugin]
-    run: Callable[[FakeCluster, Row], Awaitable[str]] | None
+    code: type[Plugin] | Callable[..., None]
+    run: Callable[[FakeCluster, Row], Awaitable[str]]
     message: str
     remedy: str
     args: Mapping[str, Mapping[str, object]] = attrs.Factory(dict)
+    check: str = ""
+
+    @property
+    def plugin(self) -> type[Plugin]:
+        """Return the class."""
+        assert isinstance(self.code, type)
+        return self.code
 
     @property
     def name(self) -> str:
-        """Return the name of the plugin, which is the id of the test."""
-        return self.plugin.name
+        """Return the name of the class or function, which is the id of the test."""
+        return self.code.__name__
 
 
 ROWS: Final[Sequence[Row]] = (
     Row(
         symptom="An exception at an extension point",
-        plugin=wrong.Raises,
+        code=wrong.Raises,
         run=schedule,
         message="plugin \"Raises\" failed at Filter (pod=default/p): KeyError: 'zone', wrong_plugins.py:... in "
         "Raises.filter",
@@ -138,7 +167,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An exception after the pod is bound",
-        plugin=wrong.RaisesAfterBinding,
+        code=wrong.RaisesAfterBinding,
         run=schedule,
         message='plugin "RaisesAfterBinding" failed at PostBind (pod=default/p): RuntimeError: cannot tell the ledger '
         "about p, wrong_plugins.py:... in RaisesAfterBinding.post_bind",
@@ -147,7 +176,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An exception in the constructor",
-        plugin=wrong.RaisesWhenMade,
+        code=wrong.RaisesWhenMade,
         run=build,
         message='initializing plugin "RaisesWhenMade": TypeError: ..., wrong_plugins.py:... in RaisesWhenMade.__init__',
         remedy="Declare an attrs class as `args_type`: then the scheduler checks the args, and the plugin gets an "
@@ -155,7 +184,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="`run()` ends with an exception",
-        plugin=wrong.DyingRun,
+        code=wrong.DyingRun,
         run=wait,
         message='plugin "DyingRun" failed at run: ConnectionError: the price list is not reachable, '
         "wrong_plugins.py:... in DyingRun.run",
@@ -164,7 +193,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An exception in a queueing hint",
-        plugin=wrong.BadHint,
+        code=wrong.BadHint,
         run=add_node,
         message='plugin "BadHint" failed at QueueingHint (event=NodeAdd pod=default/p): AttributeError: ..., '
         "wrong_plugins.py:... in BadHint.events_to_register.<lambda>",
@@ -173,7 +202,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A queueing hint that returns a bool",
-        plugin=wrong.BoolHint,
+        code=wrong.BoolHint,
         run=add_node,
         message='plugin "BoolHint" failed at QueueingHint (event=NodeAdd pod=default/p): TypeError: QueueingHint '
         "returned bool; expected QueueingHint.QUEUE or QueueingHint.SKIP, wrong_plugins.py:... in BoolHint.is_worth_it",
@@ -181,7 +210,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An exception in an event handler",
-        plugin=wrong.BadHandler,
+        code=wrong.BadHandler,
         run=schedule,
         message='plugin "BadHandler" failed at EventHandler (resource=pods object=default/p): LookupError: ..., '
         "wrong_plugins.py:... in BadHandler.on_pod",
@@ -190,7 +219,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An array of the wrong length",
-        plugin=wrong.WrongShape,
+        code=wrong.WrongShape,
         run=schedule,
         message='plugin "WrongShape" failed at Filter (pod=default/p): TypeError: Filter returned NodeStatuses; '
         "expected one status for each of 2 nodes, not 1, wrong_plugins.py:... in WrongShape.filter_nodes",
@@ -199,7 +228,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="Row numbers in place of a mask",
-        plugin=wrong.RowNumbers,
+        code=wrong.RowNumbers,
         run=schedule,
         message='plugin "RowNumbers" failed at Filter (pod=default/p): TypeError: `failed` must be a numpy array with '
         "one bool per node, not int64; ... in RowNumbers.filter_nodes",
@@ -207,7 +236,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An array of the wrong dtype",
-        plugin=wrong.WrongDtype,
+        code=wrong.WrongDtype,
         run=schedule,
         message='plugin "WrongDtype" failed at Score (pod=default/p): TypeError: Score returned ndarray; '
         "expected int64[2], not float64[2]...wrong_plugins.py:... in WrongDtype.score_nodes",
@@ -215,7 +244,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A score that is not within 0 and 100",
-        plugin=wrong.OutOfRange,
+        code=wrong.OutOfRange,
         run=schedule,
         message='plugin "OutOfRange" returns an invalid score 4000, it should in the range of [0, 100] after '
         "normalizing",
@@ -223,7 +252,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="`normalize_scores` returns an array",
-        plugin=wrong.ReturnsScores,
+        code=wrong.ReturnsScores,
         run=schedule,
         message='plugin "ReturnsScores" failed at ScoreExtensionNormalize (pod=default/p): TypeError: '
         "ScoreExtensionNormalize returned ndarray; expected Status or None...in ReturnsScores.normalize_scores",
@@ -231,7 +260,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="An answer of the wrong type",
-        plugin=wrong.ReturnsBool,
+        code=wrong.ReturnsBool,
         run=schedule,
         message='plugin "ReturnsBool" failed at Filter (pod=default/p): TypeError: Filter returned bool; '
         "expected Status or None, wrong_plugins.py:... in ReturnsBool.filter",
@@ -239,7 +268,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A write into the snapshot",
-        plugin=wrong.WritesSnapshot,
+        code=wrong.WritesSnapshot,
         run=schedule,
         message='plugin "WritesSnapshot" failed at Filter (pod=default/p): ValueError: output array is read-only, '
         "wrong_plugins.py:... in WritesSnapshot.filter_nodes",
@@ -248,7 +277,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="`async def` where the scheduler does not await",
-        plugin=wrong.AsyncFilter,
+        code=wrong.AsyncFilter,
         run=schedule,
         message='plugin "AsyncFilter" failed at Filter (pod=default/p): TypeError: Filter returned a coroutine (only '
         "PostFilter, PreBind, Bind and PostBind may be async)...in AsyncFilter.filter",
@@ -256,14 +285,14 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="`run()` without `async`",
-        plugin=wrong.PlainRun,
+        code=wrong.PlainRun,
         run=build,
         message='plugin "PlainRun" defines a run() that is not async',
         remedy="Write `async def run(self) -> None`.",
     ),
     Row(
         symptom="A coroutine that nobody awaits",
-        plugin=wrong.NeverAwaits,
+        code=wrong.NeverAwaits,
         run=fixture,
         message="plugin \"NeverAwaits\": coroutine '...' was never awaited, made at wrong_plugins.py:... in post_bind",
         remedy="Write `await` before the call. In a method that cannot be `async def`, write "
@@ -271,7 +300,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A slow plugin",
-        plugin=wrong.Blocks,
+        code=wrong.Blocks,
         run=block,
         message="Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its "
         "result here plugin=Blocks extensionPoint=PreFilter pod=default/q seconds=0.300 times=1",
@@ -280,21 +309,22 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A method that is misspelled",
-        plugin=wrong.Misspelled,
+        code=wrong.Misspelled,
         run=build,
-        message='plugin "Misspelled" takes part in filter but does not define filter or filter_nodes',
+        message='plugin "Misspelled" takes part in filter but does not define filter or filter_nodes; '
+        "it defines filter_node, which is never called",
         remedy="Define one of the methods. A class that inherits an interface takes part in its extension point.",
     ),
     Row(
         symptom="`reserve` without `unreserve`",
-        plugin=wrong.NoUnreserve,
+        code=wrong.NoUnreserve,
         run=build,
         message='plugin "NoUnreserve" takes part in reserve but does not define unreserve',
         remedy="Define `unreserve`, which gives back what `reserve` took, also when called twice.",
     ),
     Row(
         symptom="Events without `ClusterEventWithHint`",
-        plugin=wrong.BareEvents,
+        code=wrong.BareEvents,
         run=build,
         message='plugin "BareEvents" cannot register its events: TypeError: EventsToRegister returned a ClusterEvent; '
         "expected ClusterEventWithHint",
@@ -302,7 +332,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A pod that waits at Permit and is never allowed",
-        plugin=wrong.WaitsForever,
+        code=wrong.WaitsForever,
         run=wait,
         message="due to timeout after waiting 15m0s at plugin WaitsForever",
         remedy="A wait ends after `max_permit_wait_seconds` of the plugin, 900 by default, and the pod is retried. "
@@ -310,7 +340,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A wait without a timeout",
-        plugin=wrong.WaitsWithoutEnd,
+        code=wrong.WaitsWithoutEnd,
         run=schedule,
         message='plugin "WaitsWithoutEnd" failed at Permit (pod=default/p): ValueError: returned WAIT without a '
         "timeout in seconds; use Status.wait(timeout=...), wrong_plugins.py:... in WaitsWithoutEnd.permit",
@@ -318,7 +348,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="Unknown args",
-        plugin=wrong.Priced,
+        code=wrong.Priced,
         run=build,
         args={"Priced": {"percentage": 20}},
         message='unknown field "percentage", did you mean "percent"?',
@@ -327,7 +357,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A kind that is not declared",
-        plugin=wrong.Unread,
+        code=wrong.Unread,
         run=build,
         message='initializing plugin "Unread": ConfigMap is read but not declared; add '
         'kind_of(ConfigMap, "configmaps") to the plugin\'s `watches`, wrong_plugins.py:... in Unread.__init__',
@@ -335,7 +365,7 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A kind that is named by a text",
-        plugin=wrong.UnreadByName,
+        code=wrong.UnreadByName,
         run=build,
         message='initializing plugin "UnreadByName": lister() takes the class of a kind, such as '
         "pyscheduler.api.ConfigMap, not 'configmaps', wrong_plugins.py:... in UnreadByName.__init__",
@@ -343,11 +373,95 @@ ROWS: Final[Sequence[Row]] = (
     ),
     Row(
         symptom="A class among `watches`",
-        plugin=wrong.WatchesClass,
+        code=wrong.WatchesClass,
         run=build,
         message='plugin "WatchesClass" watches ConfigMap, which is no ResourceKind; write '
         'kind_of(ConfigMap, "configmaps")',
         remedy='`watches = (kind_of(ConfigMap, "configmaps"),)`, with `kind_of` of `pyscheduler.api`.',
+    ),
+    Row(
+        symptom="A plugin with the name of another one",
+        code=wrong.NodeAffinity,
+        run=build,
+        message='plugin "NodeAffinity" is offered by kube-pyscheduler ... and this program '
+        "(tests.testing.wrong_plugins:NodeAffinity); uninstall or block one of them",
+        remedy="Rename the class, or set its `name`. `--block` excludes a distribution that you cannot rename.",
+    ),
+    Row(
+        symptom="An entry point or a hook that names something which cannot be imported",
+        code=wrong.pyscheduler_register,
+        run=load,
+        message='plugin "Rack" of ... (acme_plugins.rack:Rack) cannot be loaded: ModuleNotFoundError: No module named '
+        "'acme_plugins'",
+        remedy="Correct the name in the hook. `pyscheduler plugins` shows each installed distribution with its "
+        "plugins, and why one is broken.",
+    ),
+    Row(
+        symptom="A `reuse` that promises too much",
+        code=breaking.ReusesTooLong,
+        run=check,
+        check="cache",
+        message='plugin "ReusesTooLong" fails the check "cache" in ReusesTooLong.filter_nodes '
+        "(...contract_breakers.py:...answers feasible with the equivalence cache, but rejected without it; the plugin "
+        "declares Reuse.WHILE_NODE_STAYS",
+        remedy="Nothing else shows this: run [`check_plugin`](write-a-plugin.md#test-it) in your tests. Declare a "
+        "`reuse` that covers everything on which the answer depends; here `Reuse.WHILE_PODS_STAY`.",
+    ),
+    Row(
+        symptom="A signature that leaves something out",
+        code=breaking.SignsNothing,
+        run=check,
+        check="signature",
+        message='plugin "SignsNothing" fails the check "signature" in SignsNothing.sign_pod '
+        "(...contract_breakers.py:...for a copy with other labels; both have the signature ()",
+        remedy="Return each part of the pod on which the answers depend from `sign_pod`. `check_plugin` finds this.",
+    ),
+    Row(
+        symptom="An event that is not registered",
+        code=breaking.MissesDeletions,
+        run=check,
+        check="hints",
+        message='plugin "MissesDeletions" fails the check "hints" in MissesDeletions.events_to_register '
+        "(...contract_breakers.py:...sleeps among the unschedulable pods, but node n2 takes it now...but the plugin "
+        "registers NodeAdd, NodeUpdateNodeTaint",
+        remedy="Register the event that helps the pod. Without it, the pod waits up to five minutes. `check_plugin` "
+        "finds this.",
+    ),
+    Row(
+        symptom="An `unreserve` that gives nothing back",
+        code=breaking.ForgetsUnreserve,
+        run=check,
+        check="reserve",
+        message='plugin "ForgetsUnreserve" fails the check "reserve" in ForgetsUnreserve.unreserve '
+        "(...contract_breakers.py:...after 10 times of reserve and unreserve",
+        remedy="Undo in `unreserve` everything that `reserve` did, also in a trial. `check_plugin` finds this.",
+    ),
+    Row(
+        symptom="An answer that depends on the order of the nodes",
+        code=breaking.PrefersRows,
+        run=check,
+        check="node-order",
+        message='plugin "PrefersRows" fails the check "node-order" in PrefersRows.filter_nodes '
+        "(...contract_breakers.py:...in one order of the nodes, but...in the opposite order",
+        remedy="Let each answer depend on its own node, and not on its row. `check_plugin` finds this.",
+    ),
+    Row(
+        symptom="An answer that depends on earlier pods",
+        code=breaking.CountsAttempts,
+        run=check,
+        check="earlier-pods",
+        message='plugin "CountsAttempts" fails the check "earlier-pods" in CountsAttempts.pre_filter '
+        "(...contract_breakers.py:...of this scheduler, but nothing of a new scheduler on the same cluster",
+        remedy="Keep the values of one attempt in the `CycleState`. `check_plugin` finds this.",
+    ),
+    Row(
+        symptom="A change of a node of the snapshot",
+        code=breaking.ChangesNodes,
+        run=check,
+        check="snapshot",
+        message='plugin "ChangesNodes" fails the check "snapshot" in ChangesNodes.pre_filter '
+        "(...contract_breakers.py:...the call for pod default/p0 changed nodes",
+        remedy="Copy what you change. `check_plugin` finds this; a write into an array raises at once.",
     ),
 )
 
@@ -376,8 +490,8 @@ def rendered() -> str:
     """Return the page."""
     parts = [_HEAD]
     for row in ROWS:
-        code = inspect.getsource(row.plugin).rstrip("\n")
-        args = f"\nwith the args `{dict(row.args)[row.name]}`:\n" if row.args else ""
+        code = inspect.getsource(row.code).rstrip("\n")
+        args = f"\nwith the args `{row.args[row.name]}`:\n" if row.args else ""
         parts.append(
             f"## {row.symptom}\n\n```python\n{code}\n```\n{args}\n```text\n{row.message}\n```\n\n{row.remedy}\n"
         )

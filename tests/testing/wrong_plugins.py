@@ -26,7 +26,14 @@ from pyscheduler import (
     Status,
 )
 from pyscheduler.api import ConfigMap
-from pyscheduler.framework import ActionType, ClusterEventWithHint, EventResource, NodeInfo, Nodes
+from pyscheduler.framework import (
+    ActionType,
+    ClusterEventWithHint,
+    EventResource,
+    NodeInfo,
+    Nodes,
+    PluginRegistry,
+)
 
 NO_ROOM: Final = Status.unschedulable("no room")
 
@@ -289,3 +296,15 @@ class WatchesClass(ScorePlugin):
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         return 0
+
+
+class NodeAffinity(ScorePlugin):
+    """Has the name of another plugin."""
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Name a module that cannot be imported."""
+    registry.add("Rack", "acme_plugins.rack:Rack")

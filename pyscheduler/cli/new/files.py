@@ -251,7 +251,7 @@ jobs:
 _README: Final = """\
 # $distribution
 
-A [pyscheduler](https://pypi.org/project/kube-pyscheduler/) plugin: `$Name`, at the extension points $points.
+A plugin for pyscheduler (`pip install kube-pyscheduler`): `$Name`, at the extension points $points.
 
 ```sh
 pip install -e . pytest mypy     # in a virtual environment

@@ -58,14 +58,15 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
             _register(manager, entry_point, registry, distribution)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - others' code, which may fail in any way
             distribution.errors.append(one_line(error))
-            _log.warning(
-                'Distribution is broken distribution="%s" entryPoint="%s" err="%s"',
-                distribution,
-                distribution.entry_point,
-                one_line(error),
-            )
+            _warn_once(tuple(sys.path), str(distribution), distribution.entry_point, one_line(error))
             _log.debug('Distribution is broken distribution="%s"', distribution, exc_info=error)
     return registry
+
+
+@lru_cache(maxsize=256)
+def _warn_once(path: tuple[str, ...], distribution: str, entry_point: str, error: str) -> None:  # noqa: ARG001 - part of the key
+    """Log that a distribution is broken, once in a process: its plugins may be of no concern to any profile."""
+    _log.warning('Distribution is broken distribution="%s" entryPoint="%s" err="%s"', distribution, entry_point, error)
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,7 @@ only when the first pod comes by, so it is looked for when a profile is built.
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.interfaces import (
@@ -61,6 +62,10 @@ _METHODS: Final[Mapping[ExtensionPoint, Sequence[tuple[str, ...]]]] = {
 }
 
 
+#: The methods of all interfaces.
+_KNOWN: Final = frozenset(name for base in BASES.values() for name in dir(base))
+
+
 def extension_points_of(plugin: type[Plugin]) -> tuple[ExtensionPoint, ...]:
     """Return the extension points that the class takes part in, in the order of a cycle."""
     return tuple(point for point, base in BASES.items() if issubclass(plugin, base))
@@ -86,10 +91,19 @@ def judges_of(points: Mapping[ExtensionPoint, Sequence[str]]) -> Sequence[str]:
 
 
 def missing_methods(plugin: type[Plugin], point: ExtensionPoint) -> list[str]:
-    """Return what the class should define to take part in `point` and does not (`filter or filter_nodes`)."""
+    """Return what the class should define to take part in `point` and does not (`filter or filter_nodes`).
+
+    A method of a similar name is mentioned, because it may be a misspelling.
+    """
     base = BASES[point]
     return [
-        " or ".join(methods)
+        " or ".join(methods) + _similar(plugin, methods)
         for methods in _METHODS[point]
         if not any(defines(plugin, base, method) for method in methods)
     ]
+
+
+def _similar(plugin: type[Plugin], methods: Sequence[str]) -> str:
+    own = [name for name in vars(plugin) if not name.startswith("_") and name not in _KNOWN]
+    close = [found for method in methods for found in difflib.get_close_matches(method, own, n=1, cutoff=0.8)]
+    return f"; it defines {close[-1]}, which is never called" if close else ""
