@@ -102,9 +102,7 @@ class GpuFragmentation(ScorePlugin, SignPlugin):
 
     def normalize_scores(self, state: CycleState, pod: Pod, scores: NDArray[np.int64]) -> None:
         """Spread the scores over 0 to 100, in place."""
-        lowest, highest = int(scores.min(initial=0)), int(scores.max(initial=0))
-        if len(scores):
-            lowest, highest = int(scores.min()), int(scores.max())
+        lowest, highest = int(scores.min()), int(scores.max())
         if highest == lowest:
             scores[:] = MAX_SCORE
         else:
