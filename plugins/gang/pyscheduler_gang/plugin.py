@@ -187,6 +187,9 @@ class Gang(
         gang, record = found
         if record is None:
             return Status.unresolvable(messages.about(messages.CANNOT_FIND, gang, pod))
+        if state.trial is not None and not state.trial.is_attempt:
+            refusal = self._standing_refusal(record, pod)
+            return None if refusal is None else Status.unresolvable(refusal)
         self._ignore_own_rollback(state, record)
         warn_about_gang(record, pod, self.handle)
         refusal = self._refusal(record, pod)
@@ -197,24 +200,31 @@ class Gang(
         state.write(_REFUSED, True)
         return Status.unresolvable(refusal)
 
-    def _refusal(self, record: GangRecord, pod: Pod) -> str | None:
+    def _standing_refusal(self, record: GangRecord, pod: Pod) -> str | None:
+        """Return why a member must not be tried, whoever has the turn; change nothing."""
         gangs = self.gangs
-        if pod.uid in record.timed_out or has_timed_out(pod):
-            gone = messages.about(messages.TIMED_OUT, record.id, pod)
-            return gone if record.state.group.is_declared else messages.about(messages.NOT_INIT, record.id, pod)
-        refusal: str | None = None
         if not record.state.group.is_declared:
-            refusal = messages.about(messages.NOT_INIT, record.id, pod)
-        elif (other := gangs.other_scheduler(record, pod)) is not None:
-            refusal = messages.different_schedulers(pod.scheduler_name, other)
-        elif not gangs.is_satisfied_for_good(record):
-            refusal = self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
-            if refusal is None and gangs.takes_turns(record):
-                return self._rounds.take_turn(record, pod)
-            if refusal is None:
-                self._rounds.try_freely(record, pod)
-        else:
+            return messages.about(messages.NOT_INIT, record.id, pod)
+        if pod.uid in record.timed_out or has_timed_out(pod):
+            return messages.about(messages.TIMED_OUT, record.id, pod)
+        if (other := gangs.other_scheduler(record, pod)) is not None:
+            return messages.different_schedulers(pod.scheduler_name, other)
+        if gangs.is_satisfied_for_good(record):
             return None
+        return self._deadlocks.refusal(record.state) or gangs.not_ready(record, pod)
+
+    def _refusal(self, record: GangRecord, pod: Pod) -> str | None:
+        refusal = self._standing_refusal(record, pod)
+        if (
+            pod.uid in record.timed_out
+            or has_timed_out(pod)
+            or (refusal is None and self.gangs.is_satisfied_for_good(record))
+        ):
+            return refusal
+        if refusal is None and self.gangs.takes_turns(record):
+            return self._rounds.take_turn(record, pod)
+        if refusal is None:
+            self._rounds.try_freely(record, pod)
         if pod.uid in record.state.pending and pod.uid not in record.visited:
             record.asleep[pod.uid] = None
         return refusal

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.framework import CycleState, Trial, TrialKind
+
 
 async def test_a_gang_is_bound_when_its_last_member_comes(world: Any) -> None:
     """Too few members are refused with a message; the last one activates the others."""
@@ -35,6 +37,21 @@ async def test_strict_gang_gives_nodes_back_and_refuses_the_rest_of_the_round(wo
     world.node("more", 2)
     await world.settle(2)
     assert world.states() == {"bound": 4}
+
+
+async def test_a_trial_that_explains_takes_no_turn(world: Any) -> None:
+    """Whoever asks why a pod waits counts no attempt, opens no round and activates nobody."""
+    await world.start_with_gang(4, cpu=2)
+    record, pod = world.record("default/g"), world.result("g-3").pod
+    before = set(record.visited), record.schedule_cycle, record.schedule_cycle_valid, world.tries()
+    for _ in range(10):
+        assert world.scheduler.run_pre_filter(pod, CycleState(Trial(TrialKind.EXPLAIN))) is None
+    await world.settle()
+    assert (set(record.visited), record.schedule_cycle, record.schedule_cycle_valid, world.tries()) == before
+    world.cluster.delete_pod("g-0")
+    await world.settle()
+    refusal = world.scheduler.run_pre_filter(pod, CycleState(Trial(TrialKind.EXPLAIN)))
+    assert "gang child pod not collect enough" in refusal.message
 
 
 async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any, gates: str) -> None:
