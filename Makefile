@@ -25,10 +25,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-gang demo-batch test test-quick test-lowest coverage lint format bench docs docs-links changelog clean
+.PHONY: help setup demo demo-gang demo-batch test test-packages test-quick test-lowest coverage lint format bench docs docs-links changelog clean
 
 help:  ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP)  ## make .venv and install everything into it, plugins included
 	@:
@@ -56,8 +56,11 @@ demo-gang: setup  ## let forty gangs fight for too few GPUs, prove that none was
 demo-batch: setup  ## let four teams share GPUs by quota, borrow and reclaim; check every write
 	@$(BIN)/pyscheduler demo-batch $(DEMO_ARGS)
 
-test: setup  ## run the whole suite
-	$(PYTEST) $(PYTEST_ARGS)
+test: setup  ## run the suite, but what builds and installs packages
+	$(PYTEST) -m "not packages" $(PYTEST_ARGS)
+
+test-packages: setup  ## build and install packages; run the examples and the image's steps
+	$(PYTEST) -m packages $(PYTEST_ARGS)
 
 test-quick: setup  ## run what takes less than a minute in all
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "not slow" $(PYTEST_ARGS)

@@ -18,8 +18,10 @@ from tests import forked, leftovers
 
 HERE = Path(__file__).parent
 
-#: All tests in these folders are slow.
-ALL_SLOW = (HERE / "integration", HERE / "benchmarks")
+#: These tests build or install packages, or run in environments of their own; `make test-packages` runs them.
+PACKAGES = (HERE / "examples", HERE / "deploy" / "test_image.py", HERE / "test_kube_pyscheduler.py")
+#: All tests in these folders and files are slow.
+ALL_SLOW = (HERE / "integration", HERE / "benchmarks", *PACKAGES)
 
 #: The garbage collector's thresholds: with (2000, 10, 50), which is less than Python's own, it takes a sixth of the CPU
 #: time.
@@ -121,19 +123,21 @@ class LeftBehind:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out folders whose tests are all slow where no slow test is wanted: importing them takes seconds."""
+    """Leave out what has only slow tests where no slow test is wanted: importing them takes seconds."""
     return True if config.option.markexpr == "not slow" and collection_path in ALL_SLOW else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of tests/integration and tests/benchmarks as slow.
+    """Mark the tests in the folders and files above.
 
     Mark the cases of a sampled test as slow, too, but for one of so many.
     """
-    folders = tuple(f"{folder}{os.sep}" for folder in ALL_SLOW)
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if str(item.path).startswith(folders):
+        places = {item.path, *item.path.parents}
+        if not places.isdisjoint(PACKAGES):
+            item.add_marker(pytest.mark.packages)
+        if not places.isdisjoint(ALL_SLOW):
             item.add_marker(pytest.mark.slow)
         elif item.get_closest_marker("sampled") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
