@@ -204,6 +204,17 @@ class SkipsDeletions(MissesDeletions):
         return QueueingHint.QUEUE if wanted else QueueingHint.SKIP
 
 
+class MissesNodes(FilterPlugin, EnqueueExtensions):
+    """Waits for nothing, although a new node may have a better disk."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        disks = nodes.labels("disk")
+        return NodeStatuses.failing(disks.ids == disks.id_of("hdd"), NO_ROOM)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return ()
+
+
 class KeepsGate(PreEnqueuePlugin, EnqueueExtensions):
     """Gates pods with a label, and registers no change of it."""
 

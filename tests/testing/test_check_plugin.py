@@ -75,6 +75,15 @@ def test_wrong_plugin_fails_its_check(plugin: type, check: str, place: str) -> N
     assert (again.check, again.place) == (error.check, error.place)
 
 
+def test_a_pod_that_a_new_node_would_take_is_found() -> None:
+    """A node that came after the last attempt has no row among that attempt's statuses."""
+    history = [Step("add_node", "n1", labels={"disk": "hdd"}), Step("add_pod", "p1"), Step("add_node", "n2")]
+
+    error = failure(wrong.MissesNodes, histories=[history], checks=["hints"])
+
+    assert "pod default/p1 sleeps among the unschedulable pods, but node n2 takes it now" in str(error)
+
+
 def test_every_check_has_a_wrong_plugin() -> None:
     """A new check needs a plugin that fails it."""
     table = test_wrong_plugin_fails_its_check.pytestmark[0].args[1]  # type: ignore[attr-defined]  # pytest adds it

@@ -36,7 +36,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "reserve": "Undo in unreserve everything that reserve did, also in a trial (state.trial); unreserve is idempotent.",
     "hints": (
         "Register the event in events_to_register, and return QUEUE from its hint when the event may help. "
-        "If no event tells, call handle.activate([pod])."
+        "If no event tells, call handle.activate([pod]); if time alone helps, pass retry_after to Status.unschedulable."
     ),
     "earlier-pods": (
         "Let answers depend on the cluster and the pod only. Keep values of one attempt in the CycleState, and forget "

@@ -72,7 +72,8 @@ class ProbingPipeline(PlacementPipeline):
         try:
             return await PlacementPipeline.find_node(self, profile, state, pod, **keywords)
         except FitError as error:
-            self.probes.rejections[pod.uid] = error.diagnosis.node_statuses
+            # By name and now: rows of later snapshots are others.
+            self.probes.rejections[pod.uid] = dict(error.diagnosis.node_statuses.items())
             raise
         except PluginError as error:
             if error.plugin == self.seen.plugin and "invalid score" in str(error):
@@ -81,7 +82,7 @@ class ProbingPipeline(PlacementPipeline):
 
 
 class Probes:
-    """The questions about one plugin. `rejections`: by uid, the statuses of the pod's last attempt that failed."""
+    """The questions about one plugin. `rejections`: by uid, why each node failed in the last attempt."""
 
     def __init__(self, profile: Profile, seen: Observation, stop: Callable[[], object] = lambda: None) -> None:
         self.profile = profile
@@ -91,7 +92,7 @@ class Probes:
         self.attempts = 0
         self.seen = seen
         self.answers = PluginAnswers(profile, seen.plugin)
-        self.rejections: dict[str, Any] = {}
+        self.rejections: dict[str, dict[str, Status]] = {}
 
     def count_attempt(self, *, is_real: bool) -> None:
         """Stop the scheduler after the first finding, and if pods are tried again and again within one step."""
