@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.audit.batch_objects import KAI
 from pyscheduler.audit.evictions import PREEMPTING, RECLAIMING, STALE
-from pyscheduler.audit.facts import Evicted, Fact
+from pyscheduler.audit.facts import Evicted, Fact, Outside
 from pyscheduler.audit.gangs import leaf_minima, leaf_of
 from pyscheduler.audit.rule import Rule
 
@@ -36,9 +36,13 @@ class ProtectionRule(Rule):
         super().__init__(world, verdict)
         #: UIDs of the pods that a job took from a leaf of another job, by evictor, victim and leaf.
         self._taken: dict[tuple[str, str, str], set[str]] = {}
+        #: When a job last lost a pod that nobody evicted.
+        self._lost: dict[str, float] = {}
 
     def take(self, fact: Fact) -> None:
         """Check an eviction."""
+        if isinstance(fact, Outside) and fact.kind == "pod-gone":
+            self._lost[fact.subject] = fact.at
         if not isinstance(fact, Evicted):
             return
         self.judge()
@@ -98,7 +102,8 @@ class ProtectionRule(Rule):
     def _leaves_minimum(self, fact: Evicted) -> bool:
         """Return True if the decision leaves the job its minimum; only then an elastic job may lose pods.
 
-        As in KAI, promised pods count, and pods that other decisions evicted until they are gone.
+        As in KAI, promised pods count, and pods that other decisions evicted until they are gone. If a pod left a
+        moment ago, the eviction may have been decided before, and nothing objects to it.
         """
         pod, group = fact.pod, self.world.group_of(fact.pod.job)
         leaf = leaf_of(group, pod)
@@ -108,6 +113,8 @@ class ProtectionRule(Rule):
         used = {
             one.uid for one in members if (one.node or one.nominated) and not one.ended and leaf_of(group, one) == leaf
         }
+        if fact.at - self._lost.get(pod.job, float("-inf")) <= self.options.in_flight_seconds:
+            return True
         return len(used - taken) >= leaf_minima(group).get(leaf, 0)
 
     def _nearest(self, path: tuple[str, ...], field: str) -> float:

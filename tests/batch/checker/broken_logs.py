@@ -9,7 +9,7 @@ from tests.batch.checker.log import GPU, VOLCANO, Log, situation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BROKEN"]
+__all__ = ["BROKEN", "young_job_with_a_loss"]
 
 
 # --- rule 1: gangs --------------------------------------------------------------------------------
@@ -186,6 +186,27 @@ def young_victim() -> Log:
     log.evict(*(f"v-{index}" for index in range(8)), action="reclaim", by="k")
     log.bind("k-0")
     return log
+
+
+def young_job_with_a_loss(seconds: float) -> Log:
+    """Reclaim the surplus of a young job `seconds` after it lost a pod, so that it has no surplus any more."""
+    log = situation()
+    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.job("full", "a", 6, node="n1")
+    log.job("v", "a", 2, 1)
+    log.bind("v-0", "v-1")
+    log.job("k", "b", 2)
+    log.wait(60.0)
+    log.delete("Pod", "v-1")
+    log.wait(seconds)
+    log.evict("v-0", action="reclaim", by="k")
+    log.bind("k-0", "k-1")
+    return log
+
+
+def young_victim_without_surplus() -> Log:
+    """Reclaim from a young job that lost its surplus long before."""
+    return young_job_with_a_loss(30.0)
 
 
 # --- rule 4: purpose ------------------------------------------------------------------------------
@@ -411,6 +432,7 @@ BROKEN: dict[int, dict[Callable[[], Log], str]] = {
         own_queue_victim: "team/k is in the same queue b",
         equal_priority_victim: "its priority 50 is not below that of team/k",
         young_victim: "has run for 60.0 s of at least 600 s",
+        young_victim_without_surplus: "has run for 90.0 s of at least 600 s",
     },
     4: {
         never_used: "team/k, which did not bind its minimum",

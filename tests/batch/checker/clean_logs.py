@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.batch.checker.broken_logs import young_job_with_a_loss
 from tests.batch.checker.log import Log, situation
 
 __all__ = ["CLEAN"]
@@ -223,6 +224,11 @@ def reclaim_from_what_left_meanwhile() -> Log:
     return log
 
 
+def reclaim_of_surplus_that_was_lost_meanwhile() -> Log:
+    """Reclaim the surplus of a young job; another of its pods left a moment before."""
+    return young_job_with_a_loss(0.3)
+
+
 def explained_pods() -> Log:
     """Say why pods are pending: on the pod, on the group, by a gate, or by an event."""
     log = situation()
@@ -251,6 +257,7 @@ CLEAN = (
     reclaim_after_one_that_was_not_written,
     reclaim_from_what_left_meanwhile,
     reclaim_by_a_pass_that_does_not_know_of_a_lost_node,
+    reclaim_of_surplus_that_was_lost_meanwhile,
     fair_preemption,
     lowered_limit,
     evictor_deleted,
