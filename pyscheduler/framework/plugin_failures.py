@@ -8,6 +8,7 @@ and a line when their number reaches 10, 100, 1,000 and so on. At verbosity 4 it
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -48,6 +49,9 @@ RUN: Final = "run"
 SLOW_SECONDS: Final = 0.1
 #: The least time between two log lines about slow calls of a plugin at an extension point, in seconds.
 _SLOW_LOG_SECONDS: Final = 60.0
+
+#: A field of `about`; a value with spaces is quoted.
+_FIELD: Final = re.compile(r'(\w+)=("[^"]*"|\S+)')
 
 #: How many different failures are told apart; beyond that, the oldest is forgotten, and logged anew if it comes again.
 _DISTINCT: Final = 500
@@ -113,10 +117,11 @@ class PluginFailures:
         if not self.logs or now - self._slow_logged.get(key, -_SLOW_LOG_SECONDS) < _SLOW_LOG_SECONDS:
             return
         self._slow_logged[key] = now
+        names, values = _fields(about)
         _log.warning(
             "Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its result "
-            "here plugin=%s extensionPoint=%s %s seconds=%.3f times=%d",
-            *(plugin, point, about, seconds, self._slow[key]),
+            f"here plugin=%s extensionPoint=%s {names}seconds=%.3f times=%d",
+            *(plugin, point, *values, seconds, self._slow[key]),
         )
 
     def report(
@@ -147,14 +152,21 @@ class PluginFailures:
             listener(failure)
         if not self.logs:
             return
-        parts = (f"plugin={plugin}", f"extensionPoint={point}", about, f'place="{place}"', f'err="{error_text(error)}"')
-        what = " ".join(part for part in parts if part)
+        names, values = _fields(about)
+        fields = f'plugin=%s extensionPoint=%s {names}place="%s" err="%s"'
+        values = (plugin, point, *values, place, error_text(error))
         if count == 1:
-            _log.error("Plugin failed %s", what, exc_info=error if error.__traceback__ is not None else None)
-        elif str(count).strip("0") == "1":
-            _log.error("Plugin failed again times=%d %s", count, what)
+            _log.error(f"Plugin failed {fields}", *values, exc_info=error if error.__traceback__ is not None else None)
         else:
-            _log.debug("Plugin failed again times=%d %s", count, what)
+            level = logging.ERROR if str(count).strip("0") == "1" else logging.DEBUG
+            _log.log(level, f"Plugin failed again times=%d {fields}", count, *values)
+
+
+def _fields(about: str) -> tuple[str, tuple[str, ...]]:
+    """Return placeholders for the fields of `about` (`pod=default/web`), each with a space, and their values."""
+    found = _FIELD.findall(about)
+    names = "".join(f'{name}="%s" ' if value.startswith('"') else f"{name}=%s " for name, value in found)
+    return names, tuple(value.strip('"') for _, value in found)
 
 
 def owner_of(call: Callable[..., object]) -> str:

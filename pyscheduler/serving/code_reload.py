@@ -69,8 +69,8 @@ def has_changed(before: Mapping[Path, int], now: Mapping[Path, int]) -> bool:
             if path in now:
                 compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
         except (SyntaxError, ValueError, OSError) as error:
-            line = f" line={error.lineno}" if isinstance(error, SyntaxError) else ""
-            _log.warning('Code is not reloaded file=%s%s err="%s"', path, line, error)
+            line = error.lineno if isinstance(error, SyntaxError) else None
+            _log.warning('Code is not reloaded file=%s line=%s err="%s"', path, line, error)
             return False
     if changed:
         _log.info("Code has changed; restarting files=%s", " ".join(map(str, changed)))

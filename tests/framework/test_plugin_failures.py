@@ -13,6 +13,7 @@ import pytest
 from pyscheduler import ConfigError, FilterPlugin
 from pyscheduler.framework.plugin_failures import PluginFailure, PluginFailures, error_place, error_text, owner_of
 from pyscheduler.framework.recorder import Recorder
+from pyscheduler.telemetry import logs
 
 
 class Counts(Recorder):
@@ -74,6 +75,19 @@ def test_a_failure_is_logged_once_with_its_traceback_and_then_counted(caplog: py
     ]
     assert counts.warnings == ["plugin_error"] * 150
     assert failures.counts == {("Spread", "Filter"): 150}
+
+
+def test_the_fields_of_a_log_line_are_fields(caplog: pytest.LogCaptureFixture) -> None:
+    """In the formatted line plugin, point, pod and place can be searched for."""
+    failures, formatter = PluginFailures(Counts()), logs._KeyValueFormatter()
+    with caplog.at_level(logging.INFO):
+        failures.report(KeyError(1), plugin="Spread", point="Filter", about="event=NodeAdd pod=default/p")
+        failures.report(OSError("no=t here"), plugin="", point="Task", about='task="read the prices"')
+    lines = [formatter.format(record).partition("plugin_failures ")[2] for record in caplog.records]
+    assert lines == [
+        'Plugin failed plugin=Spread extensionPoint=Filter event=NodeAdd pod=default/p place="" err="KeyError: 1"',
+        'Plugin failed plugin="" extensionPoint=Task task="read the prices" place="" err="OSError: no=t here"',
+    ]
 
 
 def test_another_plugin_point_type_or_line_is_another_failure(caplog: pytest.LogCaptureFixture) -> None:

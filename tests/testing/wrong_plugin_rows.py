@@ -163,7 +163,8 @@ ROWS: Final[Sequence[Row]] = (
         message="plugin \"Raises\" failed at Filter (pod=default/p): KeyError: 'zone', wrong_plugins.py:... in "
         "Raises.filter",
         remedy="Read the traceback in the log, or run `pyscheduler explain --traceback`. The scheduler retries the pod "
-        "after its backoff. Handle the case (`labels.get`), or return a `Status`.",
+        "after its backoff; after an exception at PreEnqueue, only after an event. "
+        "Handle the case (`labels.get`), or return a `Status`.",
     ),
     Row(
         symptom="An exception after the pod is bound",
@@ -289,6 +290,14 @@ ROWS: Final[Sequence[Row]] = (
         run=build,
         message='plugin "PlainRun" defines a run() that is not async',
         remedy="Write `async def run(self) -> None`.",
+    ),
+    Row(
+        symptom="A `reuse` that is no `Reuse`",
+        code=wrong.TextReuse,
+        run=build,
+        message="plugin \"TextReuse\" has reuse = 'while node stays'; set a member of pyscheduler.Reuse, such as "
+        "Reuse.WHILE_NODE_STAYS",
+        remedy="Write `reuse = Reuse.WHILE_NODE_STAYS`, or leave it out.",
     ),
     Row(
         symptom="A coroutine that nobody awaits",
@@ -474,9 +483,10 @@ This page is made from [the list of wrong plugins](../../tests/testing/wrong_plu
 
 ## Where the messages appear
 
-- In the log of the scheduler. The first failure of a kind has its traceback. The scheduler counts the failures
-  after the first, and logs the 10th, the 100th and so on. Two failures are of one kind if plugin, extension point, type
-  of the exception and line are the same.
+- In the log of the scheduler, as `Plugin failed plugin=Raises extensionPoint=Filter pod=default/p ...`.
+  The first failure of a kind has its traceback. The scheduler counts the failures after the first, and logs the
+  10th, the 100th and so on. Two failures are of one kind if plugin, extension point, type of the exception and line are
+  the same.
 - In the pod's event and condition, if the failure ended an attempt.
 - In `pyscheduler explain --traceback`, which asks the plugins about one pod.
 - In your tests: the fixture `pyscheduler_cluster` fails the test at teardown with the exception of the plugin, and

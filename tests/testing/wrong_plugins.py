@@ -183,6 +183,15 @@ class AsyncFilter(FilterPlugin):
         return None
 
 
+class TextReuse(ScorePlugin):
+    """`reuse` is a text."""
+
+    reuse = "while node stays"  # type: ignore[assignment] # the mistake
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
 class PlainRun(PostBindPlugin):
     """`run()` without `async`."""
 

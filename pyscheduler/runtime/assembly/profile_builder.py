@@ -21,6 +21,7 @@ from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
+from pyscheduler.framework.reuse import Reuse
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
 from pyscheduler.runtime.assembly.registry import one_line
@@ -210,11 +211,15 @@ def _check_classes(
     problems: list[str],
     path: str,
 ) -> None:
-    """Report plugins that inherit an interface without defining its method, or whose `run` cannot be a task."""
+    """Report plugins that lack the method of an interface, whose `run` cannot be a task, or whose `reuse` is none."""
     for name, plugin in classes.items():
         run = getattr(plugin, "run", None)
         if run is not None and not inspect.iscoroutinefunction(run):
             problems.append(f'plugin "{name}" defines a run() that is not async @ {path}.plugins')
+        reuse: object = getattr(plugin, "reuse", Reuse.NEVER)
+        if not isinstance(reuse, Reuse):
+            text = "set a member of pyscheduler.Reuse, such as Reuse.WHILE_NODE_STAYS"
+            problems.append(f'plugin "{name}" has reuse = {reuse!r}; {text} @ {path}.plugins')
     for point, names in points.items():
         for name in names:
             problems.extend(

@@ -88,7 +88,7 @@ def _pod() -> dict[str, Any]:
     selector = {"labelSelector": {"matchLabels": labels}, "topologyKey": _ZONE}
     affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": selector}]}
     return {
-        "requests": {"cpu": "500m"},
+        "requests": {"cpu": "500m", "memory": "256Mi"},
         "labels": labels,
         "affinity": {"podAntiAffinity": affinity},
         "host_ports": [8080],
