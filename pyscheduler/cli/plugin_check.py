@@ -11,8 +11,9 @@ import click
 from pyscheduler.cli.wrapped_text import echo_wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from pyscheduler.testing.checks.check import CheckResult
     from pyscheduler.testing.checks.findings import PluginCheckError
     from pyscheduler.testing.checks.price import Price
 
@@ -32,25 +33,23 @@ def check_installed(name: str, *, config_file: str | None, histories: int, seed:
 
     subject = Subject(plugin=name, config=_read(config_file))
     failure: PluginCheckError | None = None
-    skipped: Mapping[str, str] = {}
+    result: CheckResult | None = None
     is_text = output == "text"
     with found_in(config_file):
         subject.plugin_class()
         try:
-            skipped = run_checks(
-                subject, histories=histories, seed=seed, progress=_progress(histories, shown=is_text)
-            ).skipped
+            result = run_checks(subject, histories=histories, seed=seed, progress=_progress(histories, shown=is_text))
         except PluginCheckError as error:
             failure = error
         price = price_of(subject) if failure is None else None
     if not is_text:
-        _show_json(name, histories, failure, skipped, price)
-    elif failure is not None:
+        _show_json(name, histories, failure, result, price)
+    elif result is None:
         click.echo(str(failure))
     else:
-        click.echo(f"{name} passes {len(CHECKS) - len(skipped)} checks on {histories} random histories")
-        for check, reason in skipped.items():
-            click.echo(f"  {check} did not run: {reason}")
+        click.echo(f"{name} passes {len(CHECKS) - len(result.skipped)} checks on {histories} random histories")
+        for line in str(result).splitlines()[1:]:
+            echo_wrapped(f"  {line}", indent=4)
         _show_price(price)
     if failure is not None:
         sys.exit(1)
@@ -88,7 +87,7 @@ def _show_price(price: Price | None) -> None:
 
 
 def _show_json(
-    name: str, histories: int, failure: PluginCheckError | None, skipped: Mapping[str, str], price: Price | None
+    name: str, histories: int, failure: PluginCheckError | None, result: CheckResult | None, price: Price | None
 ) -> None:
     import msgspec
 
@@ -106,7 +105,10 @@ def _show_json(
             "history": [step.text for step in failure.history],
             "code": failure.code,
         },
-        "skipped": skipped,
+        "skipped": result.skipped if result is not None else {},
+        "calls": result.calls if result is not None else {},
+        "answersOfItsOwn": result.acted if result is not None else {},
+        "notTried": result.advice if result is not None else [],
         "price": None
         if price is None
         else {

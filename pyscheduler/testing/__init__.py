@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.testing.clock import VirtualClock as VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster as FakeCluster
     from pyscheduler.testing.fake_framework import FakeFramework as FakeFramework, ScheduleResult as ScheduleResult
+    from pyscheduler.testing.watched_calls import PluginWarning as PluginWarning
 
 __all__ = [
     "CHECKS",
@@ -38,6 +39,7 @@ __all__ = [
     "Fault",
     "NodeKeywords",
     "PluginCheckError",
+    "PluginWarning",
     "PodKeywords",
     "ScheduleResult",
     "Step",
@@ -61,6 +63,7 @@ _MODULES = {
     "Fault": "pyscheduler.cluster.embedded.serving.faults",
     "NodeKeywords": "pyscheduler.testing.builders",
     "PodKeywords": "pyscheduler.testing.builders",
+    "PluginWarning": "pyscheduler.testing.watched_calls",
     "ScheduleResult": "pyscheduler.testing.fake_framework",
     "VirtualClock": "pyscheduler.testing.clock",
     "make_node": "pyscheduler.testing.builders",

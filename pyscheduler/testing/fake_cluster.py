@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import warnings
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 import msgspec
@@ -21,6 +22,7 @@ from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
 from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited
+from pyscheduler.testing.watched_calls import PluginWarning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -195,6 +197,12 @@ class FakeCluster:
             raise_failures([each for each in framework.plugin_errors if not is_answer_of_the_server(each, plugins)])
         if len(strict) == len(self._frameworks):
             raise_unawaited(unawaited, [plugin for each in strict for plugin in each.profile.plugins.values()])
+
+    def warn_of_plugins(self) -> None:
+        """Issue a `PluginWarning` for each slow call and each method that nobody calls, if errors are not allowed."""
+        texts = [text for each in self._frameworks if not each.allow_plugin_errors for text in each.plugin_warnings]
+        for text in dict.fromkeys(texts):
+            warnings.warn(text, PluginWarning, stacklevel=2)
 
     def _assert_capacity(self) -> None:
         nodes = {node.name: NodeInfo.of(node) for node in self.nodes()}

@@ -21,9 +21,11 @@ from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods
 from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.testing.argument_checks import check_config, check_disable, check_enable, check_pod
+from pyscheduler.testing.watched_calls import SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,6 +111,10 @@ class FakeFramework:
             settings=Settings(feature_gates=gates),
         )
         self.scheduler.plugin_failures.listeners.append(self._note_failure)
+        self._slow = SlowCalls()
+        for profile in self.scheduler.profiles.values():
+            watch_calls(profile._calls, self._slow)  # noqa: SLF001 - the boundary to the plugins
+        self._signing = signers(self.profile)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False
@@ -123,6 +129,14 @@ class FakeFramework:
     def plugin(self, name: str) -> Plugin:
         """Return the plugin object named `name` of the first profile; raise `KeyError` if it is not enabled."""
         return self.profile.plugins[name]
+
+    @property
+    def plugin_warnings(self) -> list[str]:
+        """Return what is likely wrong although it works: slow calls, and methods that nobody calls."""
+        plugins = {
+            type(each): None for profile in self.scheduler.profiles.values() for each in profile.plugins.values()
+        }
+        return [*self._slow.texts(), *(text for plugin in plugins for text in misspelt_methods(plugin))]
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the value of a plugin's counter or gauge: the sum of all its series that have these labels.
@@ -172,7 +186,11 @@ class FakeFramework:
         if self._find(name, namespace) is None:
             self.cluster.add_pod(pod, **keywords)
         await self.settle()
-        return self.result(name, namespace=namespace)
+        result = self.result(name, namespace=namespace)
+        # Without opportunistic batching, nobody else asks for the signature and sees what is wrong with it.
+        for each in self._signing:
+            each.sign(result.pod)
+        return result
 
     def result(self, name: str, *, namespace: str = "default") -> ScheduleResult:
         """Return the current state of a pod; raise `KeyError` if it does not exist."""

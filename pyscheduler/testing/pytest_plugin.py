@@ -37,8 +37,13 @@ def pyscheduler_clock() -> VirtualClock:
 def pyscheduler_cluster(pyscheduler_clock: VirtualClock) -> Iterator[FakeCluster]:
     """Give an empty fake cluster on the virtual clock.
 
-    After the test, the fixture stops its frameworks. It raises the exception of a plugin that failed, unless its
-    framework was made with `allow_plugin_errors=True`, and checks the invariants.
+    `framework.schedule`, `settle` and `start` start the scheduler and with it `run()` of each plugin, as a task. They
+    await what plugins start at the current time: `async def` methods and coroutines of `handle.spawn`. A test awaits
+    only the methods of the framework; `await cluster.clock.advance(seconds)` lets `clock.sleep` in `run()` end.
+
+    After the test, the fixture stops its frameworks: it cancels `run()` and calls `close()`. It raises the exception
+    of a plugin that failed, unless its framework was made with `allow_plugin_errors=True`, and checks the invariants.
+    A `PluginWarning` names calls that took over 100 ms, and methods that nobody calls.
     """
     from pyscheduler.testing.fake_cluster import FakeCluster
     from pyscheduler.testing.plugin_errors import unawaited_coroutines
@@ -48,6 +53,7 @@ def pyscheduler_cluster(pyscheduler_clock: VirtualClock) -> Iterator[FakeCluster
         yield cluster
     cluster.raise_plugin_errors(unawaited)
     cluster.assert_invariants()
+    cluster.warn_of_plugins()
 
 
 @pytest.hookimpl(wrapper=True)

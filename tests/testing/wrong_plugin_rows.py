@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -127,6 +128,18 @@ async def fixture(cluster: FakeCluster, row: Row) -> str:
     return ""
 
 
+async def warned(cluster: FakeCluster, row: Row) -> str:
+    """Schedule a pod as in a test of the author; return the warnings of the fixture."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[row.plugin], args=row.args)
+    await framework.schedule("p")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        cluster.warn_of_plugins()
+    framework.allow_plugin_errors = True
+    return "\n".join(f"{each.category.__name__}: {each.message}" for each in found)
+
+
 @attrs.frozen(kw_only=True)
 class Row:
     """One wrong plugin.
@@ -228,6 +241,15 @@ ROWS: Final[Sequence[Row]] = (
         "`np.zeros(len(nodes), dtype=np.bool_)`.",
     ),
     Row(
+        symptom="A mask of the wrong length, in which no node fails",
+        code=wrong.ShortMask,
+        run=schedule,
+        message='plugin "ShortMask" failed at Filter (pod=default/p): TypeError: Filter returned NodeStatuses; '
+        "expected one status for each of 2 nodes, not 1, wrong_plugins.py:... in ShortMask.filter_nodes",
+        remedy="`NodeStatuses.failing` returns None for such a mask. The scheduler compares the length of the mask all "
+        "the same.",
+    ),
+    Row(
         symptom="Row numbers in place of a mask",
         code=wrong.RowNumbers,
         run=schedule,
@@ -266,6 +288,50 @@ ROWS: Final[Sequence[Row]] = (
         message='plugin "ReturnsBool" failed at Filter (pod=default/p): TypeError: Filter returned bool; '
         "expected Status or None, wrong_plugins.py:... in ReturnsBool.filter",
         remedy="Return None for a node that fits, and `Status.unschedulable(reason)` for one that does not.",
+    ),
+    Row(
+        symptom="A code that the extension point does not have",
+        code=wrong.WaitsAtPreFilter,
+        run=schedule,
+        message='plugin "WaitsAtPreFilter" failed at PreFilter (pod=default/p): TypeError: PreFilter returned the '
+        'code Wait ("waits for a licence"); its codes are Success, Skip, Unschedulable, UnschedulableAndUnresolvable, '
+        "Error; only permit may return Status.wait(...), wrong_plugins.py:... in WaitsAtPreFilter.pre_filter",
+        remedy="[The table of codes](../reference/framework-api.md#codes-per-extension-point) has the codes of each "
+        "extension point. As in kube-scheduler, another code is an error, and the pod is retried.",
+    ),
+    Row(
+        symptom="A success with a reason",
+        code=wrong.SuccessWithReason,
+        run=schedule,
+        message='plugin "SuccessWithReason" failed at Reserve (pod=default/p): TypeError: Reserve returned Success '
+        'with a reason ("no licence is left"); return None for success, or reject with Status.unschedulable(reason)',
+        remedy="The pod goes on, as in kube-scheduler, and nobody reads the reason.",
+    ),
+    Row(
+        symptom="A signature that is no list of fragments",
+        code=wrong.SignsWithText,
+        run=schedule,
+        message='plugin "SignsWithText" failed at Sign (pod=default/p): TypeError: Sign returned str; expected a list '
+        "or tuple of SignFragment(key, value), or a rejection for a pod without a signature, wrong_plugins.py:... in "
+        "SignsWithText.sign_pod",
+        remedy='Return `[SignFragment("example.com/tier", pod.labels.get("tier"))]`.',
+    ),
+    Row(
+        symptom="A signature that cannot be compared",
+        code=wrong.SignsWithDict,
+        run=schedule,
+        message='plugin "SignsWithDict" failed at Sign (pod=default/p): TypeError: Sign returned a SignFragment whose '
+        'value of "example.com/labels" is a dict; write a value that can be hashed, such as a tuple of texts',
+        remedy="Write `tuple(sorted(pod.labels.items()))`.",
+    ),
+    Row(
+        symptom="A change of the pod",
+        code=wrong.ChangesLabels,
+        run=schedule,
+        message='plugin "ChangesLabels" failed at PreFilter (pod=default/p): TypeError: '
+        "PreFilter changed the labels or annotations of the pod, which all plugins share; write "
+        "dict(pod.labels) for a copy of your own, or handle.client.patch(...) to change the pod",
+        remedy="The test kit finds this; a running scheduler does not look. The failure names the plugin.",
     ),
     Row(
         symptom="A write into the snapshot",
@@ -314,7 +380,8 @@ ROWS: Final[Sequence[Row]] = (
         message="Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its "
         "result here plugin=Blocks extensionPoint=PreFilter pod=default/q seconds=0.300 times=1",
         remedy="Calls of over 100 ms are logged, one a minute for each plugin and extension point, from the second "
-        "slow call on. Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
+        "slow call on. In your tests, the fixture issues a `PluginWarning` with the time of the slowest call. "
+        "Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
     ),
     Row(
         symptom="A method that is misspelled",
@@ -323,6 +390,23 @@ ROWS: Final[Sequence[Row]] = (
         message='plugin "Misspelled" takes part in filter but does not define filter or filter_nodes; '
         "it defines filter_node, which is never called",
         remedy="Define one of the methods. A class that inherits an interface takes part in its extension point.",
+    ),
+    Row(
+        symptom="An optional method that is misspelled",
+        code=wrong.OldName,
+        run=warned,
+        message='PluginWarning: plugin "OldName" defines normalize_score, which is never called; rename it to '
+        '"normalize_scores", or begin the name of a helper with an underscore',
+        remedy="The scheduler logs this when it loads the plugin; the fixture and `check_plugin` issue a "
+        "`PluginWarning`.",
+    ),
+    Row(
+        symptom="A method that lacks a parameter",
+        code=wrong.TooFewParameters,
+        run=build,
+        message='plugin "TooFewParameters" defines filter(self, pod, node) (wrong_plugins.py:... in '
+        "TooFewParameters.filter), but the scheduler calls filter(state, pod, node)",
+        remedy="Give the method the parameters of the interface; their names do not matter.",
     ),
     Row(
         symptom="`reserve` without `unreserve`",

@@ -12,6 +12,7 @@ import numpy as np
 
 from pyscheduler import (
     ClusterEvent,
+    Code,
     CycleState,
     EnqueueExtensions,
     FilterPlugin,
@@ -23,6 +24,8 @@ from pyscheduler import (
     PreFilterPlugin,
     ReservePlugin,
     ScorePlugin,
+    SignFragment,
+    SignPlugin,
     Status,
 )
 from pyscheduler.api import ConfigMap
@@ -124,6 +127,50 @@ class WrongShape(FilterPlugin):
         return NodeStatuses.failing(nodes.pod_counts()[:-1] >= 0, NO_ROOM)
 
 
+class ShortMask(FilterPlugin):
+    """Answers for one node, and nothing is wrong with this node."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return NodeStatuses.failing(np.zeros(1, dtype=np.bool_), NO_ROOM)
+
+
+class WaitsAtPreFilter(PreFilterPlugin):
+    """Returns a code that the extension point does not have."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        return Status.wait("waits for a licence", timeout=5)
+
+
+class SuccessWithReason(ReservePlugin):
+    """Gives a reason with a success, where a rejection was meant."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status(Code.SUCCESS, "no licence is left")
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
+class SignsWithText(FilterPlugin, SignPlugin):
+    """Its signature is a text."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+    def sign_pod(self, pod: Pod) -> Any:
+        return pod.labels.get("tier", "")
+
+
+class SignsWithDict(FilterPlugin, SignPlugin):
+    """The value of its fragment cannot be compared by hash."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return [SignFragment("example.com/labels", pod.labels)]
+
+
 class RowNumbers(FilterPlugin):
     """Gives row numbers where a mask of bools is needed."""
 
@@ -170,6 +217,13 @@ class WritesSnapshot(FilterPlugin):
         free = nodes.allocatable("cpu")
         free -= nodes.requested("cpu")
         return NodeStatuses.failing(free <= 0, NO_ROOM)
+
+
+class ChangesLabels(PreFilterPlugin):
+    """Changes the pod, which all plugins and the cache share."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
+        pod.labels["seen"] = "yes"
 
 
 # async and await
@@ -223,6 +277,23 @@ class Misspelled(FilterPlugin):
     """`filter_node` for `filter_nodes`."""
 
     def filter_node(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+
+class OldName(ScorePlugin):
+    """`normalize_score`, as in Go, for `normalize_scores`."""
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.pod_counts()
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: Any) -> None:
+        scores[:] = 100 - scores
+
+
+class TooFewParameters(FilterPlugin):
+    """Has no parameter for the state."""
+
+    def filter(self, pod: Pod, node: NodeInfo) -> Status | None:  # type: ignore[override] # the mistake
         return None
 
 

@@ -9,6 +9,7 @@ Differs from kube-scheduler: args for a plugin that is not installed are refused
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +25,7 @@ from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
+from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods, wrong_parameters
 from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.extension_points.event_registration import registrations_of
 from pyscheduler.runtime.extension_points.points import missing_methods
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
 
 __all__ = ["Assembly", "assemble", "profile_path"]
+
+_log = logging.getLogger(__name__)
 
 _Declare: TypeAlias = "Callable[[ResourceKind], object]"
 
@@ -211,8 +215,14 @@ def _check_classes(
     problems: list[str],
     path: str,
 ) -> None:
-    """Report plugins that lack the method of an interface, whose `run` cannot be a task, or whose `reuse` is none."""
+    """Report plugins that lack the method of an interface, whose `run` cannot be a task, or whose `reuse` is none.
+
+    Methods with wrong parameters are reported, too; a method whose name may be misspelt is logged only.
+    """
     for name, plugin in classes.items():
+        problems.extend(f"{each} @ {path}.plugins" for each in wrong_parameters(plugin))
+        for each in misspelt_methods(plugin):
+            _log.warning("Plugin may have a misspelt method: %s", each)
         run = getattr(plugin, "run", None)
         if run is not None and not inspect.iscoroutinefunction(run):
             problems.append(f'plugin "{name}" defines a run() that is not async @ {path}.plugins')

@@ -12,6 +12,7 @@ import attrs
 
 from pyscheduler.framework.interfaces import PreBindPreFlightResult
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.extension_points.codes import unexpected_code
 from pyscheduler.runtime.extension_points.plugin_calls import error_status
 from pyscheduler.runtime.extension_points.run_context import context_of
 
@@ -66,8 +67,9 @@ class PreBinding:
             if status is None:
                 continue
             if status.is_error:
-                return calls.wrapped(method, status)
+                return calls.wrapped(method, pod, status)
             if not status.is_skip:
+                calls.failed(method, pod, TypeError(unexpected_code(method.point, status)))
                 message = (
                     f'PreBindPreFlight {method.plugin} returned "{status.code.label}", which is unsupported. '
                     "It is supposed to return Success, Skip, or Error status"
@@ -126,7 +128,7 @@ class PreBinding:
         status = calls.status_of(method, pod, answer)
         if status is None:
             return None
-        return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+        return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, pod, status)
 
     async def _together(
         self, group: Sequence[PluginMethod], context: RunContext, state: CycleState, pod: Pod, node_name: str
@@ -170,7 +172,7 @@ class Binding:
             if status is None or status.code != Code.SKIP:
                 break
         if status is not None and status.code != Code.SKIP:
-            status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+            status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, pod, status)
         calls.point("Bind", status, began)
         return status
 
@@ -181,5 +183,7 @@ class Binding:
         sampled = context_of(state).sampled
         for method in self.post_bind_methods:
             # A failure is logged and counted where it happens; the pod is bound all the same.
-            await calls.run_async(method, pod, state, pod, node_name, sampled=sampled)
+            calls.expect_nothing(
+                method, pod, await calls.run_async(method, pod, state, pod, node_name, sampled=sampled)
+            )
         calls.point("PostBind", None, began)

@@ -18,10 +18,10 @@ import attrs
 import numpy as np
 
 from pyscheduler.cache.nominated_rows import before
-from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.node_statuses import LastMask, NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Status
-from pyscheduler.runtime.extension_points.arrays import statuses_problem
+from pyscheduler.runtime.extension_points.arrays import statuses_problem, wrong_length
 from pyscheduler.runtime.extension_points.attribution import (
     all_failing,
     blank_statuses,
@@ -237,17 +237,21 @@ class Filtering:
         `alive`: bool[n]; None stands for all nodes.
         """
         calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
+        LastMask.length = -1
         answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
         if answer is None:
-            return None
+            length = LastMask.length
+            if length in {-1, len(nodes)} or method.in_tree:
+                return None
+            return calls.wrong_type(method, pod, NodeStatuses(length), wrong_length(len(nodes), length))
         if not isinstance(answer, NodeStatuses):
             if isinstance(answer, Status) and answer.is_error:
-                return calls.wrapped(method, answer)
+                return calls.wrapped(method, pod, answer)
             return calls.wrong_type(method, pod, answer, "NodeStatuses or None")
         if not method.in_tree and (expected := statuses_problem(answer, len(nodes))):
             return calls.wrong_type(method, pod, answer, expected)
         error = first_error(answer, alive)
-        return calls.wrapped(method, error) if error is not None else answer
+        return calls.wrapped(method, pod, error) if error is not None else answer
 
     # One-node filters
 
@@ -302,7 +306,7 @@ class Filtering:
         status = calls.status_of(method, cycle.pod, answer)
         if status is None:
             return None
-        return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+        return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, cycle.pod, status)
 
     # The first failing plugin of each node
 

@@ -64,6 +64,8 @@ class GroupPlacing:
         method, pod = self.generators[0], group.pods[0]
         answer = self.calls.run(method, pod, state, group, parent, sampled=True)
         if isinstance(answer, Status):
+            if not (answer.is_rejected or answer.is_error):
+                return self.calls.wrapped(method, pod, answer)
             return answer.with_plugin(method.plugin)
         if not isinstance(answer, (list, tuple)) or not all(isinstance(each, GroupPlacement) for each in answer):
             return self.calls.wrong_type(method, pod, answer, "a list of GroupPlacement, or Status")
@@ -98,7 +100,7 @@ class GroupPlacing:
         for index, each in enumerate(assignments):
             answer = calls.run(method, pod, state, group, each, sampled=True)
             if isinstance(answer, Status):
-                return calls.wrapped(method, answer)
+                return calls.wrapped(method, pod, answer)
             if not is_whole(answer):
                 return calls.wrong_type(method, pod, answer, "int or Status")
             scores[index] = answer
@@ -106,7 +108,7 @@ class GroupPlacing:
             answer = calls.run(entry.normalize, pod, state, group, scores, sampled=True)
             status = calls.status_of(entry.normalize, pod, answer)
             if status is not None:
-                return calls.wrapped(entry.normalize, status)
+                return calls.wrapped(entry.normalize, pod, status)
         wrong = scores[(scores < MIN_SCORE) | (scores > MAX_SCORE)]
         if len(wrong):
             message = (

@@ -16,6 +16,7 @@ from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.plugin_failures import SLOW_SECONDS, PluginFailures, error_text
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.extension_points.codes import unexpected_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +166,11 @@ class PluginCalls:
     def wrong_type(self, method: PluginMethod, pod: Pod, answer: object, expected: str) -> Status:
         """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""
         what = type(answer).__name__
-        if inspect.iscoroutine(answer):
+        if isinstance(answer, Status):
+            what = f"Status ({answer.code.label})"
+            if answer.is_skip and method.point == "Score":
+                expected += "; return Status.skip() from pre_score"
+        elif inspect.iscoroutine(answer):
             answer.close()
             what = "a coroutine (only PostFilter, PreBind, Bind and PostBind may be async)"
         error = TypeError(f"{method.point} returned {what}; expected {expected}")
@@ -177,14 +182,40 @@ class PluginCalls:
             return None
         if not isinstance(answer, Status):
             return self.wrong_type(method, pod, answer, "Status or None")
-        return None if answer.code == _SUCCESS else answer
+        if answer.code != _SUCCESS:
+            return answer
+        if answer.reasons:
+            self.unread_reasons(method, pod, answer)
+        return None
 
-    def wrapped(self, method: PluginMethod, status: Status) -> Status:
-        """Return an ERROR in kube-scheduler's wording for a status that its extension point cannot make use of."""
-        if status.is_error and status.plugin == method.plugin and status.message.startswith(method.running):
+    def unread_reasons(self, method: PluginMethod, pod: Pod, status: Status) -> None:
+        """Report a success that has reasons: nobody reads them, and the plugin may have meant a rejection."""
+        text = "return None for success, or reject with Status.unschedulable(reason)"
+        self.failed(
+            method, pod, TypeError(f'{method.point} returned Success with a reason ("{status.message}"); {text}')
+        )
+
+    def expect_nothing(self, method: PluginMethod, pod: Pod, answer: object) -> None:
+        """Report an answer of a method that has none to give."""
+        if answer is not None and not (isinstance(answer, Status) and _is_reported(method, answer)):
+            self.wrong_type(method, pod, answer, "None")
+
+    def wrapped(self, method: PluginMethod, pod: Pod, status: Status) -> Status:
+        """Return an ERROR in kube-scheduler's wording for a status that its extension point cannot make use of.
+
+        A code that the extension point does not allow is reported, too.
+        """
+        if _is_reported(method, status):
             return status
+        if not status.is_error:
+            self.failed(method, pod, TypeError(unexpected_code(method.point, status)))
         message = status.message or f"unexpected status {status.code.label}"
         return error_status(f"{method.running}: {message}", plugin=method.plugin, error=status.as_error())
+
+
+def _is_reported(method: PluginMethod, status: Status) -> bool:
+    """Return True for the ERROR that `failed` returned in place of the plugin's answer."""
+    return status.is_error and status.plugin == method.plugin and status.message.startswith(method.running)
 
 
 def _label(answer: object) -> str:

@@ -35,7 +35,7 @@ class PreEnqueueing:
             answer = calls.run(method, pod, pod, sampled=sampled)
             status = None if answer is None else calls.status_of(method, pod, answer)
             if status is not None:
-                status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+                status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, pod, status)
                 break
         # Success whatever the answer, as in kube-scheduler, where a variable of the same name hides the status from the
         # metric. The plugins' own metric has what each plugin answered.

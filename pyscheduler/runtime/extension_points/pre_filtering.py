@@ -94,8 +94,8 @@ class PreFiltering:
                     outcome.status = answer.with_plugin(method.plugin)
                 elif code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                     return outcome.end(answer.with_plugin(method.plugin))
-                elif code != Code.SUCCESS:
-                    return outcome.end(calls.wrapped(method, answer))
+                elif calls.status_of(method, pod, answer) is not None:
+                    return outcome.end(calls.wrapped(method, pod, answer))
                 continue
             if not isinstance(answer, PreFilterResult):
                 return outcome.end(calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None"))
@@ -139,7 +139,7 @@ class PreFiltering:
             answer = self.calls.run(method, pod, state, pod, other, node, sampled=context.sampled)
             status = self.calls.status_of(method, pod, answer)
             if status is not None:
-                return self.calls.wrapped(method, status)
+                return self.calls.wrapped(method, pod, status)
         return None
 
 

@@ -15,6 +15,7 @@ import attrs
 
 from pyscheduler.framework.interfaces import PostFilterResult
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.extension_points.codes import unexpected_code
 from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 from pyscheduler.runtime.extension_points.run_context import context_of
 
@@ -105,6 +106,8 @@ class PostFiltering:
             if status.code in {Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}:
                 return result, status.with_plugin(method.plugin)
             if not status.is_rejected:
+                if not status.is_error:
+                    calls.failed(method, pod, TypeError(unexpected_code(method.point, status)))
                 return None, Status(Code.ERROR, plugin=method.plugin, error=status.as_error() or _unexpected(status))
             if result is not None and result.nominating_info is not None and result.nominating_info.override:
                 kept = result
@@ -142,7 +145,7 @@ class Reserving:
             answer = calls.run(method, pod, state, pod, node_name, sampled=sampled)
             status = calls.status_of(method, pod, answer)
             if status is not None:
-                status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+                status = status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, pod, status)
                 break
         calls.point("Reserve", status, began)
         return status
@@ -155,8 +158,7 @@ class Reserving:
         for method in reversed(self.unreserve_methods):
             answer = calls.run(method, pod, state, pod, node_name, sampled=sampled)
             # A failure is logged and counted where it happens; there is nobody to answer to.
-            if answer is not None and not isinstance(answer, Status):
-                calls.wrong_type(method, pod, answer, "None")
+            calls.expect_nothing(method, pod, answer)
         calls.point("Unreserve", None, began)
 
 
@@ -224,7 +226,7 @@ class Permitting:
                 continue
             if not status.is_wait:
                 timeouts.clear()
-                return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, status)
+                return status.with_plugin(method.plugin) if status.is_rejected else calls.wrapped(method, pod, status)
             seconds = status.timeout_seconds
             if not isinstance(seconds, (int, float)) or not seconds > 0:
                 # A wait that is over as it begins would be tried again at once, for ever; an error backs off.

@@ -131,7 +131,7 @@ class PreScoring:
                 continue
             method.evaluations += 1
             if status is not None:
-                return calls.wrapped(method, status)
+                return calls.wrapped(method, pod, status)
         return None
 
 
@@ -186,7 +186,7 @@ class Scoring:
         if scores is not None:
             return scores
         if isinstance(answer, Status) and answer.is_error:
-            return calls.wrapped(method, answer)
+            return calls.wrapped(method, pod, answer)
         return calls.wrong_type(method, pod, answer, expected_scores(answer, len(nodes)))
 
     def _one_by_one(self, method: PluginMethod, cycle: CycleInput) -> NDArray[np.int64] | Status:
@@ -199,7 +199,7 @@ class Scoring:
             if is_whole(answer):
                 scores[row] = answer
             elif isinstance(answer, Status) and answer.is_error:
-                return calls.wrapped(method, answer)
+                return calls.wrapped(method, pod, answer)
             else:
                 return calls.wrong_type(method, pod, answer, "int")
         if cycle.context.sampled:
@@ -217,7 +217,7 @@ class Scoring:
         answer = calls.run(method, pod, cycle.state, pod, given, sampled=cycle.context.sampled)
         status = calls.status_of(method, pod, answer)
         if status is not None:
-            return calls.wrapped(method, status)
+            return calls.wrapped(method, pod, status)
         if isinstance(given, list):
             if len(given) != len(scores) or not all(is_whole(each.score) for each in given):
                 expected = f"the {len(scores)} scores, whole numbers, that it was given"

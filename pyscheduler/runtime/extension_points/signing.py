@@ -23,6 +23,7 @@ __all__ = ["Signature", "Signing"]
 Signature: TypeAlias = "tuple[tuple[str, object], ...]"
 """What a pod asks for, by fragment; hashable."""
 
+_EXPECTED: Final = "a list or tuple of SignFragment(key, value), or a rejection for a pod without a signature"
 _SCHEDULER_NAME: Final = "v1.Pod.Spec.SchedulerName"
 
 
@@ -52,11 +53,15 @@ class Signing:
                     methods.insert(0, methods.pop(place))
                 return None, answer
             if not isinstance(answer, (tuple, list)) or not all(isinstance(each, SignFragment) for each in answer):
-                return None, calls.wrong_type(method, pod, answer, "SignFragments or Status")
+                return None, calls.wrong_type(method, pod, answer, _EXPECTED)
             for fragment in answer:
                 try:
                     hash(fragment.value)
-                except TypeError as error:
+                except TypeError:
+                    error = TypeError(
+                        f'Sign returned a SignFragment whose value of "{fragment.key}" is a '
+                        f"{type(fragment.value).__name__}; write a value that can be hashed, such as a tuple of texts"
+                    )
                     return None, calls.failed(method, pod, error)
                 parts[fragment.key] = fragment.value
         return tuple(sorted(parts.items(), key=itemgetter(0))), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import warnings
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.testing.checks.coverage import Coverage
 from pyscheduler.testing.checks.drawing import draw_history
 from pyscheduler.testing.checks.findings import CHECKS, Finding, PluginCheckError
 from pyscheduler.testing.checks.hash_seed import OtherProcess, first_difference, obstacle
@@ -19,6 +21,7 @@ from pyscheduler.testing.checks.history import decide, observe
 from pyscheduler.testing.checks.shrinking import shrink
 from pyscheduler.testing.checks.steps import code_of
 from pyscheduler.testing.checks.subject import Subject
+from pyscheduler.testing.watched_calls import PluginWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +36,8 @@ __all__ = ["CheckResult", "check_plugin", "run_checks"]
 _HISTORIES: Final = 100
 #: One in so many histories is run with another PYTHONHASHSEED, too.
 _HASH_SEED_SHARE: Final = 4
+#: From so many random histories on, what was not tried is worth a warning.
+_ENOUGH: Final = 20
 _CPU_LIMIT_SECONDS: Final = 0.1
 #: How many attempts to shorten a history, by whether the finding is a time.
 _ATTEMPTS: Final = 200
@@ -41,10 +46,26 @@ _MEASURED_ATTEMPTS: Final = 10
 
 @attrs.frozen(kw_only=True)
 class CheckResult:
-    """What was checked: how many histories, and why a check did not run, by check."""
+    """What was checked: how many histories, and why a check did not run, by check.
+
+    `calls` says how often the plugin was called at each extension point, `acted` how often its answer was another than
+    the default (None, SKIP, scores of 0). `advice` names what the histories did not try.
+    """
 
     histories: int
     skipped: Mapping[str, str]
+    calls: Mapping[str, int] = attrs.Factory(dict)
+    acted: Mapping[str, int] = attrs.Factory(dict)
+    advice: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """Return the result as lines for readers."""
+        points = [
+            f"{point}: {number:,} calls, {self.acted.get(point, 0):,} with an answer other than the default"
+            for point, number in self.calls.items()
+        ]
+        skipped = [f"{check} did not run: {reason}" for check, reason in self.skipped.items()]
+        return "\n".join([f"{self.histories} histories", *points, *skipped, *self.advice])
 
 
 def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroundings
@@ -70,7 +91,13 @@ def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroun
     One call of the plugin may take `cpu_limit_seconds` of CPU time.
 
     The error names the check, the method and the remedy. It has the shortest history that it found, as text and as a
-    test. Raises `ConfigError` if the plugin cannot be loaded or made, and `RuntimeError` in a running event loop.
+    test. The result has the number of calls at each extension point; a `PluginWarning` names a point at which the
+    plugin was never called, or never did anything. Raises `ConfigError` if the plugin cannot be loaded or made, and
+    `RuntimeError` in a running event loop.
+
+    Not checked: PostFilter, PreBind, Bind and PostBind beyond what they raise, return and block; what plugins write to
+    the API server; the policies, actions and statements of batch profiles; the shares of GPUs and the BindRequests
+    of KAI, of which only the decisions about nodes are compared.
     """
     subject = Subject(
         plugin=plugin,
@@ -81,7 +108,12 @@ def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroun
         feature_gates=feature_gates,
         draw=draw,
     )
-    return run_checks(subject, seed=seed, histories=histories, checks=checks, cpu_limit=cpu_limit_seconds)
+    result = run_checks(subject, seed=seed, histories=histories, checks=checks, cpu_limit=cpu_limit_seconds)
+    # A few histories, or chosen ones, need not try everything.
+    if isinstance(histories, int) and histories >= _ENOUGH:
+        for text in result.advice:
+            warnings.warn(text, PluginWarning, stacklevel=2)
+    return result
 
 
 def run_checks(
@@ -100,9 +132,10 @@ def run_checks(
     if "hash-seed" in checks and (reason := obstacle(subject)) is not None:
         skipped["hash-seed"] = reason
     count = 0
+    coverage = Coverage()
     with ExitStack() as stack:
         stack.enter_context(_quiet())
-        run = _Run(subject, frozenset(checks), cpu_limit)
+        run = _Run(subject, frozenset(checks), cpu_limit, coverage)
         other: OtherProcess | None = None
         for history in runs:
             run.raise_first(history, run.observe)
@@ -112,7 +145,13 @@ def run_checks(
                 run.raise_first(history, partial(_compare_processes, subject, other))
             count += 1
             progress(count)
-    return CheckResult(histories=count, skipped=skipped)
+    return CheckResult(
+        histories=count,
+        skipped=skipped,
+        calls=dict(coverage.calls),
+        acted=dict(coverage.acted),
+        advice=coverage.advice(subject.plugin_class()),
+    )
 
 
 def _draw(subject: Subject, seed: int, number: int) -> Iterator[Sequence[Step]]:
@@ -129,10 +168,11 @@ class _Run:
     subject: Subject
     checks: frozenset[str]
     cpu_limit: float
+    coverage: Coverage
 
     def observe(self, history: Sequence[Step]) -> Sequence[Finding]:
         """Run a history once and return the findings."""
-        return observe(self.subject, history, self.checks, cpu_limit=self.cpu_limit)
+        return observe(self.subject, history, self.checks, cpu_limit=self.cpu_limit, coverage=self.coverage)
 
     def raise_first(self, history: Sequence[Step], find: Callable[[Sequence[Step]], Sequence[Finding]]) -> None:
         """Raise the first finding about a history, with the shortest history that shows it."""

@@ -16,6 +16,7 @@ from pyscheduler.testing.fake_cluster import FakeCluster
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pyscheduler.testing.checks.coverage import Coverage
     from pyscheduler.testing.checks.findings import Finding
     from pyscheduler.testing.checks.steps import Step
     from pyscheduler.testing.checks.subject import Subject
@@ -31,10 +32,10 @@ Decisions: TypeAlias = "list[list[tuple[str, str, str | None, str]]]"
 
 
 def observe(
-    subject: Subject, history: Sequence[Step], checks: Collection[str], *, cpu_limit: float
+    subject: Subject, history: Sequence[Step], checks: Collection[str], *, cpu_limit: float, coverage: Coverage
 ) -> Sequence[Finding]:
-    """Run a history with the plugin and return the findings of `checks`."""
-    seen = Observation(plugin=subject.name, checks=checks, cpu_limit=cpu_limit)
+    """Run a history with the plugin and return the findings of `checks`; add its calls to `coverage`."""
+    seen = Observation(plugin=subject.name, checks=checks, cpu_limit=cpu_limit, coverage=coverage)
     asyncio.run(_observe(subject, history, seen))
     return seen.findings
 

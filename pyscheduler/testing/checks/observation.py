@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.testing.checks.coverage import Coverage
 from pyscheduler.testing.checks.findings import Finding
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Observation:
     checks: Collection[str]
     #: The most CPU time that one call may take, in seconds.
     cpu_limit: float
+    coverage: Coverage = attrs.Factory(Coverage)
     findings: list[Finding] = attrs.Factory(list)
     #: The position of the step that runs.
     step: int = 0

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.status import Status
+from pyscheduler.runtime.extension_points.codes import ALLOWED_CODES, unexpected_code
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
 if TYPE_CHECKING:
@@ -63,15 +64,6 @@ _READING: Final = frozenset(
         "Sign",
     }
 )
-#: The codes that an answer may have at a point; None or a result of another type stands for success.
-_CODES: Final = {
-    "PreEnqueue": {Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
-    "PreFilter": {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
-    "Filter": {Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
-    "PreScore": {Code.SUCCESS, Code.SKIP},
-    "Reserve": {Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
-    "Permit": {Code.SUCCESS, Code.WAIT, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING},
-}
 
 
 def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> None:
@@ -94,6 +86,7 @@ def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> 
             if check_snapshot and (after := snapshot_digest(snapshot, pod)) != before:
                 changed = ", ".join(name for name, old, new in zip(_PARTS, before, after, strict=True) if old != new)
                 seen.add("snapshot", place_of(method), f"the call for pod {pod.key} changed {changed}")
+            seen.coverage.add(method.point, answer)
             if not failures:
                 _check_answer(method, pod, answer, seen)
             return answer
@@ -109,7 +102,9 @@ def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> 
                 return _Observed(answer, method, seen) if inspect.isawaitable(answer) else answer
 
             named = type(method)(plugin=method.plugin, point=method.point, call=observed, running=method.running)
-            return await super().run_async(named, pod, *args, sampled=sampled)
+            answer = await super().run_async(named, pod, *args, sampled=sampled)
+            seen.coverage.add(method.point, answer)
+            return answer
 
         def failed(self, method: PluginMethod, pod: Pod, error: BaseException) -> Status:
             if method.plugin == seen.plugin:
@@ -243,7 +238,7 @@ def _note_error(method: PluginMethod, pod: Pod, error: BaseException, seen: Obse
 
 def _check_answer(method: PluginMethod, pod: Pod, answer: object, seen: Observation) -> None:
     """Check the codes and the reasons of an answer."""
-    allowed = _CODES.get(method.point)
+    allowed = ALLOWED_CODES.get(method.point)
     if allowed is None:
         return
     if isinstance(answer, Status):
@@ -257,7 +252,7 @@ def _check_answer(method: PluginMethod, pod: Pod, answer: object, seen: Observat
         if status.is_error:
             seen.add("raises", place_of(method), f"for pod {pod.key}, it returned an error: {status.message}")
         elif status.code not in allowed:
-            seen.add("statuses", place_of(method), f"for pod {pod.key}, it returned {label}, no code of {method.point}")
+            seen.add("statuses", place_of(method), f"for pod {pod.key}, {unexpected_code(method.point, status)}")
         elif status.is_rejected and not any(each.strip() for each in status.reasons):
             seen.add("statuses", place_of(method), f"for pod {pod.key}, it returned {label} without a reason")
         elif status.plugin not in {"", method.plugin}:

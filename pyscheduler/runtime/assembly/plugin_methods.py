@@ -1,0 +1,161 @@
+"""Look at the methods of a plugin's class when a profile is built: parameters, and names that are nearly right.
+
+A wrong parameter would show only at the first call, and a misspelt optional method never. Classes of this package are
+left out: their own tests cover them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from pyscheduler.framework.interfaces import (
+    BindPlugin,
+    EnqueueExtensions,
+    GroupCyclePlugin,
+    PlacementScorePlugin,
+    Plugin,
+    PreFilterPlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+    SignPlugin,
+)
+from pyscheduler.framework.plugin_failures import error_place
+from pyscheduler.runtime.extension_points.points import BASES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+__all__ = ["misspelt_methods", "wrong_parameters"]
+
+#: How similar two names must be, from 0 to 1: a letter more, or two letters swapped.
+_CUTOFF: Final = 0.85
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+#: Methods that an interface calls if a plugin has them, with their parameters.
+_OPTIONAL: Final[Mapping[type[Plugin], Mapping[str, tuple[str, ...]]]] = {
+    Plugin: {"run": (), "close": (), "may_reuse": ("pod",)},
+    QueueSortPlugin: {"less": ("a", "b")},
+    PreFilterPlugin: {
+        "add_pod": ("state", "pod", "to_add", "node"),
+        "remove_pod": ("state", "pod", "to_remove", "node"),
+    },
+    ScorePlugin: {"normalize_scores": ("state", "pod", "scores")},
+    ReservePlugin: {"release_in_trial": ("pod", "node_name")},
+    BindPlugin: {"abandon_bindings": ("pods",)},
+    PlacementScorePlugin: {
+        "normalize_placement_scores": ("state", "group", "scores"),
+        "bound_placement_scores": ("state", "group", "table", "counts"),
+    },
+}
+_INTERFACES: Final[Sequence[type[Plugin]]] = (
+    Plugin,
+    *BASES.values(),
+    EnqueueExtensions,
+    SignPlugin,
+    GroupCyclePlugin,
+)
+
+
+def _is_ours(kind: type) -> bool:
+    return kind is object or kind.__module__.partition(".")[0] == "pyscheduler"
+
+
+def _declared(base: type[Plugin]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the methods of an interface with their parameters, optional ones included."""
+    for name, found in vars(base).items():
+        if inspect.isfunction(found) and not name.startswith("_"):
+            yield name, tuple(inspect.signature(found).parameters)[1:]
+    yield from _OPTIONAL.get(base, {}).items()
+
+
+#: The methods of each interface, with their parameters.
+_METHODS: Final[Mapping[type[Plugin], Mapping[str, tuple[str, ...]]]] = {
+    base: dict(_declared(base)) for base in _INTERFACES
+}
+_KNOWN: Final = frozenset(name for base in _INTERFACES for name in (*_METHODS[base], *dir(base)))
+
+
+def wrong_parameters(plugin: type[Plugin]) -> Sequence[str]:
+    """Return a sentence about each method of an interface that cannot be called as the scheduler calls it."""
+    if _is_ours(plugin):
+        return ()
+    problems = []
+    for base in _INTERFACES:
+        if not issubclass(plugin, base):
+            continue
+        for name, parameters in _METHODS[base].items():
+            found = inspect.getattr_static(plugin, name, None)
+            if found is None or found is inspect.getattr_static(base, name, None) or _takes(found, len(parameters)):
+                continue
+            function = getattr(found, "__func__", found)
+            place = error_place(TypeError(), function)
+            where = f" ({place})" if place else ""
+            written = f"{name}({', '.join(inspect.signature(function).parameters)})"
+            call = f"{name}({', '.join(parameters)})"
+            problems.append(f'plugin "{plugin.name}" defines {written}{where}, but the scheduler calls {call}')
+    return problems
+
+
+def _takes(found: object, number: int) -> bool:
+    """Return True if a method takes so many arguments, or nobody knows."""
+    is_bound = not isinstance(found, staticmethod)
+    function: Any = getattr(found, "__func__", found)
+    if not inspect.isroutine(function):
+        return True
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(number + is_bound))
+    except TypeError:
+        return False
+    return True
+
+
+def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
+    """Return a sentence about each method that nobody calls, and whose name is close to one that would be called.
+
+    A method whose name begins with an underscore is a helper.
+    """
+    own = {
+        name: kind
+        for kind in plugin.__mro__
+        if not _is_ours(kind)
+        for name, found in vars(kind).items()
+        if inspect.isroutine(found) and not name.startswith("_")
+    }
+    # A helper may well be called `score` or `filters`; names of two words are rarely met by accident.
+    wanted = {name: base for base in _INTERFACES for name in _METHODS[base] if "_" in name}
+    problems = []
+    for name in own:
+        meant = _meant(name, wanted)
+        if meant is None or (meant in own and meant != name):
+            continue
+        # `events_to_register` is called without the interface, too.
+        inherits = issubclass(plugin, wanted[meant]) or wanted[meant] is EnqueueExtensions
+        remedies = [f'rename it to "{meant}"'] * (name != meant) + [f"inherit {wanted[meant].__name__}"] * (
+            not inherits
+        )
+        if not remedies:
+            continue
+        remedy = " and ".join(remedies)
+        problems.append(
+            f'plugin "{plugin.name}" defines {name}, which is never called; {remedy}, '
+            "or begin the name of a helper with an underscore"
+        )
+    return problems
+
+
+def _meant(name: str, wanted: Collection[str]) -> str | None:
+    """Return the name of the method that a method called `name` was likely meant to be."""
+    if name in wanted:
+        return name
+    if name in _KNOWN:
+        return None
+    snake = _WORDS.sub("_", name).lower()
+    return next(iter(difflib.get_close_matches(snake, wanted, n=1, cutoff=_CUTOFF)), None)

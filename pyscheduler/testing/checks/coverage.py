@@ -1,0 +1,82 @@
+"""What the histories of a check made the plugin do: a plugin that no pod concerned passes every check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.interfaces import PreFilterResult
+from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods
+from pyscheduler.runtime.extension_points.points import extension_points_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.framework.interfaces import Plugin
+
+__all__ = ["Coverage"]
+
+#: Called otherwise, or only with a feature gate.
+_NOT_COUNTED: Final = frozenset(
+    {ExtensionPoint.QUEUE_SORT, ExtensionPoint.PLACEMENT_GENERATE, ExtensionPoint.PLACEMENT_SCORE}
+)
+#: Where a plugin that always gives the default answer does nothing.
+_DECIDING: Final = frozenset({"PreEnqueue", "Filter", "Score", "Permit"})
+_DRAW: Final = (
+    "let draw= add what concerns the plugin: check_plugin(..., draw=draw) with `def draw(rng, draft): "
+    'draft.pod_labels["example.com/team"] = ["a", "b"]`'
+)
+
+
+@attrs.define
+class Coverage:
+    """How often the plugin was called, and how often its answer was another than the default, by extension point.
+
+    The default answers are None, SKIP, and 0 for every node.
+    """
+
+    calls: Counter[str] = attrs.Factory(Counter)
+    acted: Counter[str] = attrs.Factory(Counter)
+
+    def add(self, point: str, answer: object) -> None:
+        """Count a call."""
+        self.calls[point] += 1
+        self.acted[point] += _is_no_default(answer)
+
+    def advice(self, plugin: type[Plugin]) -> Sequence[str]:
+        """Return a sentence about each thing that the histories did not try, and about methods that nobody calls."""
+        points = [point.metric_label for point in extension_points_of(plugin) if point not in _NOT_COUNTED]
+        found = [*misspelt_methods(plugin)]
+        never = [point for point in points if not self.calls[point]]
+        if never:
+            names = " and ".join(never)
+            found.append(
+                f'plugin "{plugin.name}" was never called at {names}, so the checks say nothing there; {_DRAW}'
+            )
+        elif not _DECIDING.isdisjoint(points) and not any(self.acted.values()):
+            names = " and ".join(point for point in points if point in _DECIDING)
+            found.append(
+                f'plugin "{plugin.name}" gave only the default answer at {names}, as if no pod or node concerned it; '
+                f"{_DRAW}"
+            )
+        return found
+
+
+def _is_no_default(answer: object) -> bool:
+    if isinstance(answer, tuple) and len(answer) == 2:
+        answer = answer[1]  # of PostFilter
+    if answer is None:
+        return False
+    if isinstance(answer, Status):
+        return answer.code not in {Code.SUCCESS, Code.SKIP}
+    if isinstance(answer, NodeStatuses):
+        return not answer.passed().all()
+    if isinstance(answer, PreFilterResult):
+        return not answer.all_nodes
+    return bool(np.any(answer)) if isinstance(answer, np.ndarray | np.integer | int) else False

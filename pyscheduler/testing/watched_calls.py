@@ -1,0 +1,115 @@
+"""Watches the calls of plugins in tests: how long each takes, and whether it changes the pod.
+
+The virtual clock stands still while a plugin runs, so the scheduler's own log of slow calls sees nothing. The watch
+takes the place of the class of the profile's `PluginCalls`. In-tree plugins are not watched.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.interfaces import SignPlugin
+from pyscheduler.framework.plugin_failures import SLOW_SECONDS
+from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
+from pyscheduler.runtime.extension_points.signing import Signing
+
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # not on Linux: then a call that sleeps is not told from one that the machine delayed
+
+    def _pauses() -> int:
+        return 0
+else:
+
+    def _pauses() -> int:
+        """Return how often this thread gave up the processor by itself."""
+        return getrusage(RUSAGE_THREAD).ru_nvcsw
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.runtime.profile import Profile
+
+__all__ = ["PluginWarning", "SlowCalls", "signers", "watch_calls"]
+
+_REMEDY: Final = "the scheduler does nothing else meanwhile; do the work in run() and read its result here"
+_CHANGED: Final = (
+    "changed the labels or annotations of the pod, which all plugins share; write dict(pod.labels) for a copy of your "
+    "own, or handle.client.patch(...) to change the pod"
+)
+
+
+class PluginWarning(UserWarning):
+    """A plugin works, and yet something about it is likely not what its author wants."""
+
+
+@attrs.define
+class SlowCalls:
+    """The slow calls of a framework's plugins: number and longest time in seconds, by plugin and extension point."""
+
+    found: dict[tuple[str, str], tuple[int, float]] = attrs.Factory(dict)
+
+    def add(self, plugin: str, point: str, seconds: float) -> None:
+        """Count a call that took `seconds`."""
+        count, longest = self.found.get((plugin, point), (0, 0.0))
+        self.found[plugin, point] = count + 1, max(longest, seconds)
+
+    def texts(self) -> list[str]:
+        """Return a sentence for each plugin and extension point."""
+        return [
+            f'plugin "{plugin}" is slow at {point}: {longest * 1000:.0f} ms in one call'
+            f"{f', {count} calls of over {SLOW_SECONDS * 1000:.0f} ms' if count > 1 else ''}; {_REMEDY}"
+            for (plugin, point), (count, longest) in self.found.items()
+        ]
+
+
+def watch_calls(calls: PluginCalls, slow: SlowCalls) -> None:
+    """Watch the calls of a profile from now on; slow ones are added to `slow`, changes of pods are failures."""
+
+    class WatchedCalls(PluginCalls):
+        """Calls plugins as its base class does, and watches those of others."""
+
+        __slots__ = ()
+
+        def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
+            if method.in_tree:
+                return super().run(method, pod, *args, sampled=sampled)
+            before = _texts(pod)
+            # A collection of garbage would count as the plugin's time.
+            collects = gc.isenabled()
+            gc.disable()
+            pauses, began, worked = _pauses(), time.perf_counter(), time.thread_time()
+            try:
+                answer = super().run(method, pod, *args, sampled=sampled)
+            finally:
+                seconds, worked = time.perf_counter() - began, time.thread_time() - worked
+                if collects:
+                    gc.enable()
+            # A busy machine delays a thread that wants to work; that is no fault of the plugin.
+            if worked >= SLOW_SECONDS or (seconds >= SLOW_SECONDS and _pauses() > pauses):
+                slow.add(method.plugin, method.point, seconds)
+            if _texts(pod) != before:
+                self.failed(method, pod, TypeError(f"{method.point} {_CHANGED}"))
+            return answer
+
+    calls.__class__ = WatchedCalls
+
+
+def signers(profile: Profile) -> list[Signing]:
+    """Return the signing of each plugin alone that signs pods, without the in-tree plugins."""
+    calls = profile._calls  # noqa: SLF001 - the boundary to the plugins
+    return [
+        Signing(calls, [PluginMethod(plugin=name, point="Sign", call=plugin.sign_pod, running=f'signing by "{name}"')])
+        for name, plugin in profile.plugins.items()
+        if isinstance(plugin, SignPlugin) and not type(plugin).__module__.startswith("pyscheduler.")
+    ]
+
+
+def _texts(pod: Pod) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return dict(pod.metadata.labels), dict(pod.metadata.annotations)

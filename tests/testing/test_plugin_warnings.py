@@ -1,0 +1,86 @@
+"""Warnings of the test kit: a plugin that works, and yet is slow, or was never really tried."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from pyscheduler import CycleState, FilterPlugin, NodeStatuses, Pod, PreFilterPlugin, Status
+from pyscheduler.framework import NodeInfo, Nodes
+from pyscheduler.testing import Draft, FakeCluster, PluginWarning, check_plugin, watched_calls
+
+
+class OnlyTeams(FilterPlugin):
+    """Concerns pods with a label that random pods do not have."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("no team here") if "example.com/team" in pod.labels else None
+
+
+class NeverThere(PreFilterPlugin, FilterPlugin):
+    """Skips its filter for each pod without the label."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        return None if "example.com/team" in pod.labels else Status.skip()
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return None
+
+
+def draw_teams(rng: random.Random, draft: Draft) -> None:
+    """Give pods the label."""
+    draft.pod_labels["example.com/team"] = ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "warning"),
+    [
+        pytest.param(OnlyTeams, "gave only the default answer at Filter", id="default answer"),
+        pytest.param(NeverThere, "was never called at Filter", id="never called"),
+    ],
+)
+def test_check_plugin_warns_of_a_plugin_that_no_pod_concerned(plugin: type[FilterPlugin], warning: str) -> None:
+    """All checks pass, and the warning says how to draw pods that concern the plugin."""
+    with pytest.warns(PluginWarning, match=f'plugin "{plugin.name}" {warning}.* let draw= add'):
+        check_plugin(plugin, histories=20, checks=["statuses"])
+
+
+def test_check_plugin_counts_calls_and_answers() -> None:
+    """With the right pods there is no warning, and the result has the numbers of each extension point."""
+    result = check_plugin(OnlyTeams, histories=20, checks=["statuses"], draw=draw_teams)
+    assert result.calls["Filter"] > result.acted["Filter"] > 0
+    assert not result.advice
+    assert f"Filter: {result.calls['Filter']:,} calls, {result.acted['Filter']:,} with an answer" in str(result)
+
+
+def test_few_histories_need_not_try_everything() -> None:
+    """A short run does not warn; its result has the advice."""
+    result = check_plugin(NeverThere, histories=1, checks=["statuses"])
+    assert "was never called at Filter" in result.advice[0]
+
+
+async def test_slow_calls_are_named(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The virtual clock stands still in a call, and the kit still tells how long the call took."""
+    now = SimpleNamespace(wall=0.0, cpu=0.0, pauses=0)
+    clock = SimpleNamespace(perf_counter=lambda: now.wall, thread_time=lambda: now.cpu)
+    monkeypatch.setattr(watched_calls, "time", clock)
+    monkeypatch.setattr(watched_calls, "_pauses", lambda: now.pauses)
+    #: Wall time, CPU time and pauses of the next call.
+    costs = iter([(0.15, 0.0, 1), (0.5, 0.0, 0), (0.3, 0.3, 0), (0.05, 0.05, 5)])
+
+    class Slow(FilterPlugin):
+        def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+            wall, cpu, pauses = next(costs)
+            now.wall, now.cpu, now.pauses = now.wall + wall, now.cpu + cpu, now.pauses + pauses
+            return None
+
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[Slow], allow_plugin_errors=True)
+    for name in "abcd":
+        await framework.schedule(name)
+
+    # The second call was delayed by the machine, the last is fast.
+    (text,) = framework.plugin_warnings
+    assert text.startswith('plugin "Slow" is slow at Filter: 300 ms in one call, 2 calls of over 100 ms; the scheduler')
