@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -102,6 +103,7 @@ def test_written_packages_have_strict_types(written: Path, tmp_path: Path) -> No
     [
         pytest.param(["node-freeze"], "is no class name in CamelCase", id="name"),
         pytest.param(["Pyscheduler"], "would make the package 'pyscheduler', which exists", id="package"),
+        pytest.param(["NodeAffinity"], "is the name of a plugin of kube-pyscheduler", id="taken"),
         pytest.param(["A", "--points", "filter,permitt"], "unknown extension points: permitt; choose from", id="point"),
         pytest.param(["A", "--points", ","], "no extension point is given", id="none"),
         pytest.param(["A", "--dir", "."], "--dir: . exists and is not an empty folder", id="folder"),
@@ -133,6 +135,29 @@ def test_names_follow_from_the_name_of_the_plugin(name: str, package: str, distr
     """The package is in snake_case, the distribution in kebab-case."""
     made = NewPlugin(name=name, points=["filter"])
     assert (made.package, made.distribution) == (package, distribution)
+
+
+@pytest.mark.parametrize(
+    ("installed", "required"),
+    [("0.2.0", ">=0.2,<0.3"), ("0.9.12", ">=0.9,<0.10"), ("0.3.0rc1", ">=0.3.0rc1,<0.4"), ("1.4.2", ">=1.4,<2")],
+)
+def test_package_requires_versions_with_the_same_plugin_api(
+    installed: str, required: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The range follows from the version that wrote the package."""
+    monkeypatch.setattr("pyscheduler.cli.new.files.version", {"kube-pyscheduler": installed}.__getitem__)
+    project = tomllib.loads(NewPlugin(name="NodeFreeze", points=["filter"]).files()["pyproject.toml"])
+    assert project["project"]["dependencies"][0] == f"kube-pyscheduler{required}"
+
+
+def test_source_archive_has_the_tests() -> None:
+    """The archive has what git has, and git ignores what tools write."""
+    files = NewPlugin(name="NodeFreeze", points=["filter"]).files()
+    included = tomllib.loads(files["pyproject.toml"])["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {path.partition("/")[0] for path in files} - {*included} == {
+        *(".gitignore", ".github", "README.md", "pyproject.toml"),
+    }
+    assert "__pycache__/" in files[".gitignore"].splitlines()
 
 
 def test_spellings_of_points_are_accepted(

@@ -50,6 +50,7 @@ def plugin(name: str, points: str, folder: str | None) -> None:
 
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
         raise ConfigError(f'NAME {name!r} is no class name in CamelCase; write it like "NodeFreeze"')
+    _check_is_free(name)
     made = NewPlugin(name=name, points=_points(points))
     if made.package in {"pyscheduler", "tests"} or keyword.iskeyword(made.package):
         raise ConfigError(f"NAME {name!r} would make the package {made.package!r}, which exists; choose another name")
@@ -65,6 +66,17 @@ def plugin(name: str, points: str, folder: str | None) -> None:
         raise ConfigError(f"--dir: {target}: {(error.strerror or str(error)).lower()}") from error
     click.echo(f"{target}: plugin {name} at {', '.join(made.points)}")
     click.echo(f"next: cd {target} && pip install -e . pytest mypy && pytest && mypy")
+
+
+def _check_is_free(name: str) -> None:
+    """Raise `ConfigError` if an installed distribution offers a plugin of this name."""
+    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.runtime.assembly.discovery import discover
+
+    owner = discover().owner(name)
+    if owner:
+        text = f"is the name of a plugin of {owner}, and two plugins cannot have one name; choose another name"
+        raise ConfigError(f'NAME {name!r} {text}, such as "My{name}"')
 
 
 def _points(text: str) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
 from string import Template
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +46,7 @@ class NewPlugin:
             path: Template(text).substitute(self._names())
             for path, text in {
                 "pyproject.toml": _PYPROJECT,
+                ".gitignore": _GITIGNORE,
                 "README.md": _README,
                 "profile.yaml": _PROFILE + self._profile_points(),
                 ".github/workflows/ci.yaml": _WORKFLOW,
@@ -61,17 +63,36 @@ class NewPlugin:
         enabled = [self.name, *(['"DefaultBinder"'] * ("bind" in self.points))]
         shown = ", ".join(f'"{each}"' for each in disabled)
         disable = f", disable=[{shown}]" if disabled else ""
+        draw = "draw=draw, " if self._draw else ""
         return {
             "Name": self.name,
             "package": self.package,
             "distribution": self.distribution,
             "metric": self.package,
             "api": PLUGIN_API,
+            "range": _range(version("kube-pyscheduler")),
             "points": ", ".join(self.points),
             "framework": f"cluster.framework(enable=[{', '.join(enabled)}]{disable}",
             "without_binder": shown,
-            "check": f"check_plugin({self.name}, histories=20{self._surroundings(disable)})",
+            "check": f"check_plugin({self.name}, {draw}histories=20{self._surroundings(disable)})",
         }
+
+    @property
+    def _draw(self) -> str:
+        """Return the function that adds labels to random clusters; "" if the plugin reads none."""
+        parts = self._parts
+        # No event ends a wait at Permit that has timed out: with events of other points, the check `hints` fails.
+        if any(part.events for part in parts):
+            parts = [part for part in parts if part is not POINTS["permit"]]
+        labels = {
+            "node_labels": [part.on_nodes for part in parts if part.on_nodes],
+            "pod_labels": [part.on_pods for part in parts if part.on_pods],
+        }
+        lines = []
+        for field, values in labels.items():
+            shown = ", ".join(f'"{value}"' for value in values)
+            lines += [f"    draft.{field}[LABEL] = [{shown}]\n"] if values else []
+        return _DRAW + "".join(lines) if lines else ""
 
     def _surroundings(self, disable: str) -> str:
         return (', with_plugins=["DefaultBinder"]' if "bind" in self.points else "") + disable
@@ -136,12 +157,14 @@ class NewPlugin:
         parts = self._parts
         lines = {"import pytest", "from $package.plugin import $Name"}
         names = {"FakeCluster", "check_plugin", *(name for part in parts for name in part.test_names)}
-        lines |= {_from("pyscheduler.testing", names)}
         found = {line.removeprefix("from pyscheduler import ") for part in parts for line in part.test_imports}
         lines |= {_from("pyscheduler", found)} if found else set()
-        used = any("LABEL" in part.test for part in parts)
+        used = self._draw or any("LABEL" in part.test for part in parts)
+        lines |= {"import random"} if self._draw else set()
+        names |= {"Draft"} if self._draw else set()
+        lines |= {_from("pyscheduler.testing", names)}
         label = '\nLABEL = "example.com/$distribution"\n' if used else ""
-        head = _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label)
+        head = _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label).replace("$draw", self._draw)
         return head + "".join("\n\n" + part.test for part in parts)
 
 
@@ -162,9 +185,17 @@ def _imports(lines: Iterable[str]) -> str:
     blocks: dict[int, list[str]] = {0: [], 1: [], 2: []}
     for line in lines:
         module = line.split()[1].split(".")[0]
-        blocks[0 if module in {"collections", "typing"} else 2 if module == "$package" else 1].append(line)
+        blocks[0 if module in {"collections", "random", "typing"} else 2 if module == "$package" else 1].append(line)
     ordered = (sorted(block, key=lambda line: (line.startswith("from"), line.split()[1])) for block in blocks.values())
     return "\n\n".join("\n".join(block) for block in ordered if block)
+
+
+def _range(installed: str) -> str:
+    """Return the versions with the plugin API of the installed version: `>=0.2,<0.3`, from 1.0 on `>=1.2,<2`."""
+    major, minor = (int(number) for number in re.findall(r"\d+", installed)[:2])
+    # `>=0.3` does not allow a pre-release of 0.3.
+    least = f"{major}.{minor}" if re.fullmatch(r"[\d.]+", installed) else installed
+    return f">={least},<{major + 1}" if major else f">={least},<0.{minor + 1}"
 
 
 _PYPROJECT: Final = """\
@@ -178,7 +209,8 @@ version = "0.1.0"
 description = "A pyscheduler plugin"
 readme = "README.md"
 requires-python = ">=3.11"
-dependencies = ["kube-pyscheduler", "attrs", "numpy"]
+# The plugin API may change with the next minor version.
+dependencies = ["kube-pyscheduler$range", "attrs", "numpy"]
 
 # pyscheduler finds the plugin by this entry point.
 [project.entry-points."pyscheduler"]
@@ -190,12 +222,25 @@ test = ["pytest", "mypy"]
 [tool.hatch.build.targets.wheel]
 packages = ["$package"]
 
+[tool.hatch.build.targets.sdist]
+include = ["$package", "tests", "profile.yaml"]
+
 [tool.pytest.ini_options]
 testpaths = ["tests"]
 
 [tool.mypy]
 strict = true
 files = ["$package", "tests"]
+"""
+
+_GITIGNORE: Final = """\
+__pycache__/
+*.egg-info/
+.mypy_cache/
+.pytest_cache/
+.venv/
+build/
+dist/
 """
 
 _INIT: Final = '''\
@@ -320,6 +365,13 @@ _SIGN: Final = '''\
         return [SignFragment("$Name/label", pod.labels.get(self.args.label, ""))]
 '''
 
+_DRAW: Final = '''\
+
+
+def draw(rng: random.Random, draft: Draft) -> None:
+    """Give nodes and pods of the random clusters the labels that concern the plugin."""
+'''
+
 _TEST_HEAD: Final = '''\
 """$Name on a fake cluster: no API server to reach, no time that passes by itself."""
 
@@ -332,7 +384,7 @@ def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
     for name in ("n1", "n2"):
         pyscheduler_cluster.add_node(name, allocatable={"cpu": "4"})
     return pyscheduler_cluster
-
+$draw
 
 def test_plugin_keeps_the_contract() -> None:
     """`check_plugin` runs the plugin on random clusters, and reports what breaks the contract of plugins."""

@@ -18,7 +18,8 @@ class Part:
     """The part of one extension point.
 
     `base` is the class to inherit. `names` are imported from `pyscheduler`, `imports` are other lines. `constant` is
-    written before the class, `init` into the constructor. `events` are registered.
+    written before the class, `init` into the constructor. `events` are registered. `on_pods` and `on_nodes` are values
+    of the label for which the plugin does something.
     """
 
     base: str
@@ -31,6 +32,8 @@ class Part:
     events: tuple[str, ...] = ()
     test_imports: tuple[str, ...] = ()
     test_names: tuple[str, ...] = ()
+    on_pods: str = ""
+    on_nodes: str = ""
 
 
 _NODE_EVENT: Final = "ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)"
@@ -39,6 +42,7 @@ _POD_EVENT: Final = "ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL
 POINTS: Final[dict[str, Part]] = {
     "preEnqueue": Part(
         base="PreEnqueuePlugin",
+        on_pods="hold",
         names=("Pod", "Status"),
         constant='ON_HOLD: Final = Status.unresolvable("pod is on hold by its label")',
         events=(_POD_EVENT,),
@@ -78,6 +82,7 @@ def test_pods_of_a_higher_priority_come_first(cluster: FakeCluster) -> None:
     ),
     "preFilter": Part(
         base="PreFilterPlugin",
+        on_pods="reject",
         names=("CycleState", "Nodes", "Pod", "Status"),
         constant='REJECTED: Final = Status.unresolvable("pod is rejected by its label")',
         events=(_POD_EVENT,),
@@ -100,6 +105,7 @@ async def test_pod_is_rejected_until_its_label_changes(cluster: FakeCluster) -> 
     ),
     "filter": Part(
         base="FilterPlugin",
+        on_nodes="closed",
         names=("CycleState", "Nodes", "NodeStatuses", "Pod", "Status"),
         imports=("import numpy as np",),
         constant='CLOSED: Final = Status.unresolvable("node(s) were closed")',
@@ -145,6 +151,7 @@ async def test_message_says_that_no_room_was_made(cluster: FakeCluster) -> None:
     ),
     "preScore": Part(
         base="PreScorePlugin",
+        on_pods="any",
         names=("CycleState", "Nodes", "Pod", "Status"),
         methods='''\
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
@@ -161,6 +168,7 @@ async def test_pod_that_does_not_care_is_not_scored(cluster: FakeCluster) -> Non
     ),
     "score": Part(
         base="ScorePlugin",
+        on_nodes="7",
         names=("CycleState", "Nodes", "Pod"),
         imports=(
             "import numpy as np",
@@ -240,6 +248,7 @@ def test_unreserve_may_be_called_twice(cluster: FakeCluster) -> None:
     ),
     "permit": Part(
         base="PermitPlugin",
+        on_pods="wait",
         names=("CycleState", "Pod", "Status"),
         init="""\
         handle.lister(Pod).add_event_handler(on_update=self.pod_updated)
@@ -281,6 +290,7 @@ async def test_wait_ends_after_its_time(cluster: FakeCluster) -> None:
     ),
     "preBind": Part(
         base="PreBindPlugin",
+        on_pods="stamp",
         names=("CycleState", "Pod", "PolicyRule", "PreBindPreFlightResult", "Status"),
         methods='''\
     def pre_bind_pre_flight(
@@ -315,6 +325,7 @@ async def test_pod_is_retried_if_the_annotation_cannot_be_written(cluster: FakeC
     ),
     "bind": Part(
         base="BindPlugin",
+        on_pods="bind",
         names=("CycleState", "Pod", "Status"),
         methods='''\
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

@@ -268,6 +268,10 @@ class Registry:
         """Return the names of all plugins, sorted; broken and ambiguous ones included."""
         return sorted(self._offers)
 
+    def owner(self, name: str) -> str:
+        """Return the distribution that offers the plugin, with its version; "" if nobody does."""
+        return " and ".join(str(offer.distribution) for offer in self._offers.get(name, ()))
+
     def load(self, name: str) -> type[Plugin]:
         """Return the class of the plugin called `name`, importing it now.
 

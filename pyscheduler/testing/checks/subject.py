@@ -75,7 +75,9 @@ class Subject:
         disable = list(self.disable)
         if config is None:
             defaults = {entry.name for entry in default_plugins(parse_gates(self.feature_gates)).multi_point.enabled}
-            enable = [each for each in enable if not (isinstance(each, str) and each in defaults)]
+            # A default plugin that is disabled and enabled again comes after the plugin.
+            kept = defaults - set(disable)
+            enable = [each for each in enable if not (isinstance(each, str) and each in kept)]
             kind = self.plugin_class()
             if issubclass(kind, QueueSortPlugin) and kind.name != "PrioritySort":
                 disable.append("PrioritySort")
