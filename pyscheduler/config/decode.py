@@ -22,6 +22,7 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import attrs
 import cattrs
 
 from pyscheduler.api.durations import parse_duration
@@ -331,9 +332,34 @@ def _record_hook(converter: cattrs.Converter, kind: Any) -> Hook:
         ]
         if problems:
             raise Mistakes(problems)
-        return kind(**arguments)
+        try:
+            return kind(**arguments)
+        except Exception as error:
+            if not attrs.has(kind):
+                raise
+            raise Mistakes(_refused_values(kind, arguments, error)) from error
 
     return hook
+
+
+def _refused_values(
+    kind: type[attrs.AttrsInstance], arguments: Mapping[str, object], error: Exception
+) -> list[Problem]:
+    """Return what the validators of an attrs class say, each at the key of its attribute; else the error itself."""
+    problems: list[Problem] = []
+    with contextlib.suppress(Exception), attrs.validators.disabled():
+        made = kind(**arguments)
+        for field in fields_of(kind).values():
+            validator = getattr(attrs.fields_dict(kind)[field.attribute], "validator", None)
+            try:
+                if validator is not None:
+                    validator(made, attrs.fields_dict(kind)[field.attribute], getattr(made, field.attribute))
+            except Exception as refusal:  # noqa: BLE001 - validators may raise anything
+                # attrs adds the attribute, the type and the value to the arguments of some errors.
+                said = refusal.args[0] if refusal.args and isinstance(refusal.args[0], str) else str(refusal)
+                text = " ".join(said.split()).replace(f"'{field.attribute}'", f"'{field.key}'")
+                problems.append(Problem((field.key,), text or type(refusal).__name__))
+    return problems or list(_problems(error))
 
 
 def _plugin_config(entry: PluginConfig) -> PluginConfig:

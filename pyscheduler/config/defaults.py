@@ -94,6 +94,7 @@ def merge_plugins(defaults: Plugins, custom: Plugins) -> Plugins:
 
 def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
     disabled = [entry.name for entry in (*custom.disabled, *defaults.disabled)]
+    written = [attrs.evolve(entry, place=index) for index, entry in enumerate(custom.enabled)]
     # If a plugin is enabled twice, the last entry replaces the default; the runtime reports the duplicate.
     again = {entry.name: index for index, entry in enumerate(custom.enabled)}
     replaced: set[int] = set()
@@ -104,9 +105,9 @@ def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
         index = again.get(entry.name)
         if index is not None:
             replaced.add(index)
-            entry = custom.enabled[index]
+            entry = written[index]
         enabled.append(entry)
-    enabled += [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
+    enabled += [entry for index, entry in enumerate(written) if index not in replaced]
     return PluginSet(enabled=tuple(enabled), disabled=tuple(map(PluginEntry, disabled)))
 
 

@@ -12,7 +12,7 @@ import attrs
 
 from pyscheduler.config.decode import Mistakes, decode_args
 from pyscheduler.config.fields import fields_of
-from pyscheduler.config.problems import Path, Problem
+from pyscheduler.config.problems import Path, Problem, path_text
 from pyscheduler.config.types import Configuration, PluginSet, SchedulerProfile
 from pyscheduler.framework import profile as runtime
 from pyscheduler.framework.errors import ConfigError
@@ -51,12 +51,13 @@ def _spec(
         },
         args=dict(_args(path, profile, args_types, problems)),
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+        path=path_text(path),
     )
 
 
 def _plugin_set(chosen: PluginSet) -> runtime.PluginSet:
     return runtime.PluginSet(
-        enabled=tuple(runtime.EnabledPlugin(entry.name, entry.weight) for entry in chosen.enabled),
+        enabled=tuple(runtime.EnabledPlugin(entry.name, entry.weight, entry.place) for entry in chosen.enabled),
         disabled=tuple(entry.name for entry in chosen.disabled),
     )
 
@@ -88,13 +89,17 @@ def _placed(problem: Problem, name: str, path: Path, index: int | None) -> Probl
     """Return a problem of args with its path in the file; `index` in `pluginConfig`, None where it has no args."""
     if index is not None:
         return problem.under(*path, "pluginConfig", index, "args")
+    if not problem.path:
+        return Problem((*path, "pluginConfig"), problem.message)
     text = f"plugin {name} needs args: {problem.message} at {'.'.join(map(str, problem.path))}"
     return Problem((*path, "pluginConfig"), text)
 
 
 def _structured(name: str, raw: Mapping[str, object] | None, kind: type) -> object:
-    if not attrs.has(kind):
-        raise Mistakes([Problem((), f"args_type of plugin {name} is {kind.__name__}, which is no attrs class")])
+    if not (isinstance(kind, type) and attrs.has(kind)):
+        found = kind.__name__ if isinstance(kind, type) else repr(kind)
+        text = f"args_type of plugin {name} is {found}, which is no attrs class; set a class with @attrs.frozen"
+        raise Mistakes([Problem((), text)])
     try:
         fields_of(kind)
     except NameError as error:

@@ -67,10 +67,14 @@ class ClientConnection:
 
 @attrs.frozen
 class PluginEntry:
-    """A plugin in a list; `weight` is for scores, 0 means 1."""
+    """A plugin in a list; `weight` is for scores, 0 means 1.
+
+    `place` is its position in the list of the file, for messages; None for a default plugin.
+    """
 
     name: str = ""
     weight: Int32 = 0
+    place: int | None = attrs.field(default=None, eq=False, repr=False, metadata={"internal": True})
 
 
 @attrs.frozen(kw_only=True)

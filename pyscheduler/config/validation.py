@@ -110,7 +110,7 @@ def _profile(path: Path, profile: SchedulerProfile, gates: Mapping[str, bool]) -
 def _plugins(path: Path, plugins: Plugins) -> Iterator[Problem]:
     for point, chosen in plugins.sets():
         for index, entry in enumerate(chosen.enabled):
-            here = (*path, camel(point), "enabled", index)
+            here = (*path, camel(point), "enabled", index if entry.place is None else entry.place)
             if not entry.name:
                 yield required((*here, "name"))
             if entry.name in _REMOVED:

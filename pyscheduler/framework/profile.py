@@ -45,11 +45,13 @@ class ExtensionPoint(StrEnum):
 class EnabledPlugin:
     """A plugin enabled at an extension point.
 
-    `weight` counts at Score and PlacementScore; 0 means "not given", which is 1.
+    `weight` counts at Score and PlacementScore; 0 means "not given", which is 1. `place` is the position in the list
+    of the file, for messages; None if the file does not name the plugin there.
     """
 
     name: str
     weight: int = 0
+    place: int | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +71,7 @@ class WrongArgs:
 
 @attrs.frozen(kw_only=True)
 class ProfileSpec:
-    """One profile, defaults merged in.
+    """One profile, defaults merged in. `path` is where messages say that it is (`$.profiles[0]`).
 
     `args` holds each plugin's args object, already structured, or `WrongArgs`. `percentage_of_nodes_to_score` None: the
     global one.
@@ -80,3 +82,6 @@ class ProfileSpec:
     plugins: Mapping[ExtensionPoint, PluginSet] = attrs.Factory(dict)
     args: Mapping[str, object] = attrs.Factory(dict)
     percentage_of_nodes_to_score: int | None = None
+    path: str = attrs.field(
+        default=attrs.Factory(lambda self: f"$.profiles['{self.scheduler_name}']", takes_self=True), eq=False
+    )

@@ -59,6 +59,8 @@ class Profile:
         self, spec: ProfileSpec, assembly: Assembly, dependencies: HandleDependencies, handle: PluginHandle
     ) -> None:
         self.name = spec.scheduler_name
+        #: Where messages say that the profile is.
+        self.path = spec.path
         self.percentage_of_nodes_to_score = spec.percentage_of_nodes_to_score
         self.handle = handle
         self.event_recorder = handle.event_recorder

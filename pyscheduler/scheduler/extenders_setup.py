@@ -77,6 +77,6 @@ def with_ignored_resources(specs: Sequence[ProfileSpec], configs: Sequence[Exten
 def _ignoring(spec: ProfileSpec, ignored: tuple[str, ...]) -> ProfileSpec:
     args = spec.args.get(_FIT)
     if not isinstance(args, NodeResourcesFitArgs):
-        where = f"$.profiles['{spec.scheduler_name}'].pluginConfig"
+        where = f"{spec.path}.pluginConfig"
         raise ConfigError(f"can't find NodeResourcesFitArgs in plugin config @ {where}")
     return attrs.evolve(spec, args={**spec.args, _FIT: attrs.evolve(args, ignored_resources=ignored)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyscheduler.api import KubeObject, Pod, QuantityError, parse_quantity
@@ -11,9 +12,17 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.interfaces import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-__all__ = ["check_amounts", "check_config", "check_disable", "check_enable", "check_name", "check_pod"]
+__all__ = [
+    "check_amounts",
+    "check_config",
+    "check_disable",
+    "check_enable",
+    "check_feature_gates",
+    "check_name",
+    "check_pod",
+]
 
 
 def check_enable(enable: object) -> None:
@@ -48,6 +57,15 @@ def check_disable(disable: object, known: Iterable[str]) -> None:
             problems.append(f'disable=: plugin "{each}" does not exist{meant}')
     if problems:
         raise ConfigError(*problems)
+
+
+def check_feature_gates(gates: object) -> None:
+    """Raise `TypeError` unless `gates` is a text."""
+    if isinstance(gates, str):
+        return
+    pairs = gates.items() if isinstance(gates, Mapping) else ()
+    written = ",".join(f"{name}={str(value).lower()}" for name, value in pairs) or "OpportunisticBatching=true"
+    raise TypeError(f'feature_gates= takes a text as in --feature-gates, not {type(gates).__name__}; write "{written}"')
 
 
 def check_config(config: object, **ignored: object) -> None:

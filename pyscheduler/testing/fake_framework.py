@@ -24,7 +24,13 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods
 from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler.testing.argument_checks import check_config, check_disable, check_enable, check_pod
+from pyscheduler.testing.argument_checks import (
+    check_config,
+    check_disable,
+    check_enable,
+    check_feature_gates,
+    check_pod,
+)
 from pyscheduler.testing.watched_calls import SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
@@ -90,6 +96,7 @@ class FakeFramework:
         #: The failures of plugins so far, at most a hundred.
         self.plugin_errors: list[PluginFailure] = []
         check_enable(enable)
+        check_feature_gates(feature_gates)
         check_config(config, disable=disable, args=args, weights=weights)
         registry = discover()
         names = []

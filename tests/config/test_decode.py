@@ -209,7 +209,7 @@ def test_classes_may_contain_themselves() -> None:
             ({"weights": {"a b": "1"}}, 'expected an integer, found the string "1" @ $.weights["a b"]'),
             ({"inner": 1}, "expected a mapping, found 1 @ $.inner"),
             ({"inner": {"Depth": 1}}, 'unknown field "Depth", did you mean "depth"? @ $.inner.Depth'),
-            ({"inner": {"depth": -1}}, "'depth' must be >= 0: -1 @ $.inner"),
+            ({"inner": {"depth": -1}}, "'depth' must be >= 0: -1 @ $.inner.depth"),
             ({"inners": [{}, {"depth": ""}]}, 'expected an integer, found the string "" @ $.inners[1].depth'),
             (
                 {"permitWaitSeconds": 5},

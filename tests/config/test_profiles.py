@@ -15,6 +15,7 @@ from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, NodeResour
 
 if TYPE_CHECKING:
     from decimal import Decimal
+from typing import Any
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +38,13 @@ class PlainArgs:
     """No attrs class."""
 
 
-TYPES: dict[str, type] = {"Mine": MineArgs, "Needy": NeedyArgs, "Unreadable": UnreadableArgs, "Plain": PlainArgs}
+TYPES: dict[str, Any] = {
+    "Mine": MineArgs,
+    "Needy": NeedyArgs,
+    "Unreadable": UnreadableArgs,
+    "Plain": PlainArgs,
+    "Text": "TextArgs",
+}
 
 
 def no_types(name: str) -> type | None:
@@ -145,7 +152,7 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
         pytest.param(
             "Mine",
             "[{name: Mine, args: {permitWait: 0s}}]",
-            ["'permit_wait_seconds' must be > 0: 0.0 @ $.profiles[0].pluginConfig[0].args"],
+            ["'permitWait' must be > 0: 0.0 @ $.profiles[0].pluginConfig[0].args.permitWait"],
             id="validator",
         ),
         pytest.param(
@@ -185,8 +192,24 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
         pytest.param(
             "Plain",
             "[{name: Plain}]",
-            ["args_type of plugin Plain is PlainArgs, which is no attrs class @ $.profiles[0].pluginConfig[0].args"],
+            [
+                (
+                    "args_type of plugin Plain is PlainArgs, which is no attrs class; set a class with @attrs.frozen "
+                    "@ $.profiles[0].pluginConfig[0].args"
+                )
+            ],
             id="a class that is none of attrs",
+        ),
+        pytest.param(
+            "Text",
+            "[]",
+            [
+                (
+                    "args_type of plugin Text is 'TextArgs', which is no attrs class; set a class with @attrs.frozen "
+                    "@ $.profiles[0].pluginConfig"
+                )
+            ],
+            id="a text in place of a class, without args",
         ),
     ],
 )
@@ -217,3 +240,16 @@ def test_mistakes_of_all_profiles_are_reported_together(config_text: Callable[[s
         'unknown field "x" @ $.profiles[0].pluginConfig[0].args.x',
         "plugin Needy needs args: Required value at queue @ $.profiles[1].pluginConfig",
     ]
+
+
+def test_places_are_those_of_the_file(config_text: Callable[[str], str]) -> None:
+    """Messages count the entries that the user wrote, before defaults are added."""
+    text = """
+        profiles:
+        - schedulerName: a
+        - schedulerName: b
+          plugins: {multiPoint: {enabled: [{name: Mine}, {name: NodeAffinity}]}}
+    """
+    spec = profiles(loads(config_text(text)), TYPES.get)[1]
+    places = {each.name: each.place for each in spec.multi_point.enabled}
+    assert (spec.path, places["Mine"], places["NodeAffinity"], places["NodeName"]) == ("$.profiles[1]", 0, 1, None)

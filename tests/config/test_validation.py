@@ -109,7 +109,7 @@ NAME = (
         pytest.param(
             "profiles: [{plugins: {multiPoint: {enabled: [{weight: 1}], disabled: [{}]}}, pluginConfig: [{args: {}}]}]",
             [
-                "Required value @ $.profiles[0].plugins.multiPoint.enabled[20].name",
+                "Required value @ $.profiles[0].plugins.multiPoint.enabled[0].name",
                 "Required value @ $.profiles[0].plugins.multiPoint.disabled[0].name",
                 "Required value @ $.profiles[0].pluginConfig[0].name",
             ],

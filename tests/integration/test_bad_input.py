@@ -302,7 +302,7 @@ async def test_an_unknown_plugin(config: Callable[[str], str]) -> None:
     path = config(ENABLED % "NodeResorcesFit")
     expected = (
         f'{path}: plugin "NodeResorcesFit" does not exist, did you mean "NodeResourcesFit"?'
-        " @ $.profiles['x'].plugins.multiPoint"
+        " @ $.profiles[0].plugins.multiPoint.enabled[0]"
     )
     assert await mistakes("run", "--master", NOBODY, "--health-port", "0", "--config", path) == [expected]
     assert await mistakes("config", "--config", path) == [expected]

@@ -108,3 +108,16 @@ async def test_keywords_beside_a_pod_are_an_error(pyscheduler_cluster: FakeClust
 def test_numbers_are_quantities() -> None:
     """As in a manifest, `2` and `0.5` need no quotes."""
     assert make_pod("p", requests={"cpu": 2, "memory": 0.5}).spec.containers[0].resources is not None  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("gates", "written"),
+    [
+        pytest.param({"OpportunisticBatching": True}, "OpportunisticBatching=true", id="mapping"),
+        pytest.param(["OpportunisticBatching"], "OpportunisticBatching=true", id="list"),
+    ],
+)
+async def test_feature_gates_are_a_text(gates: Any, written: str, pyscheduler_cluster: FakeCluster) -> None:
+    """Anything else is an error with the text to write."""
+    with pytest.raises(TypeError, match=f'feature_gates= takes a text .*; write "{written}"'):
+        pyscheduler_cluster.framework(feature_gates=gates)

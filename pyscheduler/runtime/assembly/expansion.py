@@ -26,10 +26,10 @@ _ALL = "*"
 
 
 def enabled_names(spec: ProfileSpec) -> Mapping[str, list[str]]:
-    """Return the plugins that the profile enables anywhere, with the places (`score`, `multiPoint`) that name each."""
+    """Return the plugins that the profile enables anywhere, with the places (`score.enabled[0]`) that name each."""
     places: dict[str, list[str]] = {}
     for place, enabled in _places(spec):
-        places.setdefault(enabled.name, []).append(place)
+        places.setdefault(enabled.name, []).append(_place(place, enabled))
     return places
 
 
@@ -40,6 +40,12 @@ def _places(spec: ProfileSpec) -> Iterator[tuple[str, EnabledPlugin]]:
     for point in ExtensionPoint:
         for enabled in _set_of(spec, point).enabled:
             yield point.value, enabled
+
+
+def _place(place: str, enabled: EnabledPlugin, position: int | None = None) -> str:
+    """Return the path of an entry as the file counts; `position` in the merged list if the file does not have it."""
+    index = position if enabled.place is None else enabled.place
+    return place if index is None else f"{place}.enabled[{index}]"
 
 
 def _set_of(spec: ProfileSpec, point: ExtensionPoint) -> PluginSet:
@@ -63,7 +69,7 @@ def _expand_point(
     own = _set_of(spec, point)
     named: list[str] = []
     for position, enabled in enumerate(own.enabled):
-        where = f"@ {path}.plugins.{point}.enabled[{position}]"
+        where = f"@ {path}.plugins.{_place(point.value, enabled, position)}"
         name = enabled.name
         if name in named:
             problems.append(f'plugin "{name}" already registered as "{base.__name__}" {where}')
@@ -82,7 +88,7 @@ def _expand_point(
         if name in named:
             overrides.add(name)
         elif name in expanded:
-            where = f"@ {path}.plugins.multiPoint.enabled[{position}]"
+            where = f"@ {path}.plugins.{_place('multiPoint', enabled, position)}"
             problem = f'plugin "{name}" already registered as "{base.__name__}" {where}'
             problems.append(problem)
         else:
@@ -115,7 +121,7 @@ def score_weights(
             name = enabled.name
             if name in weights or name not in classes or not issubclass(classes[name], base):
                 continue
-            where = f"@ {path}.plugins.{place}.enabled[{position}].weight"
+            where = f"@ {path}.plugins.{_place(place, enabled, position)}.weight"
             if enabled.weight < 0:
                 problems.append(f'score plugin "{name}" has weight {enabled.weight}; it must be positive {where}')
             weights[name] = enabled.weight or 1

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler.runtime.assembly.registry import Registry
 
-__all__ = ["Assembly", "assemble", "profile_path"]
+__all__ = ["Assembly", "assemble"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,14 +61,9 @@ class Assembly:
     registrations: Mapping[str, Sequence[ClusterEventWithHint]]
 
 
-def profile_path(spec: ProfileSpec) -> str:
-    """Return how messages point at the profile: by name, since defaults and files count differently."""
-    return f"$.profiles['{spec.scheduler_name}']"
-
-
 def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _Declare) -> Assembly:
     """Make the plugins of a profile; raise `ConfigError` listing everything that is wrong with it."""
-    path = profile_path(spec)
+    path = spec.path
     problems: list[str] = []
     if not spec.scheduler_name:
         problems.append("scheduler name is needed @ $.profiles")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.runtime.assembly.profile_builder import profile_path
 from pyscheduler.runtime.profile import Profile
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def build_profiles(
     for spec in specs:
         name = spec.scheduler_name
         if name in profiles:
-            problems.append(f'duplicate profile with scheduler name "{name}" @ {profile_path(spec)}')
+            problems.append(f'duplicate profile with scheduler name "{name}" @ {spec.path}')
             continue
         try:
             profiles[name] = Profile.build(spec, registry, services)
@@ -55,7 +54,7 @@ def queue_sort_problems(profiles: Mapping[str, Profile]) -> list[str]:
     wanted = first.queue_sort_name
     for name, profile in profiles.items():
         found = profile.queue_sort_name
-        where = f"@ $.profiles['{name}']"
+        where = f"@ {profile.path}"
         if found != wanted:
             differ = f'different queue sort plugins for profile "{name}": "{found}", first: "{wanted}"'
             problems.append(f"{differ} {where}.plugins.queueSort")

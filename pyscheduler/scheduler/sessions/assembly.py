@@ -36,7 +36,7 @@ def add_sessions(scheduler: Scheduler, rng: random.Random) -> None:
         plugins = [name for name, plugin in profile.plugins.items() if isinstance(plugin, BatchPlugin)]
         if not plugins:
             continue
-        where = f"$.profiles['{profile.name}'].plugins"
+        where = f"{profile.path}.plugins"
         problems += [f'a batch profile has one batch plugin, disable "{name}" @ {where}' for name in plugins[1:]]
         problems += [
             f'"{plugins[0]}" evicts pods by its actions, so disable "{name}", which does, too @ {where}.multiPoint'

@@ -14,6 +14,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.interfaces import PreBindPlugin, QueueSortPlugin
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.testing.argument_checks import check_feature_gates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,6 +71,7 @@ class Subject:
 
     def framework(self, cluster: FakeCluster) -> FakeFramework:
         """Return a scheduler with the plugin on the cluster; raise `ConfigError` for a wrong configuration."""
+        check_feature_gates(self.feature_gates)
         config = self.config
         enable = [self.plugin, *self.with_plugins, CheckInterruption]
         disable = list(self.disable)
