@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -106,6 +106,8 @@ class Policy:
 
     #: The name in configuration files. Two presets may have policies of one name.
     name: ClassVar[str]
+    #: The names of its arguments; a configuration with another one is refused. None: any name is accepted.
+    argument_names: ClassVar[Collection[str] | None] = None
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         self.arguments = arguments or {}
@@ -121,6 +123,8 @@ class Action:
     """One step of a pass. Made once per profile, with its arguments."""
 
     name: ClassVar[str]
+    #: The names of its arguments, as those of a policy.
+    argument_names: ClassVar[Collection[str] | None] = None
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         self.arguments = arguments or {}

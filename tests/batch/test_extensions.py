@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
 from pyscheduler.batch.contract import Action, Policy
 from pyscheduler.batch.dialects import QUEUE_DIALECTS, QueueDialect
 from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
+from pyscheduler_batch.presets import make_actions, make_tiers
 
 HERE = "pyscheduler.batch"
 
@@ -21,6 +23,42 @@ def test_offers_are_loaded_when_they_are_named() -> None:
     assert offers.policies["mine"].load("policy", Policy) is Policy
     assert offers.actions["act"].load("action", Action) is Action
     assert offers.queue_rows() == []
+
+
+class Deadline(Policy):
+    """A policy that names its arguments."""
+
+    name = "deadline"
+    argument_names = ("annotation", "spareSeconds")
+
+
+class Tidy(Action):
+    """An action without arguments."""
+
+    name = "tidy"
+    argument_names = ()
+
+
+def test_unknown_arguments_of_others_are_refused() -> None:
+    """A policy or action of a distribution that names its arguments gets no other; the message has the names."""
+    registry = Registry()
+    registry.add_batch("deadline", f"{__name__}:Deadline")
+    registry.add_batch("any", f"{HERE}.contract:Policy")
+    registry.add_action("tidy", f"{__name__}:Tidy")
+    offers = registry.batch_extensions()
+    entries = (
+        PolicyEntry(name="deadline", arguments={"annotation": "a", "spareSecond": "1"}),
+        PolicyEntry(name="any", arguments={"whatever": "1"}),
+    )
+    args = BatchArgs(preset="kai", actions=("tidy",), tiers=(entries,), action_arguments={"tidy": {"often": "true"}})
+    with pytest.raises(ConfigError) as caught:
+        make_tiers(args, offers)
+    assert caught.value.problems == (
+        'policy "deadline" has no argument "spareSecond"; its arguments are annotation, spareSeconds',
+    )
+    with pytest.raises(ConfigError) as caught:
+        make_actions(args, offers)
+    assert caught.value.problems == ('action "tidy" has no argument "often"; it has no arguments',)
 
 
 @pytest.mark.parametrize(

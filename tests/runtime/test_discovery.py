@@ -66,8 +66,21 @@ def test_an_installed_distribution_is_found(install: Install) -> None:
         pytest.param("import nothing_of_that_name", "ModuleNotFoundError: No module", id="does not import"),
         pytest.param("raise SystemExit(3)", "SystemExit: 3", id="exits"),
         pytest.param("x = 1", "implements no hook", id="has no hook"),
-        pytest.param(GOOD.format(plugin="Q").replace("_register(", "_regster("), "unknown hook", id="misspelt hook"),
-        pytest.param(GOOD.format(plugin="Q").replace("(registry)", "(plugins)"), "plugins", id="misspelt argument"),
+        pytest.param(
+            GOOD.format(plugin="Q").replace("_register(", "_regster("),
+            "rename it to pyscheduler_register",
+            id="misspelt hook",
+        ),
+        pytest.param(
+            GOOD.format(plugin="Q").replace("(registry)", "(reg)"),
+            "write def pyscheduler_register(registry)",
+            id="parameter",
+        ),
+        pytest.param(
+            GOOD.format(plugin="Q").replace("def ", "async def "),
+            "with async; write def pyscheduler_register",
+            id="async",
+        ),
         pytest.param(GOOD.format(plugin="Q") + "    1 / 0\n", "ZeroDivisionError", id="hook raises"),
         pytest.param(GOOD.format(plugin=""), "expected its name", id="registers nonsense"),
     ],

@@ -473,6 +473,14 @@ ROWS: Final[Sequence[Row]] = (
         remedy='`watches = (kind_of(ConfigMap, "configmaps"),)`, with `kind_of` of `pyscheduler.api`.',
     ),
     Row(
+        symptom="Permissions that are no `PolicyRule`",
+        code=wrong.RbacByName,
+        run=build,
+        message="`rbac` of plugin \"RbacByName\" has 'pods/patch', which is no PolicyRule; write PolicyRule("
+        'api_groups=("",), resources=("pods",), verbs=("patch",))',
+        remedy="`pyscheduler config --rbac` shows the roles that follow from the rules.",
+    ),
+    Row(
         symptom="A plugin with the name of another one",
         code=wrong.NodeAffinity,
         run=build,

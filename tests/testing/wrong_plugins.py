@@ -378,6 +378,15 @@ class WatchesClass(ScorePlugin):
         return 0
 
 
+class RbacByName(PostBindPlugin):
+    """Names its permissions by texts."""
+
+    rbac = ("pods/patch",)  # type: ignore[assignment] # the mistake
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
 class NodeAffinity(ScorePlugin):
     """Has the name of another plugin."""
 

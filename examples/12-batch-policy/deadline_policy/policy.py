@@ -29,6 +29,7 @@ class Deadline(Policy, JobOrder, VictimFilter):
     """
 
     name: ClassVar[str] = "deadline"
+    argument_names = ("annotation", "spareSeconds")
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         super().__init__(arguments)

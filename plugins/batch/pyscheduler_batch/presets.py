@@ -10,7 +10,7 @@ from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
     from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
@@ -62,7 +62,10 @@ def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> 
         if bare in known:
             made.append(_load(known[bare])(args.arguments_of(bare)))
         elif bare in offers:
-            made.append(offers[bare].load(f'action "{bare}"', Action)(args.arguments_of(bare)))
+            action = offers[bare].load(f'action "{bare}"', Action)
+            wrong = _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), action)
+            problems += wrong
+            made += [action(args.arguments_of(bare))] if not wrong else []
         else:
             problems.append(f'action "{name}" of the preset "{args.preset}" is not available yet')
     if problems:
@@ -81,6 +84,10 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
             return [EnabledPolicy(_load(known[name])(args.policy_arguments(entry)), entry.enabled)]
         if name in offers:
             policy = offers[name].load(f'policy "{name}"', Policy)
+            wrong = _unknown_arguments(f'policy "{name}"', entry.arguments, policy)
+            if wrong:
+                problems.extend(wrong)
+                return []
             return [EnabledPolicy(policy(args.policy_arguments(entry)), entry.enabled)]
         if name not in _BUILT_IN:
             problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
@@ -101,6 +108,15 @@ def session_type(args: BatchArgs) -> type[Session]:
 def _bare(name: str) -> str:
     """Return the name without its preset."""
     return name.rpartition("/")[2]
+
+
+def _unknown_arguments(whose: str, given: Iterable[str], made: type[Policy | Action]) -> list[str]:
+    """Return a sentence about each argument that a policy or action of another distribution does not have."""
+    known = made.argument_names
+    if known is None:
+        return []
+    names = f"its arguments are {', '.join(sorted(known))}" if known else "it has no arguments"
+    return [f'{whose} has no argument "{each}"; {names}' for each in given if each not in known]
 
 
 def _load(target: str) -> Any:

@@ -8,13 +8,15 @@ profile that enables the plugin.
 from __future__ import annotations
 
 import importlib.metadata
+import inspect
 import logging
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pluggy
 
+from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.hooks import ENTRY_POINT_GROUP, hookspec
 from pyscheduler.runtime.assembly.registry import Distribution, Registry, one_line
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.hooks import PluginRegistry
 
 __all__ = ["discover"]
+
+_HOOK: Final = "pyscheduler_register"
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +91,30 @@ def _owner(entry_point: EntryPoint) -> tuple[str, str]:
     return metadata["Name"], metadata["Version"]
 
 
+def _hook_mistake(module: object) -> str:
+    """Return what is wrong with the hooks of a module and how to mend it, "" if nothing is.
+
+    pluggy finds most of it, too, but its messages do not say what to write.
+    """
+    marked = {
+        options.get("specname") or name: found
+        for name, found in vars(module).items()
+        if (options := getattr(found, f"{ENTRY_POINT_GROUP}_impl", None)) is not None
+    }
+    if not marked:
+        return f"implements no hook; mark a function {_HOOK} with @hookimpl"
+    for name, hook in marked.items():
+        # A misspelt hook is one that nobody would ever call.
+        if name != _HOOK:
+            return f"implements the hook {name}, which does not exist; rename it to {_HOOK}"
+        if inspect.iscoroutinefunction(hook):
+            return f"defines {_HOOK} with async; write def {_HOOK}(registry)"
+        parameters = [*inspect.signature(hook).parameters]
+        if parameters != ["registry"]:
+            return f"defines {_HOOK}({', '.join(parameters)}); write def {_HOOK}(registry)"
+    return ""
+
+
 def _register(
     manager: pluggy.PluginManager, entry_point: EntryPoint, registry: Registry, distribution: Distribution
 ) -> None:
@@ -96,15 +124,13 @@ def _register(
     # pluggy refuses a module that it knows; two entry points of one module are the same offers twice.
     if manager.is_registered(module):
         return
+    mistake = _hook_mistake(module)
+    if mistake:
+        raise PluginError(f"{entry_point.value} {mistake}", plugin="")
     others = manager.get_plugins()
     manager.register(module, name=name)
     try:
-        # A misspelt hook is one that nobody would ever call.
         manager.check_pending()
-        if not manager.get_hookcallers(module):
-            raise pluggy.PluginValidationError(
-                module, f"{entry_point.value} implements no hook; mark a function pyscheduler_register with @hookimpl"
-            )
         call = manager.subset_hook_caller("pyscheduler_register", remove_plugins=others)
         call(registry=registry.registrar(distribution))
     except BaseException:

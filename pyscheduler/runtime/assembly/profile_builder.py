@@ -25,6 +25,7 @@ from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
+from pyscheduler.runtime.assembly.permissions import rbac_problems
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods, wrong_parameters
 from pyscheduler.runtime.assembly.registry import one_line
 from pyscheduler.runtime.extension_points.event_registration import registrations_of
@@ -88,8 +89,11 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
         for name, plugin in classes.items()
         if name in args and (made := _make(name, plugin, args[name], handle, problems, causes, path)) is not None
     }
-    for name in plugins.keys() & dialects.keys():
-        _grant(plugins[name], dialects[name])
+    for name, plugin in plugins.items():
+        wrong = [f"{each} @ {path}.plugins" for each in rbac_problems(name, plugin.rbac)]
+        problems += wrong
+        if name in dialects and not wrong:
+            _grant(plugin, dialects[name])
     generic_workload = handle.feature_gates.get("GenericWorkload", False)
     registrations = _registrations(plugins, problems, path, generic_workload=generic_workload)
     if problems:
