@@ -158,6 +158,9 @@ class Plugin:
     watches: ClassVar[Sequence[ResourceKind]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     reuse: ClassVar[Reuse] = Reuse.NEVER
+    #: Whether its filter answers about one node by what is on other nodes, as a limit on a sum does. Preemption then
+    #: tries one node at a time. A plugin with `add_pod` or `remove_pod` does so in any case.
+    counts_across_nodes: ClassVar[bool] = False
     max_permit_wait_seconds: float = 900.0
 
     @classmethod

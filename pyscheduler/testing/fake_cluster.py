@@ -42,6 +42,9 @@ _CLOSE_SECONDS: Final = 100
 class FakeCluster:
     """Objects in an embedded API server, on a virtual clock; `server` is that API server.
 
+    No kubelet runs: a pod that the scheduler evicts keeps its node, with a `deletionTimestamp`, until the test calls
+    `delete_pod`; with `spec={"terminationGracePeriodSeconds": 0}` it is gone at once. A bound pod does not start.
+
     Use the cluster in a running event loop and `close` it at the end; the pytest fixture `pyscheduler_cluster` does
     both.
     """

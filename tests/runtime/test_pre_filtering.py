@@ -19,6 +19,7 @@ from pyscheduler.framework import (
     PreFilterResult,
     Status,
 )
+from pyscheduler.testing import FakeCluster
 from pyscheduler.testing.builders import make_pod
 
 
@@ -173,3 +174,19 @@ def test_a_failing_what_if_is_an_error(kit: Any, monkeypatch: pytest.MonkeyPatch
     operation = {"add_pod": "AddPod", "remove_pod": "RemovePod"}[what]
     assert status.message == f'running {operation} on PreFilter plugin "A": not like this'
     assert (status.code, status.plugin) == (Code.ERROR, "A")
+
+
+@pytest.mark.parametrize("declares", [True, False])
+async def test_a_filter_may_say_that_it_counts_across_nodes(declares: bool, pyscheduler_cluster: FakeCluster) -> None:
+    """Then each node is looked at alone, without `add_pod` and `remove_pod` that do nothing."""
+
+    class Sums(FilterPlugin):
+        counts_across_nodes = declares
+
+        def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+            return None
+
+    pyscheduler_cluster.add_node("n1")
+    framework, state = pyscheduler_cluster.framework(enable=[Sums]), CycleState()
+    assert framework.run_pre_filter(make_pod("p"), state) is None
+    assert framework.profile.counts_across_nodes(state) is declares

@@ -102,6 +102,7 @@ def bind_plugins(
         _methods(assembly, point.PRE_FILTER, "pre_filter"),
         _methods(assembly, point.PRE_FILTER, "add_pod", "PreFilterExtensionAddPod"),
         _methods(assembly, point.PRE_FILTER, "remove_pod", "PreFilterExtensionRemovePod"),
+        [name for name in assembly.points[point.FILTER] if assembly.plugins[name].counts_across_nodes],
     )
     return BoundPlugins(
         sort_key=make_sort_key(queue_sort, assembly.plugins[queue_sort], calls),

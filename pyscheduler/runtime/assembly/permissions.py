@@ -8,7 +8,6 @@ namespace, one on all objects the same on named ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,12 +17,12 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.watches import PolicyRule, event_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["Grant", "Need", "merged", "needs_of_plugins", "rbac_problems", "reading"]
+__all__ = ["Grant", "Need", "merged", "needs_of_plugins", "reading"]
 
 #: The order in which rules name their verbs; others follow by name.
 _VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -74,28 +73,6 @@ def needs_of_plugins(profiles: Iterable[Profile], kinds: Collection[ResourceKind
             for kind, resource, rule in named:
                 if resource in heard or kind in plugin.watches:
                     yield Need(rule, name)
-
-
-def rbac_problems(name: str, rbac: object) -> Iterator[str]:
-    """Yield a sentence about each part of a plugin's `rbac` that is no list of `PolicyRule`s with lists of texts."""
-    if isinstance(rbac, PolicyRule) or not isinstance(rbac, Sequence) or isinstance(rbac, str):
-        yield f'`rbac` of plugin "{name}" must be a tuple of PolicyRule, not {_shown(rbac)}; write (PolicyRule(...),)'
-        return
-    for rule in rbac:
-        if not isinstance(rule, PolicyRule):
-            example = 'PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",))'
-            yield f'`rbac` of plugin "{name}" has {_shown(rule)}, which is no PolicyRule; write {example}'
-            continue
-        for field in attrs.fields(PolicyRule):
-            value: object = getattr(rule, field.name)  # of others' code, types prove nothing
-            if isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(e, str) for e in value):
-                continue
-            remedy = f'("{value}",)' if isinstance(value, str) else "a tuple of texts"
-            yield f'{field.name} of a PolicyRule in `rbac` of plugin "{name}" is {_shown(value)}; write {remedy}'
-
-
-def _shown(value: object) -> str:
-    return "a PolicyRule" if isinstance(value, PolicyRule) else repr(value)
 
 
 def merged(needs: Iterable[Need]) -> Mapping[str, Sequence[Grant]]:

@@ -17,7 +17,7 @@ from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.extension_points.run_context import begin_context, context_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
@@ -59,6 +59,8 @@ class PreFiltering:
     methods: Sequence[PluginMethod]
     add_pod_methods: Sequence[PluginMethod]
     remove_pod_methods: Sequence[PluginMethod]
+    #: The Filter plugins that say that they count pods across nodes.
+    across: Collection[str] = ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
         """Begin the cycle of `pod`: run all plugins and note which skip."""
@@ -114,7 +116,8 @@ class PreFiltering:
     def counts_across_nodes(self, state: CycleState) -> bool:
         """Return True if a plugin that is active in this cycle counts pods across nodes."""
         skipped = context_of(state).skip_filter
-        return any(method.plugin not in skipped for method in (*self.add_pod_methods, *self.remove_pod_methods))
+        names = (method.plugin for method in (*self.add_pod_methods, *self.remove_pod_methods))
+        return any(name not in skipped for name in (*names, *self.across))
 
     def add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
         """Tell the plugins that `to_add` was put on `node`; return the first failure as an error."""

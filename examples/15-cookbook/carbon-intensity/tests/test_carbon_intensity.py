@@ -123,7 +123,7 @@ async def test_without_the_definition_nothing_waits(pyscheduler_cluster):
 
 
 def test_args_are_checked(pyscheduler_cluster):
-    with pytest.raises(ConfigError, match=r"limit_grams.*-5.*args"):
+    with pytest.raises(ConfigError, match=r"limitGrams.*-5.*args\.limitGrams"):
         pyscheduler_cluster.framework(enable=[CarbonIntensity], args={"CarbonIntensity": {"limitGrams": -5}})
 
 

@@ -14,11 +14,9 @@ from pyscheduler import (
     EnqueueExtensions,
     EventResource,
     FilterPlugin,
-    NodeInfo,
     Nodes,
     NodeStatuses,
     Pod,
-    PodInfo,
     PreFilterPlugin,
     QueueingHint,
     SignFragment,
@@ -54,7 +52,9 @@ class LicenseCounts(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin
     right after a restart, after a failed binding, in trials and in preemption.
     """
 
-    # No `reuse`: the answer for one node depends on the pods of all others.
+    # No `reuse`: the answer for one node depends on the pods of all others. For the same reason, preemption must try
+    # one node at a time: otherwise it would evict pods of several nodes at once, and count all their licenses.
+    counts_across_nodes = True
     args_type = LicenseCountsArgs
     args: LicenseCountsArgs
 
@@ -76,16 +76,6 @@ class LicenseCounts(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin
                 exhausted = Status.unschedulable(f"Insufficient {name} in the cluster")
                 return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), exhausted)
         return None
-
-    def add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> None:
-        """Do nothing: the snapshot has changed already.
-
-        A plugin that defines this method tells the scheduler that pods on one node count for another. Preemption then
-        tries one node at a time. Otherwise it would evict pods of several nodes at once, and count all their licenses.
-        """
-
-    def remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> None:
-        """Do nothing, for the same reason."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # UPDATE_POD_SCALE_DOWN is a pod, this one or another, that now requests less. A deleted node takes the requests

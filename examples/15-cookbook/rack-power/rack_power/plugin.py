@@ -17,11 +17,9 @@ from pyscheduler import (
     EventResource,
     FilterPlugin,
     Node,
-    NodeInfo,
     Nodes,
     NodeStatuses,
     Pod,
-    PodInfo,
     PreFilterPlugin,
     QueueingHint,
     SignFragment,
@@ -62,7 +60,9 @@ class RackPower(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     The plugin keeps no books: the snapshot has what all placed pods request, also in trials and in preemption.
     """
 
-    # No `reuse`: the answer for one node depends on the pods of the other nodes in its rack.
+    # No `reuse`: the answer for one node depends on the pods of the other nodes in its rack. For the same reason,
+    # preemption must try one node at a time: otherwise it would evict pods of several nodes of a rack at once.
+    counts_across_nodes = True
     args_type = RackPowerArgs
     args: RackPowerArgs
 
@@ -94,16 +94,6 @@ class RackPower(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
         default = np.inf if args.default_budget is None else args.default_budget
         watts = [np.inf if rack is None else args.budgets.get(rack, default) for rack in racks]
         return np.array(watts, dtype=np.float64) * 1000
-
-    def add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> None:
-        """Do nothing: the snapshot has changed already.
-
-        A plugin that defines this method tells the scheduler that pods on one node count for another. Preemption then
-        tries one node at a time. Otherwise it would evict pods of several nodes of a rack at once.
-        """
-
-    def remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> None:
-        """Do nothing, for the same reason."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         less = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
