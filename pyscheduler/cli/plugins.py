@@ -80,9 +80,9 @@ def _args_of(row: PluginDescription) -> list[str]:
         return list(row.arg_names)
     try:
         return list(fields_of(row.args_type))
-    except (NameError, TypeError):
+    except (NameError, TypeError, AttributeError):
         # A class that cannot be read is an error only for a profile that gives args for it.
-        return [row.args_type.__name__]
+        return [getattr(row.args_type, "__name__", repr(row.args_type))]
 
 
 # Text

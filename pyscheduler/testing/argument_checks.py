@@ -22,6 +22,7 @@ __all__ = [
     "check_feature_gates",
     "check_name",
     "check_pod",
+    "check_type",
 ]
 
 
@@ -94,6 +95,16 @@ def check_name(name: object, method: str) -> None:
         raise TypeError(f"{method}() takes a name, not a {type(name).__name__}; write {method}(....name{where})")
     if not isinstance(name, str):
         raise TypeError(f"{method}() takes a name, not {type(name).__name__}")
+
+
+def check_type(type_: object, method: str) -> None:
+    """Raise `TypeError` unless `type_` is the class of a kind."""
+    if not (inspect.isclass(type_) and issubclass(type_, KubeObject)):
+        written = type_ if isinstance(type_, str) else "Pod"
+        raise TypeError(
+            f"{method}() takes the class of a kind, not {type_!r}; write {method}({written}, ...), with {written} from "
+            "pyscheduler.api, or a class of your own that inherits KubeObject"
+        )
 
 
 def check_amounts(amounts: Mapping[str, object], argument: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
-from pyscheduler.testing.argument_checks import check_name
+from pyscheduler.testing.argument_checks import check_name, check_type
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
@@ -72,6 +72,7 @@ class FakeCluster:
 
     def add(self, manifest: Mapping[str, Any], type_: type[K]) -> K:
         """Create an object; return it as the scheduler reads it, decoded to `type_`."""
+        check_type(type_, "add")
         stored = self.server.add(dict(manifest))[0]
         return decode(type_, msgspec.json.encode(stored))
 
@@ -90,6 +91,7 @@ class FakeCluster:
 
     def objects(self, type_: type[K], *, namespace: str = "") -> list[K]:
         """Return all objects of a kind in their current state, optionally of one namespace."""
+        check_type(type_, "objects")
         found = self.server.objects(type_.api_version, type_.kind, namespace=namespace)
         return [decode(type_, msgspec.json.encode(item)) for item in found]
 
@@ -103,6 +105,8 @@ class FakeCluster:
         status: bool = False,
     ) -> K:
         """Change an object by a JSON merge patch, or its status with `status`; return the new state."""
+        check_type(type_, "patch")
+        check_name(name, "patch")
         resource = self.server.resource(type_.api_version, type_.kind)
         record, _ = apply_patch(
             self.server.registry,
@@ -116,6 +120,7 @@ class FakeCluster:
 
     def delete(self, type_: type[KubeObject], name: str, *, namespace: str = "default") -> None:
         """Delete an object at once."""
+        check_type(type_, "delete")
         self.server.remove(type_.api_version, type_.kind, name, namespace=namespace)
 
     def delete_pod(self, name: str, *, namespace: str = "default") -> None:

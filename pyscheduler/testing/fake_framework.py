@@ -135,7 +135,12 @@ class FakeFramework:
 
     def plugin(self, name: str) -> Plugin:
         """Return the plugin object named `name` of the first profile; raise `KeyError` if it is not enabled."""
-        return self.profile.plugins[name]
+        plugins = self.profile.plugins
+        if name not in plugins:
+            raise KeyError(
+                f"the profile does not enable {name!r}; write enable=[...]. Enabled are {', '.join(plugins)}"
+            )
+        return plugins[name]
 
     @property
     def plugin_warnings(self) -> list[str]:
@@ -203,7 +208,7 @@ class FakeFramework:
         """Return the current state of a pod; raise `KeyError` if it does not exist."""
         pod = self._find(name, namespace)
         if pod is None:
-            raise KeyError(f"{namespace}/{name}")
+            raise KeyError(f"there is no pod {namespace}/{name}; create it with schedule() or cluster.add_pod()")
         condition = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
         message = condition.message if condition is not None and condition.status == "False" else ""
         waiting = self.scheduler.waiting_pods.get(pod.uid)
@@ -286,10 +291,10 @@ class FakeFramework:
         self.profile.run_pre_filter(state, pod, nodes)
         status = self.profile.run_pre_score(state, pod, nodes)
         if status is not None:
-            raise AssertionError(f"PreScore failed: {status}")
+            raise AssertionError(f"PreScore failed: {status.message}; plugin_errors has the failure of the plugin")
         outcome = self.profile.run_score(state, pod, nodes)
         if outcome.status is not None:
-            raise AssertionError(f"Score failed: {outcome.status}")
+            raise AssertionError(f"Score failed: {outcome.status.message}; plugin_errors has the failure of the plugin")
         return {
             nodes.name(row): {
                 **{name: int(scores.weighted[row]) for name, scores in outcome.by_plugin.items()},
@@ -343,6 +348,8 @@ class FakeFramework:
 
     def get_route(self, path: str, **query: str) -> object:
         """Return a plugin's answer to GET `path`; raise `KeyError` if no plugin serves the path."""
+        if self.scheduler.routes.find(path, query) is None:
+            raise KeyError(f"no plugin serves {path}; call handle.add_route({path!r}, self.page) in its constructor")
         return self.scheduler.routes.answer(path, query)
 
     def assert_invariants(self) -> None:

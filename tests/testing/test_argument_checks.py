@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyscheduler import CycleState, Pod, PostBindPlugin
-from pyscheduler.testing import FakeCluster, make_node, make_pod, pod_manifest
+from pyscheduler.testing import FakeCluster, Fault, make_node, make_pod, pod_manifest
 
 POD = make_pod("p")
 
@@ -70,6 +70,34 @@ MISTAKES: list[tuple[str, Callable[[FakeCluster], Any], str]] = [
         "takes a pod, not NoneType; write make_pod(name, ...)",
     ),
     ("a name to sort", lambda c: c.framework().sort_key("p"), 'sort_key() takes a pod, not str; write make_pod("p")'),
+    (
+        "a kind's name to patch",
+        lambda c: c.patch("Pod", "p", {}),
+        "patch() takes the class of a kind, not 'Pod'; write",
+    ),
+    ("no kind", lambda c: c.objects(dict), "or a class of your own that inherits KubeObject"),
+    ("a pod that is not there", lambda c: c.framework().result("p"), "there is no pod default/p; create it with"),
+    (
+        "a plugin that is not enabled",
+        lambda c: c.framework().plugin("Gang"),
+        "the profile does not enable 'Gang'; write",
+    ),
+    (
+        "a page that nobody serves",
+        lambda c: c.framework().get_route("/x"),
+        "no plugin serves /x; call handle.add_route(",
+    ),
+    ("no fault", lambda c: c.server.faults.add("403"), "faults.add() takes a Fault, not str; write Fault("),
+    (
+        "a method in lower case",
+        lambda c: c.server.faults.add(Fault(method="patch")),
+        'no request has the method patch; write method="PATCH"',
+    ),
+    (
+        "an unknown loss",
+        lambda c: c.server.faults.add(Fault(lose="response")),  # type: ignore[arg-type] # the mistake
+        'lose="response" breaks nothing; write lose="request" or lose="answer"',
+    ),
     ("keywords of a pod", lambda c: c.add_pod(POD, priority=3), "add_pod() takes keywords with a name only"),
     (
         "a bad quantity",

@@ -73,6 +73,14 @@ class Faults:
 
     def add(self, fault: Fault) -> Fault:
         """Arm a fault; returns it, so that its `hits` can be read later."""
+        if not isinstance(fault, Fault):
+            raise TypeError(
+                f"faults.add() takes a Fault, not {type(fault).__name__}; write Fault(path=..., status=403)"
+            )
+        if fault.method != fault.method.upper():
+            raise ValueError(f'no request has the method {fault.method}; write method="{fault.method.upper()}"')
+        if fault.lose not in {"", "request", "answer"}:
+            raise ValueError(f'lose="{fault.lose}" breaks nothing; write lose="request" or lose="answer"')
         re.compile(fault.path)
         self._faults.append(fault)
         return fault
