@@ -45,13 +45,17 @@ class FakeCluster:
     No kubelet runs: a pod that the scheduler evicts keeps its node, with a `deletionTimestamp`, until the test calls
     `delete_pod`; with `spec={"terminationGracePeriodSeconds": 0}` it is gone at once. A bound pod does not start.
 
+    With `watch_plugins`, each call of a plugin that is not in-tree is timed, and plugins are asked for signatures; a
+    call then takes some microseconds longer.
+
     Use the cluster in a running event loop and `close` it at the end; the pytest fixture `pyscheduler_cluster` does
-    both.
+    both, and watches plugins.
     """
 
-    def __init__(self, *, seed: int = 0, clock: VirtualClock | None = None) -> None:
+    def __init__(self, *, seed: int = 0, clock: VirtualClock | None = None, watch_plugins: bool = False) -> None:
         self.clock = clock if clock is not None else VirtualClock()
         self.seed = seed
+        self.watch_plugins = watch_plugins
         self.server = EmbeddedCluster(clock=self.clock, rng=random.Random(seed))
         self._frameworks: list[FakeFramework] = []
 

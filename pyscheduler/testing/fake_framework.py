@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.framework.status import Status
+    from pyscheduler.runtime.extension_points.signing import Signing
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing.builders import PodKeywords
@@ -119,9 +120,11 @@ class FakeFramework:
         )
         self.scheduler.plugin_failures.listeners.append(self._note_failure)
         self._slow = SlowCalls()
-        for profile in self.scheduler.profiles.values():
-            watch_calls(profile._calls, self._slow)  # noqa: SLF001 - the boundary to the plugins
-        self._signing = signers(self.profile)
+        self._signing: Sequence[Signing] = ()
+        if cluster.watch_plugins:
+            for profile in self.scheduler.profiles.values():
+                watch_calls(profile._calls, self._slow)  # noqa: SLF001 - the boundary to the plugins
+            self._signing = signers(self.profile)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False

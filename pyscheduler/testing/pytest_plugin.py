@@ -48,7 +48,7 @@ def pyscheduler_cluster(pyscheduler_clock: VirtualClock) -> Iterator[FakeCluster
     from pyscheduler.testing.fake_cluster import FakeCluster
     from pyscheduler.testing.plugin_errors import unawaited_coroutines
 
-    cluster = FakeCluster(clock=pyscheduler_clock)
+    cluster = FakeCluster(clock=pyscheduler_clock, watch_plugins=True)
     with unawaited_coroutines() as unawaited:
         yield cluster
     cluster.raise_plugin_errors(unawaited)

@@ -448,6 +448,8 @@ This page is made from [the list of wrong plugins](../../tests/testing/wrong_plu
 - In your tests: the fixture `pyscheduler_cluster` fails the test at teardown with the exception of the plugin, and
   `pytest --pdb` stops in the plugin. A test that is about a failure passes `allow_plugin_errors=True` to
   `cluster.framework(...)` and reads `framework.plugin_errors`.
+- In your tests, as a `PluginWarning`: slow calls, methods that nobody calls, and plugins that `check_plugin` did not really try.
+  `allow_plugin_errors=True` turns these warnings of the fixture off, too.
 - In the metric `pyscheduler_plugin_failures_total`, with the labels `plugin` and `extension_point`.
 """
 
