@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
+from pyscheduler.queue.backoff import must_serve_backoff
 from pyscheduler.queue.hints import Strategy
 from pyscheduler.queue.retry_times import LEAST_SECONDS
 
@@ -205,6 +206,13 @@ class SubQueues:
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(info):
             return self.to_backoff(info, event)
         return self.to_ready(info, event)
+
+    def serve_backoff(self, uid: str, event: str) -> None:
+        """Move a pod that is unschedulable or in backoff to the pods that serve their whole backoff."""
+        info = self.unschedulable.get(uid) or self.backoff.remove(uid)
+        if info is not None:
+            must_serve_backoff(info)
+            self.requeue(info, Strategy.AFTER_BACKOFF, event)
 
     def update(self, place: QueuePlace, info: QueuedPodInfo, newer: PodInfo) -> None:
         """Replace the pod by a newer version in its sub-queue, sort it again, and update its nomination."""

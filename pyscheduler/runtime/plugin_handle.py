@@ -66,6 +66,9 @@ class PluginHandle:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
         self._dependencies.queue.activate(pods)
 
+    def _retry_after_backoff(self, pods: Iterable[Pod]) -> None:
+        self._dependencies.queue.retry_after_backoff(pods)
+
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again, in whichever queue they are."""
         self._dependencies.queue.resort(pods)
@@ -86,6 +89,7 @@ class PluginHandle:
             handle=self,
             in_pre_bind=dependencies.pods_in_pre_bind,
             in_background=dependencies.feature_gates.get("SchedulerAsyncPreemption", True),
+            retry_after_backoff=self._retry_after_backoff,
         )
         made = self.preemptors[plugin] = Preemption(
             plugin,
