@@ -11,6 +11,7 @@ import logging
 import re
 import traceback
 from collections import Counter
+from types import CodeType
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -20,7 +21,6 @@ from pyscheduler.framework.interfaces import Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import CodeType
 
     from pyscheduler.framework.recorder import Recorder
 
@@ -131,13 +131,13 @@ class PluginFailures:
         plugin: str,
         point: str,
         about: str = "",
-        call: Callable[..., object] | None = None,
+        call: Callable[..., object] | CodeType | None = None,
         warning: str = "plugin_error",
     ) -> None:
         """Log and count an exception of a plugin.
 
-        `call` is what was called: its place stands for the line where `error` was not raised but made. `warning` is the
-        label in pyscheduler_warnings_total.
+        `call` is what was called, or its code: its place stands for the line where `error` was not raised but made.
+        `warning` is the label in pyscheduler_warnings_total.
         """
         self._recorder.warning(warning)
         self._counts[plugin, point] += 1
@@ -184,7 +184,7 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def error_place(error: BaseException, call: Callable[..., object] | None = None) -> str:
+def error_place(error: BaseException, call: Callable[..., object] | CodeType | None = None) -> str:
     """Return the line that raised `error` (`plugin.py:12 in Spread.filter`), within the code that was called.
 
     Where a library raised it, that is the innermost line of the same file. Where `call` returned something wrong or
@@ -204,7 +204,9 @@ def error_place(error: BaseException, call: Callable[..., object] | None = None)
     return found or (_place(entry, entry.co_firstlineno) if entry is not None else "")
 
 
-def _code_of(call: Callable[..., object] | None) -> CodeType | None:
+def _code_of(call: Callable[..., object] | CodeType | None) -> CodeType | None:
+    if isinstance(call, CodeType):
+        return call
     return getattr(getattr(call, "__func__", call), "__code__", None)
 
 
