@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.errors import PySchedulerError, text_of
-from pyscheduler.framework.interfaces import Plugin
+from pyscheduler.framework.plugin_owners import PluginOwners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +34,6 @@ __all__ = [
     "PluginFailures",
     "error_place",
     "error_text",
-    "owner_of",
 ]
 
 _log = logging.getLogger(__name__)
@@ -95,6 +94,8 @@ class PluginFailures:
         #: By plugin and extension point, how many calls were slow, and when that was logged last.
         self._slow: Counter[tuple[str, str]] = Counter()
         self._slow_logged: dict[tuple[str, str], float] = {}
+        #: Knows the plugins of all profiles.
+        self.owners = PluginOwners()
         #: Whether failures are logged; turn this off where a listener shows them.
         self.logs = True
         #: Called with each failure; for tests and for `explain --traceback`.
@@ -134,11 +135,12 @@ class PluginFailures:
         call: Callable[..., object] | CodeType | None = None,
         warning: str = "plugin_error",
     ) -> None:
-        """Log and count an exception of a plugin.
+        """Log and count an exception of a plugin; with `plugin` "", find out whose code it was.
 
         `call` is what was called, or its code: its place stands for the line where `error` was not raised but made.
         `warning` is the label in pyscheduler_warnings_total.
         """
+        plugin = plugin or self.owners.find(error, call)
         self._recorder.warning(warning)
         self._counts[plugin, point] += 1
         place = error_place(error, call)
@@ -167,12 +169,6 @@ def _fields(about: str) -> tuple[str, tuple[str, ...]]:
     found = _FIELD.findall(about)
     names = "".join(f'{name}="%s" ' if value.startswith('"') else f"{name}=%s " for name, value in found)
     return names, tuple(value.strip('"') for _, value in found)
-
-
-def owner_of(call: Callable[..., object]) -> str:
-    """Return the name of the plugin whose method this is, "" for another function."""
-    owner = getattr(call, "__self__", None)
-    return owner.name if isinstance(owner, Plugin) else ""
 
 
 def error_text(error: BaseException) -> str:

@@ -131,6 +131,8 @@ def build(
     specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
     with found_in(config.source):
         profiles = build_profiles(specs, registry, services)
+    for profile in profiles.values():
+        failures.owners.add(profile.plugins)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
