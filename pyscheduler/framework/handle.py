@@ -223,7 +223,10 @@ class Handle(Protocol):
         ...
 
     def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
-        """Reject a waiting pod; return False when there is none under that uid."""
+        """Reject a waiting pod; return False when there is none under that uid.
+
+        Raises `ValueError` if `plugin` is a name that no plugin has.
+        """
         ...
 
     def wait_verdict(self, uid: str) -> WaitVerdict | None:

@@ -49,7 +49,6 @@ class PluginHandle:
         self.get_waiting_pod = dependencies.waiting_pods.get
         self.waiting_pods = dependencies.waiting_pods.all
         self.index_waiting_pods = dependencies.waiting_pods.index
-        self.reject_waiting_pod = dependencies.waiting_pods.reject
         self.wait_verdict = dependencies.waiting_pods.verdict
         self.background = Background(clock=dependencies.clock, failures=dependencies.failures)
         #: By plugin, what preempts in its name.
@@ -61,6 +60,11 @@ class PluginHandle:
         self.run_filters = profile.run_filters
         self.run_add_pod = profile.run_add_pod
         self.run_remove_pod = profile.run_remove_pod
+
+    def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
+        """Reject a waiting pod; raise `ValueError` for the name of a plugin that does not exist."""
+        self._dependencies.waiting_pods.check_name(plugin)
+        return self._dependencies.waiting_pods.reject(uid, plugin=plugin, reason=reason)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""

@@ -133,6 +133,7 @@ def build(
         profiles = build_profiles(specs, registry, services)
     for profile in profiles.values():
         failures.owners.add(profile.plugins)
+        waiting_pods.plugins.update(profile.plugins)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)

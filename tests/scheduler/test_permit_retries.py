@@ -58,3 +58,37 @@ async def test_a_pod_is_not_woken_by_the_end_of_its_own_nomination(
     cluster.delete_pod("other")
     await cluster.clock.advance(1)
     assert plugin.attempts == ["p", "p"]
+
+
+class Misnames(PermitPlugin):
+    """Lets a pod wait, and calls itself by another name later."""
+
+    name = "PermitPairs"
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait(timeout=600)
+
+
+async def test_a_wrong_name_at_permit_is_refused(pyscheduler_cluster: FakeCluster) -> None:
+    """`allow` and `reject` with a name that no plugin has raise an error that shows the right one."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Misnames])
+    result = await framework.schedule("p")
+    handle = framework.profile.handle
+    waiting = handle.get_waiting_pod(result.pod.uid)
+    assert waiting is not None
+    message = r'no plugin is called "PermitPair", did you mean "PermitPairs"\? \(pods wait for PermitPairs\)'
+    with pytest.raises(ValueError, match=message):
+        waiting.allow("PermitPair")
+    with pytest.raises(ValueError, match=message):
+        waiting.reject("PermitPair", "no")
+    with pytest.raises(ValueError, match=message):
+        handle.reject_waiting_pod(result.pod.uid, plugin="PermitPair")
+    assert framework.result("p").state == "waiting"
+    # A plugin that does not hold the pod has no say, as in kube-scheduler.
+    waiting.allow("NodeAffinity")
+    assert framework.result("p").state == "waiting"
+    waiting.allow("PermitPairs")
+    await framework.settle()
+    assert framework.result("p").bound
