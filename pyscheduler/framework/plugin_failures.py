@@ -72,6 +72,11 @@ class PluginFailure:
     error: BaseException
 
     @property
+    def pod(self) -> str:
+        """Return the key of the pod that the call was about, "" if it was about none."""
+        return next((value for name, value in _FIELD.findall(self.about) if name == "pod"), "")
+
+    @property
     def traceback(self) -> str:
         """Return the traceback of `error` as text."""
         return "".join(traceback.format_exception(self.error))

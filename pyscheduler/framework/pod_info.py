@@ -137,8 +137,9 @@ class QueuedPodInfo:
     #: While it is unschedulable: when it is retried without an event, and the plugin that gave this moment.
     retry_at: float | None = None
     retry_plugin: str = ""
-    #: The PreEnqueue plugin that holds it, or "".
+    #: The PreEnqueue plugin that holds it, and why; or "".
     gating_plugin: str = ""
+    gating_reason: str = ""
     #: The events which that plugin registered; no other event makes PreEnqueue run again.
     gating_plugin_events: tuple[ClusterEvent, ...] = ()
 

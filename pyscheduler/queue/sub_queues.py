@@ -307,7 +307,7 @@ class SubQueues:
         run = self._pre_enqueue.get(pod.scheduler_name)
         status = run(pod) if run is not None else None
         if status is None or status.is_success:
-            info.gating_plugin = ""
+            info.gating_plugin = info.gating_reason = ""
             return True
         plugin = status.plugin
         assert plugin, "a rejection names its plugin"
@@ -317,7 +317,7 @@ class SubQueues:
             self.rejections[plugin, pod.scheduler_name] += 1
         # A new set, because the diagnosis may share the old one.
         info.unschedulable_plugins = info.unschedulable_plugins | {plugin}
-        info.gating_plugin = plugin
+        info.gating_plugin, info.gating_reason = plugin, status.message
         # Only the gate decides now; what filters wanted was for an attempt.
         self.set_retry(info, status.retry_after_seconds, plugin)
         info.gating_plugin_events = tuple(self._gating_events.get(pod.scheduler_name, {}).get(plugin, ()))

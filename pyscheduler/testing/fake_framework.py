@@ -53,7 +53,8 @@ class ScheduleResult:
     """The current state of a pod.
 
     `state` is `bound`, `waiting` (at Permit), `pending` or `gated`. `node` is the node where the pod is bound, or
-    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or "".
+    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or ""; of a pod that
+    a plugin gates, which has no condition, it is `gated by PLUGIN: REASON`.
     """
 
     state: str
@@ -187,8 +188,11 @@ class FakeFramework:
             return ScheduleResult(state="bound", node=pod.node_name, message=message, pod=pod)
         if waiting is not None:
             return ScheduleResult(state="waiting", node=waiting.node_name, message=message, pod=pod)
-        gated = queued is not None and queued.is_gated
-        return ScheduleResult(state="gated" if gated else "pending", node=None, message=message, pod=pod)
+        if queued is not None and queued.is_gated:
+            if condition is None or condition.reason != "SchedulingGated":  # what an API server writes
+                message = f"gated by {queued.gating_plugin}: {queued.gating_reason}"
+            return ScheduleResult(state="gated", node=None, message=message, pod=pod)
+        return ScheduleResult(state="pending", node=None, message=message, pod=pod)
 
     def _find(self, name: str, namespace: str) -> Pod | None:
         """Return a pod, without reading the other pods."""

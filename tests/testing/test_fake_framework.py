@@ -23,6 +23,7 @@ from pyscheduler import (
     PostFilterPlugin,
     PostFilterResult,
     PreBindPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     QueueSortPlugin,
     ReservePlugin,
@@ -426,3 +427,16 @@ async def test_weights_of_new_and_default_plugins(cluster: FakeCluster) -> None:
     expected |= {"Trace": 700, "NodeResourcesFit": 5 * expected["NodeResourcesFit"]}
     del expected["total"], scores["total"]
     assert scores == expected
+
+
+class Gate(PreEnqueuePlugin):
+    """Gates each pod."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return Status.unschedulable("no budget", "no approval")
+
+
+async def test_a_gated_pod_shows_its_gate(pyscheduler_cluster: FakeCluster) -> None:
+    """The message names the PreEnqueue plugin and its reasons."""
+    result = await pyscheduler_cluster.framework(enable=[Gate]).schedule("p")
+    assert (result.state, result.message) == ("gated", "gated by Gate: no budget, no approval")
