@@ -103,6 +103,9 @@ class ClusterEvent:
 
     @label.default
     def _make_label(self) -> str:
+        action: object = self.action  # of others' code, types prove nothing
+        if not isinstance(action, ActionType):
+            raise TypeError(f"the action of a ClusterEvent is a member of ActionType, not {action!r}")
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     @property

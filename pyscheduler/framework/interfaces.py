@@ -180,6 +180,15 @@ class Plugin:
         if handle is not None:
             self.handle = handle
 
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> object:
+            if name in {"args", "handle"}:
+                cls = type(self).__name__
+                remedy = f"call super().__init__(args, handle) in {cls}.__init__"
+                raise AttributeError(f"'{cls}' object has no attribute '{name}'; {remedy}", name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises the usual error, or that of a property
+
     args: object
     handle: Handle
 

@@ -37,6 +37,15 @@ async def schedule(cluster: FakeCluster, row: Row) -> str:
     return "\n".join([*map(str, framework.plugin_errors), result.message])
 
 
+async def schedule_two(cluster: FakeCluster, row: Row) -> str:
+    """Schedule two pods; return what the plugin did wrong."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[row.plugin], args=row.args, allow_plugin_errors=True)
+    await framework.schedule("p")
+    await framework.schedule("q")
+    return "\n".join(map(str, framework.plugin_errors))
+
+
 async def wait(cluster: FakeCluster, row: Row) -> str:
     """Schedule a pod and let an hour pass; return the same."""
     for name in ("n1", "n2"):
@@ -184,6 +193,23 @@ ROWS: Final[Sequence[Row]] = (
         "object with defaults.",
     ),
     Row(
+        symptom="A constructor with other parameters",
+        code=wrong.HandleOnly,
+        run=build,
+        message='initializing plugin "HandleOnly": the constructor cannot be called with args and handle: too many '
+        "positional arguments; write `def __init__(self, args, handle)` and call super().__init__(args, handle), "
+        "wrong_plugins.py:... in HandleOnly.__init__",
+        remedy="Take both parameters, also if the plugin has no args.",
+    ),
+    Row(
+        symptom="A constructor that does not call the one of the base class",
+        code=wrong.NoSuper,
+        run=schedule,
+        message="plugin \"NoSuper\" failed at Filter (pod=default/p): AttributeError: 'NoSuper' object has no "
+        "attribute 'handle'; call super().__init__(args, handle) in NoSuper.__init__, wrong_plugins.py:... in NoSuper.filter",
+        remedy="Begin the constructor with `super().__init__(args, handle)`.",
+    ),
+    Row(
         symptom="`run()` ends with an exception",
         code=wrong.DyingRun,
         run=wait,
@@ -268,6 +294,24 @@ ROWS: Final[Sequence[Row]] = (
         remedy="Return None for a node that fits, and `Status.unschedulable(reason)` for one that does not.",
     ),
     Row(
+        symptom="A `retry_after` that is no number",
+        code=wrong.TextRetry,
+        run=schedule,
+        message='plugin "TextRetry" failed at Filter (pod=default/p): TypeError: retry_after takes seconds as a '
+        "number, not '5m'; None means that time does not help, wrong_plugins.py:... in TextRetry.filter",
+        remedy="Give seconds: `retry_after=300`. Of a `timedelta`, write `delta.total_seconds()`.",
+    ),
+    Row(
+        symptom="An answer of PostFilter that is no pair",
+        code=wrong.NominatesByName,
+        run=schedule,
+        message='plugin "NominatesByName" failed at PostFilter (pod=default/p): TypeError: PostFilter returned (str, '
+        "Status); expected a pair (PostFilterResult or None, Status), wrong_plugins.py:... in "
+        "NominatesByName.post_filter",
+        remedy='Return `PostFilterResult.nominated("n1"), Status(Code.SUCCESS)`, '
+        "or `None, Status.unschedulable(reason)`.",
+    ),
+    Row(
         symptom="A write into the snapshot",
         code=wrong.WritesSnapshot,
         run=schedule,
@@ -308,6 +352,14 @@ ROWS: Final[Sequence[Row]] = (
         "`self.handle.spawn(self.handle.client.patch(...))`.",
     ),
     Row(
+        symptom="A function in place of a coroutine",
+        code=wrong.SpawnsFunction,
+        run=schedule,
+        message='plugin "SpawnsFunction" failed at PostBind (pod=default/p): TypeError: handle.spawn() takes a '
+        "coroutine, not a function; write handle.spawn(report(...)), wrong_plugins.py:... in SpawnsFunction.post_bind",
+        remedy="Call the function: `self.handle.spawn(self.report())`.",
+    ),
+    Row(
         symptom="A slow plugin",
         code=wrong.Blocks,
         run=block,
@@ -340,12 +392,39 @@ ROWS: Final[Sequence[Row]] = (
         remedy="Write `ClusterEventWithHint(event)`, or `ClusterEventWithHint(event, hint)`.",
     ),
     Row(
+        symptom="Events of a resource that does not exist",
+        code=wrong.UnknownResource,
+        run=build,
+        message='plugin "UnknownResource" cannot register its events: ValueError: no events have the resource '
+        "'pods', did you mean \"Pod\"?; custom kinds are plural.version.group, as event_resource(KIND) returns, "
+        "wrong_plugins.py:... in UnknownResource.events_to_register",
+        remedy="Use a member of `EventResource`, or `event_resource(KIND)` for a custom resource.",
+    ),
+    Row(
+        symptom="Events of an action that does not exist",
+        code=wrong.UnknownAction,
+        run=build,
+        message='plugin "UnknownAction" cannot register its events: AttributeError: ActionType has no member '
+        "UPDATE_NODE_LABELS, did you mean ActionType.UPDATE_NODE_LABEL?, wrong_plugins.py:... in "
+        "UnknownAction.events_to_register",
+        remedy="Use a member of `ActionType`; several are combined with `|`.",
+    ),
+    Row(
         symptom="A pod that waits at Permit and is never allowed",
         code=wrong.WaitsForever,
         run=wait,
         message="due to timeout after waiting 15m0s at plugin WaitsForever",
         remedy="A wait ends after `max_permit_wait_seconds` of the plugin, 900 by default, and the pod is retried. "
         "Call `handle.get_waiting_pod(uid).allow(self.name)` when the pod may go on.",
+    ),
+    Row(
+        symptom="`allow` with a name that no plugin has",
+        code=wrong.AllowsAnother,
+        run=schedule_two,
+        message='plugin "AllowsAnother" failed at Permit (pod=default/q): ValueError: no plugin is called '
+        '"AllowAnother", did you mean "AllowsAnother"? (pods wait for AllowsAnother); pass self.name, '
+        "wrong_plugins.py:... in AllowsAnother.permit",
+        remedy="Write `waiting.allow(self.name)`. The same holds for `reject`.",
     ),
     Row(
         symptom="A wait without a timeout",
@@ -387,6 +466,14 @@ ROWS: Final[Sequence[Row]] = (
         message='plugin "WatchesClass" watches ConfigMap, which is no ResourceKind; write '
         'kind_of(ConfigMap, "configmaps")',
         remedy='`watches = (kind_of(ConfigMap, "configmaps"),)`, with `kind_of` of `pyscheduler.api`.',
+    ),
+    Row(
+        symptom="Two plugins that sort the queue",
+        code=wrong.ByName,
+        run=build,
+        message='only one queue sort plugin required for profile with scheduler name "pyscheduler", but got 2 '
+        "(PrioritySort, ByName); write `multiPoint: {disabled: [{name: PrioritySort}]}` under `plugins`",
+        remedy='Disable the default plugin. In a test, pass `disable=["PrioritySort"]` to `cluster.framework(...)`.',
     ),
     Row(
         symptom="A plugin with the name of another one",

@@ -34,6 +34,9 @@ _WATCH_SECONDS: Final = 600.0
 #: Where waiting is no fault: the binding cycle awaits the API server, and preemption computes for long in small steps.
 _MAY_TAKE_LONG: Final = frozenset({"PostFilter", "PreBind", "Bind", "PostBind"})
 
+#: How many parts of a wrong tuple a message shows.
+_SHOWN: Final = 4
+
 _SUCCESS = Code.SUCCESS
 _SUCCESS_LABEL = _SUCCESS.label
 
@@ -165,6 +168,8 @@ class PluginCalls:
     def wrong_type(self, method: PluginMethod, pod: Pod, answer: object, expected: str) -> Status:
         """Return the ERROR for an answer that is none; a coroutine is closed, so that nobody waits for it."""
         what = type(answer).__name__
+        if isinstance(answer, tuple):
+            what = f"({', '.join(type(each).__name__ for each in answer[:_SHOWN])}{', ...' * (len(answer) > _SHOWN)})"
         if inspect.iscoroutine(answer):
             answer.close()
             what = "a coroutine (only PostFilter, PreBind, Bind and PostBind may be async)"
