@@ -206,7 +206,8 @@ ROWS: Final[Sequence[Row]] = (
         code=wrong.NoSuper,
         run=schedule,
         message="plugin \"NoSuper\" failed at Filter (pod=default/p): AttributeError: 'NoSuper' object has no "
-        "attribute 'handle'; call super().__init__(args, handle) in NoSuper.__init__, wrong_plugins.py:... in NoSuper.filter",
+        "attribute 'handle'; call super().__init__(args, handle) in NoSuper.__init__, "
+        "wrong_plugins.py:... in NoSuper.filter",
         remedy="Begin the constructor with `super().__init__(args, handle)`.",
     ),
     Row(
