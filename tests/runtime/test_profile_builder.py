@@ -229,7 +229,7 @@ def test_all_mistakes_are_told_at_once(kit: Any) -> None:
         "Sort",
         "Binder",
         plugins={ExtensionPoint.FILTER: PluginSet(enabled=(EnabledPlugin("Sort"),))},
-        args={"Gone": 1},
+        args={"Gone": 1, "Lmit": 2},
     )
     with pytest.raises(ConfigError) as caught:
         Profile.build(spec, kit.registry, kit.services)

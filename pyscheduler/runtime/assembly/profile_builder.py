@@ -267,10 +267,12 @@ def _args(
     spec: ProfileSpec, classes: Mapping[str, type[Plugin]], registry: Registry, problems: list[str], path: str
 ) -> dict[str, object]:
     """Return the args of each plugin, defaults where none are given; plugins with wrong args are left out."""
+    enabled = enabled_names(spec)  # of these, `_load` has said what is wrong
     problems.extend(
-        f'args are given for plugin "{name}", which no installed distribution offers @ {path}.pluginConfig'
+        f'args are given for plugin "{name}", which no installed distribution offers{registry.broken_text()} '
+        f"@ {path}.pluginConfig"
         for name in spec.args
-        if name not in registry
+        if name not in registry and name not in enabled
     )
     args: dict[str, object] = {}
     for name, plugin in classes.items():

@@ -320,11 +320,17 @@ class Registry:
         close = difflib.get_close_matches(name, self._offers, n=1)
         if close:
             text += f', did you mean "{close[0]}"?'
-        # A distribution that failed to register may be the one that was meant.
+        return text + self.broken_text()
+
+    def broken_text(self) -> str:
+        """Return the distributions that are broken or blocked, in parentheses; "" if there are none.
+
+        One of them may be the one that was meant.
+        """
         broken = [f"{each} is broken: {each.errors[0]}" for each in self.distributions if each.errors]
         blocked = [f"{each} is blocked" for each in self.distributions if each.blocked]
         hints = [*broken, *blocked]
-        return f"{text} ({'; '.join(hints)})" if hints else text
+        return f" ({'; '.join(hints)})" if hints else ""
 
 
 def _ambiguous(name: str, offers: Sequence[_Offer]) -> str:
