@@ -271,8 +271,8 @@ class Handle(Protocol):
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemptor:
         """Return what makes room in the name of `plugin`, by its rules; call it once, when the plugin is made.
 
-        The plugin's `watches` name PodDisruptionBudget where victims' budgets are to count, and its `rbac` the deletion
-        of pods and the patch of their status.
+        The plugin then watches PodDisruptionBudgets, because those of victims count, and `pyscheduler config --rbac`
+        grants the deletion of pods and the patch of their status.
         """
         ...
 

@@ -139,7 +139,7 @@ class QueuedPodInfo:
     retry_plugin: str = ""
     #: The PreEnqueue plugin that holds it, and why; or "".
     gating_plugin: str = ""
-    gating_reason: str = ""
+    gating_reason: str = attrs.field(default="", init=False)
     #: The events which that plugin registered; no other event makes PreEnqueue run again.
     gating_plugin_events: tuple[ClusterEvent, ...] = ()
 

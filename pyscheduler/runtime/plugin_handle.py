@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from pyscheduler.framework.plugin_metrics import PluginMetrics
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.preemption.eviction import Evictions
-from pyscheduler.runtime.preemption.search import Preemption
+from pyscheduler.runtime.preemption.search import BUDGETS, Preemption
 from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:
@@ -86,8 +86,9 @@ class PluginHandle:
         return what_if(self.profile, self._dependencies.snapshot_access)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
-        """Return what makes room in the name of a plugin, by its rules."""
+        """Return what makes room in the name of a plugin, by its rules; watch the budgets of victims."""
         dependencies = self._dependencies
+        dependencies.declare(BUDGETS)
         evictions = Evictions(
             plugin,
             handle=self,

@@ -23,6 +23,7 @@ from pyscheduler.runtime.equivalence_cache.obstacles import find_obstacles
 from pyscheduler.runtime.extension_points.event_registration import with_extenders
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 from pyscheduler.runtime.plugin_handle import PluginHandle
+from pyscheduler.runtime.preemption.search import grant_preemption
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -130,6 +131,8 @@ class Profile:
         """Make the profile and its plugins; raise `ConfigError` listing everything that is wrong with it."""
         handle = PluginHandle(spec.scheduler_name, dependencies)
         assembly = assemble(spec, registry, handle, dependencies.declare)
+        for name in handle.preemptors.keys() & assembly.plugins.keys():
+            grant_preemption(assembly.plugins[name])
         profile = cls(spec, assembly, dependencies, handle)
         handle.complete(profile)
         return profile

@@ -9,6 +9,8 @@ A verdict only wakes the binding cycle, which runs Unreserve in a later turn of 
 reject from anywhere, Permit and Unreserve included, and are never called back on the way. Of many that have their
 verdict at once some go on at each turn. What a verdict says holds from the moment it is given: one that was allowed is
 about to be bound, whatever comes in between.
+
+Differs from kube-scheduler: plugins cannot allow or reject in a name that no plugin has.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 
@@ -258,7 +260,7 @@ class WaitingPodMap:
         return held is not None and held.refuse(plugin, reason)
 
     def check_name(self, plugin: str) -> None:
-        """Raise `ValueError` if no plugin has that name; kube-scheduler ignores such calls, and the pod waits on."""
+        """Raise `ValueError` if no plugin has that name."""
         if plugin and self.plugins and plugin not in self.plugins:
             pending = {name for held in self._pods.values() for name in held.pending_plugins}
             close = get_close_matches(plugin, self.plugins, n=1)
