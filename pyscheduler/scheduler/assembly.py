@@ -47,6 +47,7 @@ from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 from pyscheduler.scheduler.sessions.assembly import add_sessions
+from pyscheduler.scheduler.unconfirmed import UnconfirmedBindings
 from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def _make_scheduler(
         binding=BindingCycle(
             scheduling=scheduling,
             statuses=statuses,
+            unconfirmed=UnconfirmedBindings(clock=clock, cache=cache, failures=services.failures),
             nominate_expectation=gates["NominatedNodeNameForExpectation"],
             extenders=extenders,
         ),

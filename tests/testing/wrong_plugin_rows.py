@@ -46,6 +46,15 @@ async def schedule_two(cluster: FakeCluster, row: Row) -> str:
     return "\n".join(map(str, framework.plugin_errors))
 
 
+async def bind(cluster: FakeCluster, row: Row) -> str:
+    """Bind a pod and wait a minute; return what the plugin did wrong."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[row.plugin], disable=["DefaultBinder"], allow_plugin_errors=True)
+    await framework.schedule("p")
+    await cluster.clock.advance(60)
+    return "\n".join(map(str, framework.plugin_errors))
+
+
 async def wait(cluster: FakeCluster, row: Row) -> str:
     """Schedule a pod and let an hour pass; return the same."""
     for name in ("n1", "n2"):
@@ -426,6 +435,16 @@ ROWS: Final[Sequence[Row]] = (
         '"AllowAnother", did you mean "AllowsAnother"? (pods wait for AllowsAnother); pass self.name, '
         "wrong_plugins.py:... in AllowsAnother.permit",
         remedy="Write `waiting.allow(self.name)`. The same holds for `reject`.",
+    ),
+    Row(
+        symptom="`bind` that does not bind",
+        code=wrong.BindsNothing,
+        run=bind,
+        message='plugin "BindsNothing" failed at Bind (pod=default/p): returned success, but the pod is not bound to '
+        "n1; await handle.client.bind(pod, node_name), or return Status.skip(), "
+        "wrong_plugins.py:... in BindsNothing.bind",
+        remedy="The scheduler reports it half a minute later; in a test, the fixture reports it at the end. The pod "
+        "counts on its node until it is deleted or the scheduler restarts, because its binding may still come.",
     ),
     Row(
         symptom="A wait without a timeout",

@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 
 from pyscheduler import (
+    BindPlugin,
     ClusterEvent,
     Code,
     CycleState,
@@ -330,6 +331,13 @@ class AllowsAnother(PermitPlugin):
         for waiting in self.handle.waiting_pods():
             waiting.allow("AllowAnother")
         return Status.wait("for another pod", timeout=60)
+
+
+class BindsNothing(BindPlugin):
+    """Forgets the request to the API server."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
 
 
 class WaitsWithoutEnd(PermitPlugin):
