@@ -84,7 +84,8 @@ class Profile:
         if dependencies.extenders:
             generic_workload = dependencies.feature_gates.get("GenericWorkload", False)
             self._registrations = with_extenders(assembly.registrations, generic_workload=generic_workload)
-        self._calls = calls = PluginCalls(
+        #: Through which all plugins are called.
+        self.calls = calls = PluginCalls(
             profile=self.name,
             clock=dependencies.clock,
             recorder=dependencies.recorder,
@@ -242,7 +243,7 @@ class Profile:
 
     def _sample(self) -> bool:
         # The number is drawn in either case, so that the next ones do not depend on the time.
-        return self._dependencies.rng.random() < SAMPLED_SHARE or self._calls.is_watching
+        return self._dependencies.rng.random() < SAMPLED_SHARE or self.calls.is_watching
 
     # Life
 
