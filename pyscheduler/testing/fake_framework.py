@@ -53,8 +53,8 @@ class ScheduleResult:
     """The current state of a pod.
 
     `state` is `bound`, `waiting` (at Permit), `pending` or `gated`. `node` is the node where the pod is bound, or
-    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or ""; of a pod that
-    a plugin gates, which has no condition, it is `gated by PLUGIN: REASON`.
+    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or ""; of a gated pod
+    without this condition, it is `gated by PLUGIN: REASON`.
     """
 
     state: str
@@ -189,8 +189,7 @@ class FakeFramework:
         if waiting is not None:
             return ScheduleResult(state="waiting", node=waiting.node_name, message=message, pod=pod)
         if queued is not None and queued.is_gated:
-            if condition is None or condition.reason != "SchedulingGated":  # what an API server writes
-                message = f"gated by {queued.gating_plugin}: {queued.gating_reason}"
+            message = message or f"gated by {queued.gating_plugin}: {queued.gating_reason}"
             return ScheduleResult(state="gated", node=None, message=message, pod=pod)
         return ScheduleResult(state="pending", node=None, message=message, pod=pod)
 

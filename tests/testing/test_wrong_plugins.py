@@ -7,7 +7,8 @@ import re
 import pytest
 
 from pyscheduler.testing import FakeCluster
-from tests.testing.wrong_plugin_rows import PAGE, ROWS, Row, rendered
+from tests.testing.wrong_plugin_rows import PAGE, ROWS, rendered
+from tests.testing.wrong_plugin_runs import Row
 
 
 def pattern(message: str) -> str:
