@@ -67,7 +67,7 @@ class Background:
 
         Raises `TypeError` for anything but a coroutine.
         """
-        if not inspect.iscoroutine(work):
+        if not asyncio.iscoroutine(work):
             raise TypeError(_remedy(work))
         try:
             if self._closed:
