@@ -62,8 +62,8 @@ class PluginFailure:
 
     `plugin` is "" where nobody knows whose code it was. `point` is the extension point, or `run`, `Task`,
     `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch profile), `Close`. `about` names the
-    object (`pod=default/web`), or is "". `place` is the line that raised `error`, or the method that returned something of
-    the wrong type: `plugin.py:12 in Spread.filter`.
+    object (`pod=default/web`), or is "". `place` is the line that raised `error`, or the method that returned something
+    of the wrong type: `plugin.py:12 in Spread.filter`.
     """
 
     plugin: str
