@@ -1,8 +1,9 @@
 """The contract of batch policies and actions.
 
 A policy inherits the classes below that it takes part in. It is made once per profile with its arguments, and may
-define `open_session` and `close_session`. Keys are tuples of numbers and strings; the smallest key comes first. Tiers
-combine the answers of policies, as `Session` says for each class.
+define `open_session` and `close_session`. It gets the `Session` of the pass, with its `Job`s and their `Task`s; it
+reads them, and makes none. Keys are tuples of numbers and strings; the smallest key comes first. Tiers combine the
+answers of policies, as each class says.
 
 `Tasks` are candidates for eviction as columns: a mask over them is one bool per task.
 """
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 import attrs
 import numpy as np
 
+from pyscheduler import lazy_names
+from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
 
 __all__ = [
     "Action",
@@ -29,6 +32,7 @@ __all__ = [
     "Claim",
     "EnqueueListener",
     "Enqueueable",
+    "Job",
     "JobOrder",
     "JobPipelined",
     "JobReady",
@@ -47,9 +51,13 @@ __all__ = [
     "Reclaimable",
     "Refusal",
     "ScenarioRule",
+    "Session",
     "Shares",
+    "SubGroup",
     "SubGroupOrder",
+    "Task",
     "TaskOrder",
+    "TaskState",
     "Tasks",
     "VictimFilter",
     "VictimQueueOrder",
@@ -57,6 +65,8 @@ __all__ = [
 ]
 
 Key = tuple[float | str, ...]
+
+__getattr__ = lazy_names(__name__, {"Session": "pyscheduler.batch.session"})  # that module imports this one
 
 
 @attrs.frozen
