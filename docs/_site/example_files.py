@@ -52,15 +52,22 @@ def add_files(app: Sphinx, docname: str, content: list[str]) -> None:
     for name, folder, shown in examples(app) if docname.startswith("examples/") else ():
         if name != docname:
             continue
-        content[0] += (
-            f'\n\n## Files\n\n<p><a href="../{folder.name}.zip" download>{folder.name}.zip</a> has all files of this example. '
-            "Its commands work without a checkout, too.</p>\n"
-        )
+        archive = f'<a href="../{folder.name}.zip" download>{folder.name}.zip</a>'
+        content[0] += f"\n\n## Files\n\n<p>{archive} has all files of this example. {_usage(folder)}</p>\n"
         for path in shown:
             place = f"/{path.relative_to(app.srcdir).as_posix()}"
             options = f":language: {_LANGUAGES[path.suffix]}"
             heading = f"### `{path.relative_to(folder).as_posix()}`"
             content[0] += f"\n{heading}\n\n```{{literalinclude}} {place}\n{options}\n```\n"
+
+
+def _usage(folder: Path) -> str:
+    """Return how a reader without a checkout installs and tests an example, as HTML."""
+    if (folder / "pyproject.toml").exists():
+        return "In the unpacked folder, <code>pip install .</code> installs it, and <code>pytest</code> runs its tests."
+    if (folder / "tests").exists():
+        return "In the unpacked folder, <code>python -m pytest</code> runs its tests."
+    return ""
 
 
 def write_archives(app: Sphinx, error: Exception | None) -> None:

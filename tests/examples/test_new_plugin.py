@@ -12,7 +12,7 @@ import pytest
 from pyscheduler.cli.main import main
 from pyscheduler.cli.new.files import NewPlugin
 from pyscheduler.cli.new.points import POINTS
-from tests.examples.conftest import install, run
+from tests.examples.conftest import ROOT, install, run
 
 #: Written; the first two are installed and run.
 SETS = {
@@ -42,6 +42,13 @@ def names_of(text: str) -> tuple[list[str], set[str]]:
     ]
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return ["np" if name == "numpy" else name for name in imported], used
+
+
+def test_example_with_every_point_is_what_the_command_writes() -> None:
+    """The files of examples/16-every-point, without its README, are those of a plugin at all extension points."""
+    for path, text in NewPlugin(name="EveryPoint", points=tuple(POINTS)).files().items():
+        if path != "README.md":
+            assert (ROOT / "examples/16-every-point" / path).read_text(encoding="utf-8") == text, path
 
 
 def test_every_choice_of_points_has_the_imports_that_it_uses() -> None:
