@@ -63,11 +63,12 @@ def add_files(app: Sphinx, docname: str, content: list[str]) -> None:
 
 def _usage(folder: Path) -> str:
     """Return how a reader without a checkout installs and tests an example, as HTML."""
+    commands = []
     if (folder / "pyproject.toml").exists():
-        return "In the unpacked folder, <code>pip install .</code> installs it, and <code>pytest</code> runs its tests."
+        commands.append("<code>pip install .</code> installs it")
     if (folder / "tests").exists():
-        return "In the unpacked folder, <code>python -m pytest</code> runs its tests."
-    return ""
+        commands.append("<code>python -m pytest</code> runs its tests")
+    return f"In the unpacked folder, {', and '.join(commands)}." if commands else ""
 
 
 def write_archives(app: Sphinx, error: Exception | None) -> None:
