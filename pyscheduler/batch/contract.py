@@ -66,7 +66,8 @@ __all__ = [
 
 Key = tuple[float | str, ...]
 
-__getattr__ = lazy_names(__name__, {"Session": "pyscheduler.batch.session"})  # that module imports this one
+if not TYPE_CHECKING:  # type checkers would accept every name
+    __getattr__ = lazy_names(__name__, {"Session": "pyscheduler.batch.session"})  # that module imports this one
 
 
 @attrs.frozen
