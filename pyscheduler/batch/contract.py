@@ -5,6 +5,9 @@ define `open_session` and `close_session`. It gets the `Session` of the pass, wi
 reads them, and makes none. Keys are tuples of numbers and strings; the smallest key comes first. Tiers combine the
 answers of policies, as each class says.
 
+A queue and a node are rows: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`). `Amounts` are
+arrays of float64 with a column for each resource of `session.axis` (a `ResourceAxis`).
+
 `Tasks` are candidates for eviction as columns: a mask over them is one bool per task.
 """
 
@@ -16,6 +19,10 @@ import attrs
 import numpy as np
 
 from pyscheduler import lazy_names
+from pyscheduler.batch.axis import ResourceAxis
+from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.queue_table import QueueTable
+from pyscheduler.batch.statement import Statement
 from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
 
 if TYPE_CHECKING:
@@ -38,9 +45,11 @@ __all__ = [
     "JobReady",
     "JobStarving",
     "JobValid",
+    "Key",
     "Listener",
     "MayReclaim",
     "NodeOrder",
+    "NodeTable",
     "Overused",
     "Policy",
     "Predicate",
@@ -48,11 +57,14 @@ __all__ = [
     "PromiseGate",
     "QueueComparison",
     "QueueOrder",
+    "QueueTable",
     "Reclaimable",
     "Refusal",
+    "ResourceAxis",
     "ScenarioRule",
     "Session",
     "Shares",
+    "Statement",
     "SubGroup",
     "SubGroupOrder",
     "Task",
@@ -64,6 +76,7 @@ __all__ = [
     "plays",
 ]
 
+#: What orders compare: the smallest comes first.
 Key = tuple[float | str, ...]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
