@@ -1,4 +1,4 @@
-"""What a plugin may ask of the scheduler that runs it.
+"""`Handle`: what the scheduler offers to a plugin.
 
 One `Handle` per profile. Methods may be called from any plugin method, on the event loop; those that write to the API
 server are coroutines and belong into `pre_bind`, `bind`, `run()` or a `spawn`ed task.

@@ -1,4 +1,4 @@
-"""One class per extension point; a plugin inherits those it takes part in.
+"""One class for each extension point; a plugin inherits those that it implements.
 
 A plugin is made once per profile, with its args and its `Handle`, and lives as long as the scheduler. Methods up to
 Permit are plain functions called from the scheduling cycle: they run on the event loop, must not block and must not

@@ -1,4 +1,4 @@
-"""A pod with what scheduling needs of it worked out once, and a pod on its way through the queue.
+"""`PodInfo`, a pod with precomputed facts for scheduling, and `QueuedPodInfo`, a pod in the queue.
 
 `PodInfo` is immutable: requests, ports and affinity terms are computed when the pod enters the scheduler, so
 that no cycle parses a quantity or compiles a selector. `QueuedPodInfo` adds what the queue remembers between attempts.

@@ -1,4 +1,4 @@
-"""What an extension point answers: a `Code` and its reasons.
+"""`Status`: the answer of an extension point, a `Code` with reasons.
 
 `None` means success everywhere a `Status | None` is returned. A `Status` is a value: it is never changed after it was
 made, so plugins may keep ready-made ones in constants and hand them out for every node.

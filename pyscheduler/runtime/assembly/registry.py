@@ -54,6 +54,8 @@ class Distribution:
     plugins: list[str] = attrs.Factory(list)
     #: Dialects of pod groups by name, and the plugin that each is offered for.
     dialects: dict[str, str] = attrs.Factory(dict)
+    #: What it adds to batch profiles and PodGrouper: names by "policy", "action", "queue dialect" or "grouper".
+    extensions: dict[str, list[str]] = attrs.Factory(dict)
     errors: list[str] = attrs.Factory(list)
     #: Left out on request; its hook was not called.
     blocked: bool = False
@@ -186,6 +188,7 @@ class _Registrar:
         known = offers.setdefault(name, Offer(str(self.distribution), target))
         if known.target != target:
             raise PluginError(f'batch {what} "{name}" is offered by {known.distribution} already', plugin="")
+        self.distribution.extensions.setdefault(what, []).append(name)
 
 
 class Registry:
