@@ -101,6 +101,7 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)  ## build the documentation site in build/site; a warning is an error
 	@rm -rf build/site
 	@$(SPHINX) --fail-on-warning --keep-going --builder html . build/site
+	@rm -rf build/site/_sources  # empty: pages have no links to their sources
 	@$(BIN)/python docs/_site/check.py build/site
 	@echo "open build/site/index.html"
 

@@ -21,7 +21,7 @@ project_copyright = "the pyscheduler authors"
 version = release = _project["version"]
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "navigation", "repository_files", "api_pages"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "navigation", "repository_files", "api_pages", "example_files"]
 root_doc = "README"
 include_patterns = [
     "*.md",

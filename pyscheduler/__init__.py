@@ -285,7 +285,9 @@ _MODULES = {**dict.fromkeys(__all__, "pyscheduler.framework"), "Node": "pyschedu
 _MODULES |= dict.fromkeys(
     ("GROUP_CYCLE", "GroupCycle", "PREEMPTION_INQUIRY", "PreemptionInquiry"), "pyscheduler.framework"
 )
-__getattr__ = lazy_names(__name__, _MODULES)
+# Type checkers must not see it: they would accept every name.
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,11 @@ _ID: Final = re.compile(r'\bid="([^"]+)"')
 #: What a browser loads to show a page.
 _LOADED: Final = re.compile(r'<(?:script|img|iframe|source)\b[^>]*?\bsrc="([^"]*)"|<link\b[^>]*?\bhref="([^"]*)"')
 #: Words that a reader will look for, and a page that the index must then name.
-_SEARCHES: Final = {"permit": "docs/how-to/write-a-plugin", "backoff": "docs/reference/configuration"}
+_SEARCHES: Final = {
+    "permit": "docs/how-to/write-a-plugin",
+    "backoff": "docs/reference/configuration",
+    "capacity_label": "examples/15-cookbook/cost/README",  # in the code of an example
+}
 
 
 @cache

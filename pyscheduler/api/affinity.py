@@ -1,4 +1,4 @@
-"""Where a pod wants to be: node affinity, affinity to other pods, spread over domains.
+"""Affinity to nodes and to other pods, and topology spread constraints.
 
 Types only. `pyscheduler.api.selectors` evaluates the selectors in them.
 """

@@ -1,4 +1,4 @@
-"""Bytes to objects and back.
+"""Decode and encode objects.
 
 Decoding is one pass of msgspec over the bytes, straight into the typed objects. Two things can go wrong, and both are
 settled by a second, slower pass over the bytes concerned, so that the common case pays nothing for them:

@@ -1,4 +1,4 @@
-"""ConfigMaps, in which parts of the scheduler keep what must survive a restart."""
+"""ConfigMaps, in which plugins keep what must survive a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler writes for others to see: leases and events."""
+"""Leases and events, which the scheduler writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device classes: what an administrator has named, so that claims can ask for it; and how a device is selected.
+"""Device classes and device selectors.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

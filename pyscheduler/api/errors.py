@@ -1,4 +1,4 @@
-"""The root of every error the package raises on purpose, and the errors of this room.
+"""The base of all errors of pyscheduler, and the errors of this package.
 
 The innermost room owns the base class, so that each room can derive its own errors from it and a caller can
 catch all of them with one name. An error here means that a person or a peer supplied something unusable; the

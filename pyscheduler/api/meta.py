@@ -1,4 +1,4 @@
-"""What all wire objects have in common: the base class, metadata, references, label selectors.
+"""The base class of objects, metadata, references, label selectors.
 
 Every wire type derives from `Wire`. Three rules hold for all of them, so that reading one in a hot path needs no
 checks:

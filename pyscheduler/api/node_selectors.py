@@ -1,4 +1,4 @@
-"""Node selectors: which nodes a pod demands, and which it prefers.
+"""Node selectors: required and preferred terms.
 
 A node selector is a list of terms, one of which must hold; a term is requirements on labels and on the field
 ``metadata.name``, all of which must hold. A term without requirements matches no node. A term that cannot be

@@ -1,4 +1,4 @@
-"""Nodes, and the namespaces that pods live in."""
+"""Nodes and namespaces."""
 
 from __future__ import annotations
 

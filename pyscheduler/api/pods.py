@@ -1,4 +1,4 @@
-"""The pod: what is asked for (`spec`) and what has become of it (`status`)."""
+"""The pod: `spec` and `status`."""
 
 from __future__ import annotations
 

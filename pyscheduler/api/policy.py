@@ -1,4 +1,4 @@
-"""Who matters, and how many may be missing: priority classes and disruption budgets."""
+"""Priority classes and disruption budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource quantities as exact integers, read the way Kubernetes reads them.
+"""Resource quantities as exact integers, parsed as Kubernetes parses them.
 
 A quantity is a decimal number with a suffix: ``500m``, ``1.5Gi``, ``2e3``. Kubernetes keeps nine decimal
 places, so every quantity is a whole number of billionths ("nanos" here), and sums of nanos are exact. Only the

@@ -1,4 +1,4 @@
-"""How much of each resource the objects of a namespace may use together."""
+"""ResourceQuotas: limits of the resources of a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirements on labels and the selector they make up: validated once, then asked often.
+"""Requirements on labels, and selectors made of them.
 
 This is what every kind of selector is compiled to, whether it came as a wire object, as a map of labels or as text.
 The words of the errors are the API server's.

@@ -1,4 +1,4 @@
-"""Resource claims: what devices a pod asks for, and which it was given.
+"""Resource claims: the devices that a pod requests, and those allocated to it.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

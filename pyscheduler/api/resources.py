@@ -1,4 +1,4 @@
-"""What a pod asks of a node: amounts of resources, and ports of the host.
+"""The requests of a pod: amounts of resources, and host ports.
 
 The amounts follow the formula that is part of the Kubernetes API:
 

@@ -1,4 +1,4 @@
-"""Storage as the scheduler sees it: claims, volumes, classes, CSI drivers and what they offer per node."""
+"""Claims, volumes, storage classes, and CSI drivers with their capacity on nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volume sources, as far as a plugin looks into them.
+"""The volume sources of a pod, with the fields that plugins read.
 
 A volume of a pod and a persistent volume name the same kinds of disk, so both use the classes here. Kinds that no
 plugin reads (config maps, secrets, empty directories, host paths) are not declared: such a volume decodes to one

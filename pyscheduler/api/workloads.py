@@ -1,4 +1,4 @@
-"""Owners of pods, as far as default spreading reads them: their selectors."""
+"""The owners of pods that default spreading reads, with their selectors."""
 
 from __future__ import annotations
 

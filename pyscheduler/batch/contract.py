@@ -1,8 +1,12 @@
 """The contract of batch policies and actions.
 
 A policy inherits the classes below that it takes part in. It is made once per profile with its arguments, and may
-define `open_session` and `close_session`. Keys are tuples of numbers and strings; the smallest key comes first. Tiers
-combine the answers of policies, as `Session` says for each class.
+define `open_session` and `close_session`. It gets the `Session` of the pass, with its `Job`s and their `Task`s; it
+reads them, and makes none. Keys are tuples of numbers and strings; the smallest key comes first. Tiers combine the
+answers of policies, as each class says.
+
+A queue and a node are rows: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`). `Amounts` are
+arrays of float64 with a column for each resource of `session.axis` (a `ResourceAxis`).
 
 `Tasks` are candidates for eviction as columns: a mask over them is one bool per task.
 """
@@ -14,6 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 import attrs
 import numpy as np
 
+from pyscheduler import lazy_names
+from pyscheduler.batch.axis import ResourceAxis
+from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.queue_table import QueueTable
+from pyscheduler.batch.statement import Statement
+from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -21,7 +32,6 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
 
 __all__ = [
     "Action",
@@ -29,14 +39,17 @@ __all__ = [
     "Claim",
     "EnqueueListener",
     "Enqueueable",
+    "Job",
     "JobOrder",
     "JobPipelined",
     "JobReady",
     "JobStarving",
     "JobValid",
+    "Key",
     "Listener",
     "MayReclaim",
     "NodeOrder",
+    "NodeTable",
     "Overused",
     "Policy",
     "Predicate",
@@ -44,19 +57,30 @@ __all__ = [
     "PromiseGate",
     "QueueComparison",
     "QueueOrder",
+    "QueueTable",
     "Reclaimable",
     "Refusal",
+    "ResourceAxis",
     "ScenarioRule",
+    "Session",
     "Shares",
+    "Statement",
+    "SubGroup",
     "SubGroupOrder",
+    "Task",
     "TaskOrder",
+    "TaskState",
     "Tasks",
     "VictimFilter",
     "VictimQueueOrder",
     "plays",
 ]
 
+#: What orders compare: the smallest comes first.
 Key = tuple[float | str, ...]
+
+if not TYPE_CHECKING:  # type checkers would accept every name
+    __getattr__ = lazy_names(__name__, {"Session": "pyscheduler.batch.session"})  # that module imports this one
 
 
 @attrs.frozen

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.batch.dialects import QueueDialect
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
+from pyscheduler.framework.plugin_failures import error_place, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,15 +37,35 @@ class Offer:
     def load(self, whose: str, wanted: type) -> Any:
         """Import it; raise `ConfigError` with one line if that fails, or if it is no `wanted`."""
         module, _, name = self.target.partition(":")
-        where = f"{whose} of {self.distribution} ({self.target})"
+        where = self._where(whose)
         try:
             found = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(f"{where} cannot be imported: {error}") from error
+        # A module that exits while it is imported must not take the scheduler along.
+        except (Exception, SystemExit) as error:
+            raise ConfigError(f"{where} cannot be imported: {_told(error)}") from error
         fits = issubclass(found, wanted) if isinstance(found, type) else isinstance(found, wanted)
         if not fits:
             raise ConfigError(f"{where} is not a {wanted.__module__}.{wanted.__qualname__}")
         return found
+
+    def make(self, whose: str, wanted: type, arguments: Mapping[str, str]) -> Any:
+        """Import a policy or an action and make it; raise `ConfigError` with one line if that fails."""
+        found = self.load(whose, wanted)
+        try:
+            return found(arguments)
+        except ConfigError:
+            raise
+        except PLUGIN_FAILURES as error:
+            place = error_place(error, getattr(found, "__init__", None))
+            raise ConfigError(f"{self._where(whose)} cannot be made: {_told(error)}, {place}") from error
+
+    def _where(self, whose: str) -> str:
+        return f"{whose} of {self.distribution} ({self.target})"
+
+
+def _told(error: BaseException) -> str:
+    """Return an error on one line; of an import that failed, the text says enough."""
+    return " ".join(str(error).split()) if isinstance(error, (ImportError, AttributeError)) else error_text(error)
 
 
 @attrs.frozen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ import click
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.cluster.object_sources import Read
@@ -246,28 +245,43 @@ async def _evaluate_all(
             settings=Settings(feature_gates=gates),
         )
     scheduler.plugin_failures.logs = False  # the notes tell about each
-    scheduler.plugin_failures.listeners.append(partial(_note_failure, notes, options.traceback))
+    failures: list[PluginFailure] = []
+    scheduler.plugin_failures.listeners.append(failures.append)
     try:
         await scheduler.start()
         if options.filename:
             pods = await _pods_of(options.filename, read, clock)
-            return [await _evaluated(scheduler, pod, notes) for pod in pods]
-        namespace, _, name = (options.pods[0] if options.pods else "").rpartition("/")
-        namespace = namespace or options.namespace
-        pod = scheduler.pods.get(name, namespace)
-        if pod is None:
-            raise ConfigError(f"pod {namespace}/{name} does not exist, or it has terminated")
-        return [await _evaluated(scheduler, pod, notes)]
+        else:
+            namespace, _, name = (options.pods[0] if options.pods else "").rpartition("/")
+            namespace = namespace or options.namespace
+            pod = scheduler.pods.get(name, namespace)
+            if pod is None:
+                raise ConfigError(f"pod {namespace}/{name} does not exist, or it has terminated")
+            pods = [pod]
+        found = [await _evaluated(scheduler, pod, notes) for pod in pods]
+        notes += _failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback)
+        return found
     finally:
         if scheduler.extenders is not None:
             await scheduler.extenders.close()
 
 
-def _note_failure(notes: list[str], with_traceback: bool, failure: PluginFailure) -> None:
-    """Add a note about a failure of a plugin, once for failures that read the same."""
-    note = f"{failure}\n{failure.traceback.rstrip()}" if with_traceback else f"{failure}; --traceback shows more"
-    if note not in notes:
-        notes.append(note)
+def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, with_traceback: bool) -> Iterable[str]:
+    """Return a note for each failure of a plugin, once for failures that read the same.
+
+    When the cluster is read, plugins see all pending pods; their failures for other pods are left out.
+    """
+    notes: dict[str, None] = {}
+    for failure in failures:
+        if failure.pod and failure.pod not in pods:
+            continue
+        if failure.error.__traceback__ is None:
+            notes[str(failure)] = None
+        elif with_traceback:
+            notes[f"{failure}\n{failure.traceback.rstrip()}"] = None
+        else:
+            notes[f"{failure}; --traceback shows more"] = None
+    return notes
 
 
 def _without_verbs(config: Configuration) -> Configuration:

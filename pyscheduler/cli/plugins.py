@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
 
 __all__ = ["command"]
+
+#: What the extensions of a distribution are part of.
+_PART_OF: Final = {
+    "policy": "of batch profiles",
+    "action": "of batch profiles",
+    "queue dialect": "of batch profiles",
+    "grouper": "of PodGrouper",
+}
 
 
 @click.command("plugins")
@@ -104,6 +112,9 @@ def _show_installed(registry: Registry) -> None:
                 _show_plugin(row, width)
         for name, plugin in distribution.dialects.items():
             echo_wrapped(f'dialect "{name}" of pod groups, for {plugin}', indent=2)
+        for what, names in distribution.extensions.items():
+            for name in names:
+                echo_wrapped(f'{what} "{name}" {_PART_OF[what]}', indent=2)
 
 
 def _show_plugin(row: PluginDescription, width: int) -> None:
@@ -129,6 +140,7 @@ def _distribution_data(distribution: Distribution) -> Mapping[str, object]:
         "version": distribution.version,
         "entryPoint": distribution.entry_point,
         "dialects": distribution.dialects,
+        "extensions": distribution.extensions,
         "blocked": distribution.blocked,
         "errors": distribution.errors,
     }

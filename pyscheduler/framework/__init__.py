@@ -9,6 +9,7 @@ Does not belong here: the runtime, the queue, the cache, any I/O. This package i
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from pyscheduler.framework import trial as _trial
 from pyscheduler.framework.affinity_terms import (
@@ -178,9 +179,13 @@ _REPLACED = {
 }
 
 
-def __getattr__(name: str) -> object:
+def _replaced(name: str) -> object:
     if name not in _REPLACED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     text = f"{name} is replaced by the attribute `trial` of the cycle state; it is removed in the next version"
     warnings.warn(text, DeprecationWarning, stacklevel=2)
     return _REPLACED[name]
+
+
+if not TYPE_CHECKING:  # type checkers would accept every name
+    __getattr__ = _replaced

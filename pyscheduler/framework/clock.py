@@ -1,4 +1,4 @@
-"""Time as a parameter.
+"""`Clock`: time as an argument, so that tests can advance it.
 
 Everything that reads a clock or sets a timer does it through a `Clock`, so that a test can jump ahead and a simulation
 can run an hour in a second. `LoopClock` follows the running event loop; the virtual clocks live in

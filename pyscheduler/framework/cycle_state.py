@@ -1,4 +1,4 @@
-"""Data that a plugin keeps from one extension point to the next within one scheduling cycle of one pod.
+"""`CycleState`: data that a plugin keeps between the extension points of one scheduling cycle.
 
 The state is made when a cycle begins, travels with the pod into its binding cycle, and is dropped with it. It is cloned
 when the scheduler asks "what if" (nominated pods, preemption), so a value that a plugin changes after PreFilter must

@@ -1,4 +1,4 @@
-"""Why a pod could not be scheduled: per node, per plugin, and as the one sentence users read."""
+"""Why a pod could not be scheduled: by node, by plugin, and as the message for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of pyscheduler, one hierarchy: what a user mends, what a plugin did, what the API server said.
+"""The errors of pyscheduler: mistakes of users, failures of plugins, answers of the API server.
 
 Expected outcomes are values (`Status`); these exceptions are for everything else. Each message is one line that says
 what is wrong, where, and how to mend it, because the command line prints it as it stands.

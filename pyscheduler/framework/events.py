@@ -1,4 +1,4 @@
-"""What happened in the cluster, and whether it may help a pod that waits.
+"""Cluster events and queueing hints: which event may make a rejected pod schedulable.
 
 A plugin that rejects pods registers the events that may change its mind (`events_to_register`), each with an optional
 hint function. When such an event comes, the queue asks only the plugins that rejected the pod. Labels and bits are
@@ -103,6 +103,9 @@ class ClusterEvent:
 
     @label.default
     def _make_label(self) -> str:
+        action: object = self.action  # of others' code, types prove nothing
+        if not isinstance(action, ActionType):
+            raise TypeError(f"the action of a ClusterEvent is a member of ActionType, not {action!r}")
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     @property

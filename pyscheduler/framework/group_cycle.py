@@ -1,4 +1,4 @@
-"""One cycle for all pods of a group: they are placed one after the other on one snapshot, and then all of them or none.
+"""Group cycles: the pods of a group are placed on one snapshot, all of them or none.
 
 A plugin that wants this for its groups is a `GroupCyclePlugin`. First the members are placed in a trial (see
 `framework.trial`): `state.trial` says in Permit which members have a node so far. As soon as Permit lets one member

@@ -1,4 +1,4 @@
-"""What a plugin may ask of the scheduler that runs it.
+"""`Handle`: what the scheduler offers to a plugin.
 
 One `Handle` per profile. Methods may be called from any plugin method, on the event loop; those that write to the API
 server are coroutines and belong into `pre_bind`, `bind`, `run()` or a `spawn`ed task.
@@ -223,7 +223,10 @@ class Handle(Protocol):
         ...
 
     def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
-        """Reject a waiting pod; return False when there is none under that uid."""
+        """Reject a waiting pod; return False when there is none under that uid.
+
+        Raises `ValueError` if `plugin` is a name that no plugin has.
+        """
         ...
 
     def wait_verdict(self, uid: str) -> WaitVerdict | None:
@@ -268,8 +271,8 @@ class Handle(Protocol):
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemptor:
         """Return what makes room in the name of `plugin`, by its rules; call it once, when the plugin is made.
 
-        The plugin's `watches` name PodDisruptionBudget where victims' budgets are to count, and its `rbac` the deletion
-        of pods and the patch of their status.
+        The plugin then watches PodDisruptionBudgets, because those of victims count, and `pyscheduler config --rbac`
+        grants the deletion of pods and the patch of their status.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How a distribution hands over its plugins.
+"""The hook with which a distribution registers its plugins.
 
 A distribution declares an entry point in the group `pyscheduler` that names its hook module, and that module implements
 `pyscheduler_register`. The module must be light: it names classes as `module:Class` strings, which are imported only

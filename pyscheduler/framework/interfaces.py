@@ -1,4 +1,4 @@
-"""One class per extension point; a plugin inherits those it takes part in.
+"""One class for each extension point; a plugin inherits those that it implements.
 
 A plugin is made once per profile, with its args and its `Handle`, and lives as long as the scheduler. Methods up to
 Permit are plain functions called from the scheduling cycle: they run on the event loop, must not block and must not
@@ -182,6 +182,15 @@ class Plugin:
         self.args = args
         if handle is not None:
             self.handle = handle
+
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> object:
+            if name in {"args", "handle"}:
+                cls = type(self).__name__
+                remedy = f"call super().__init__(args, handle) in {cls}.__init__"
+                raise AttributeError(f"'{cls}' object has no attribute '{name}'; {remedy}", name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises the usual error, or that of a property
 
     args: object
     handle: Handle

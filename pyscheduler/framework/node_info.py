@@ -1,4 +1,4 @@
-"""A node with its pods added up.
+"""`NodeInfo`: a node, its pods, and the sums of their requests.
 
 The cache owns one `NodeInfo` per node and the snapshot another; plugins read the snapshot's. Whoever changes one bumps
 its generation, which is how the snapshot and the columns know what to bring up to date.

@@ -1,4 +1,4 @@
-"""Selectors asked about all nodes at once.
+"""Match a selector against all nodes at once.
 
 The same answers as `matches` and `score` of the compiled selectors in `pyscheduler.api`, given per column: a
 requirement on a label is decided once per distinct value of that label and spread over the nodes by the ids of the

@@ -1,4 +1,4 @@
-"""A rule about a node's pods, worked out once per state of the node and remembered.
+"""`NodeMemo`: a value computed from the pods of a node, and kept until the node changes.
 
 What the columns of `Nodes` do not hold (which disks the pods on a node have mounted, how many volumes are attached
 there) a plugin finds out by looking at the `NodeInfo`. `NodeMemo` keeps the answers by the node's generation, which is

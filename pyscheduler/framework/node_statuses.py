@@ -1,4 +1,4 @@
-"""Statuses of many nodes at once: arrays of small ids over a short table.
+"""`NodeStatuses`: the statuses of many nodes, as arrays.
 
 A columnar filter returns one; the runtime merges those of all filters into the cycle's diagnosis, which PostFilter
 plugins then read by node name. A thousand nodes that fail for the same reason share one `Status`.

@@ -1,4 +1,4 @@
-"""Nodes as plugins see them: a sequence of `NodeInfo`, and beside it one array per quantity.
+"""The nodes of a snapshot: a sequence of `NodeInfo`, and one array for each quantity.
 
 A columnar plugin (`filter_nodes`, `score_nodes`) works on the arrays and never loops over the nodes; a one-node plugin
 gets `NodeInfo` objects. Both are views of the same snapshot: row i of every array is `nodes[i]`.

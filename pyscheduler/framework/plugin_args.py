@@ -1,4 +1,4 @@
-"""The `pluginConfig` args of kube-scheduler's own plugins, and the vocabulary in which any plugin writes down its args.
+"""The args of kube-scheduler's plugins, and types for the args of any plugin.
 
 A plugin names an attrs class as its `args_type`; the configuration room fills it from the file. The rules, for every
 plugin alike:

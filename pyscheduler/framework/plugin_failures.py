@@ -11,16 +11,16 @@ import logging
 import re
 import traceback
 from collections import Counter
+from types import CodeType
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.framework.errors import PySchedulerError, text_of
-from pyscheduler.framework.interfaces import Plugin
+from pyscheduler.framework.plugin_owners import PluginOwners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import CodeType
 
     from pyscheduler.framework.recorder import Recorder
 
@@ -34,7 +34,6 @@ __all__ = [
     "PluginFailures",
     "error_place",
     "error_text",
-    "owner_of",
 ]
 
 _log = logging.getLogger(__name__)
@@ -61,9 +60,10 @@ _DISTINCT: Final = 500
 class PluginFailure:
     """One failure of a plugin.
 
-    `plugin` is "" where nobody knows whose code it was. `point` is the extension point, or `run`, `QueueingHint`,
-    `EventHandler`, `Close`. `about` names the object (`pod=default/web`), or is "". `place` is the line that raised
-    `error`, or the method that returned something of the wrong type: `plugin.py:12 in Spread.filter`.
+    `plugin` is "" where nobody knows whose code it was. `point` is the extension point, or `run`, `Task`,
+    `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch profile), `Close`. `about` names the
+    object (`pod=default/web`), or is "". `place` is the line that raised `error`, or the method that returned something
+    of the wrong type: `plugin.py:12 in Spread.filter`.
     """
 
     plugin: str
@@ -71,6 +71,11 @@ class PluginFailure:
     about: str
     place: str
     error: BaseException
+
+    @property
+    def pod(self) -> str:
+        """Return the key of the pod that the call was about, "" if it was about none."""
+        return next((value for name, value in _FIELD.findall(self.about) if name == "pod"), "")
 
     @property
     def traceback(self) -> str:
@@ -95,6 +100,8 @@ class PluginFailures:
         #: By plugin and extension point, how many calls were slow, and when that was logged last.
         self._slow: Counter[tuple[str, str]] = Counter()
         self._slow_logged: dict[tuple[str, str], float] = {}
+        #: Knows the plugins of all profiles.
+        self.owners = PluginOwners()
         #: Whether failures are logged; turn this off where a listener shows them.
         self.logs = True
         #: Called with each failure; for tests and for `explain --traceback`.
@@ -131,14 +138,15 @@ class PluginFailures:
         plugin: str,
         point: str,
         about: str = "",
-        call: Callable[..., object] | None = None,
+        call: Callable[..., object] | CodeType | None = None,
         warning: str = "plugin_error",
     ) -> None:
-        """Log and count an exception of a plugin.
+        """Log and count an exception of a plugin; with `plugin` "", find out whose code it was.
 
-        `call` is what was called: its place stands for the line where `error` was not raised but made. `warning` is the
-        label in pyscheduler_warnings_total.
+        `call` is what was called, or its code: its place stands for the line where `error` was not raised but made.
+        `warning` is the label in pyscheduler_warnings_total.
         """
+        plugin = plugin or self.owners.find(error, call)
         self._recorder.warning(warning)
         self._counts[plugin, point] += 1
         place = error_place(error, call)
@@ -169,12 +177,6 @@ def _fields(about: str) -> tuple[str, tuple[str, ...]]:
     return names, tuple(value.strip('"') for _, value in found)
 
 
-def owner_of(call: Callable[..., object]) -> str:
-    """Return the name of the plugin whose method this is, "" for another function."""
-    owner = getattr(call, "__self__", None)
-    return owner.name if isinstance(owner, Plugin) else ""
-
-
 def error_text(error: BaseException) -> str:
     """Return the error on one line: its type, unless the message was written for users, and its text."""
     text = " ".join(text_of(error).split())
@@ -184,7 +186,7 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def error_place(error: BaseException, call: Callable[..., object] | None = None) -> str:
+def error_place(error: BaseException, call: Callable[..., object] | CodeType | None = None) -> str:
     """Return the line that raised `error` (`plugin.py:12 in Spread.filter`), within the code that was called.
 
     Where a library raised it, that is the innermost line of the same file. Where `call` returned something wrong or
@@ -204,7 +206,9 @@ def error_place(error: BaseException, call: Callable[..., object] | None = None)
     return found or (_place(entry, entry.co_firstlineno) if entry is not None else "")
 
 
-def _code_of(call: Callable[..., object] | None) -> CodeType | None:
+def _code_of(call: Callable[..., object] | CodeType | None) -> CodeType | None:
+    if isinstance(call, CodeType):
+        return call
     return getattr(getattr(call, "__func__", call), "__code__", None)
 
 

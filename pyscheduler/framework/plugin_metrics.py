@@ -1,4 +1,4 @@
-"""Metrics of plugins: counters, gauges and histograms with the label `profile`, which nobody has to set.
+"""Metrics of plugins: counters, gauges and histograms, with the label `profile`.
 
 A plugin makes its metrics in its constructor, through `handle.metrics`. The same plugin in two profiles gets two
 objects of one family, and each object counts under the name of its profile. Values are plain numbers in dictionaries;

@@ -1,4 +1,4 @@
-"""A pod with what scheduling needs of it worked out once, and a pod on its way through the queue.
+"""`PodInfo`, a pod with precomputed facts for scheduling, and `QueuedPodInfo`, a pod in the queue.
 
 `PodInfo` is immutable: requests, ports and affinity terms are computed when the pod enters the scheduler, so
 that no cycle parses a quantity or compiles a selector. `QueuedPodInfo` adds what the queue remembers between attempts.
@@ -137,8 +137,9 @@ class QueuedPodInfo:
     #: While it is unschedulable: when it is retried without an event, and the plugin that gave this moment.
     retry_at: float | None = None
     retry_plugin: str = ""
-    #: The PreEnqueue plugin that holds it, or "".
+    #: The PreEnqueue plugin that holds it, and why; or "".
     gating_plugin: str = ""
+    gating_reason: str = attrs.field(default="", init=False)
     #: The events which that plugin registered; no other event makes PreEnqueue run again.
     gating_plugin_events: tuple[ClusterEvent, ...] = ()
 

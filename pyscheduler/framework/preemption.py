@@ -1,4 +1,4 @@
-"""Making room by evicting others: what a plugin that does so decides, what it is given, and what extenders may say.
+"""Preemption: rules that a plugin may override, candidates, findings, and the interface to extenders.
 
 `handle.preemptor(name, rules)` gives a plugin a `Preemptor`, which searches for victims, chooses the node and evicts.
 `PreemptionRules` is what may differ from plugin to plugin; as it stands it is kube-scheduler's default preemption.

@@ -1,4 +1,4 @@
-"""A profile as the runtime consumes it: names, orders and weights, all defaults applied.
+"""A profile with all defaults applied: names, order and weights of plugins.
 
 `config` makes these from a KubeSchedulerConfiguration, `testing` directly. multiPoint stands beside the extension
 points, because expanding it takes the classes: the runtime does that.

@@ -1,4 +1,4 @@
-"""What the inner rooms tell the outside about themselves; implemented by `telemetry`, a no-op elsewhere.
+"""`Recorder`: the metrics of the scheduler itself.
 
 The vocabulary is kube-scheduler's: each method feeds the metrics its docstring names. Times are seconds.
 """

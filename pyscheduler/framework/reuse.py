@@ -1,4 +1,4 @@
-"""How long a plugin's answers hold, so that pods that ask the same need not ask again.
+"""`Reuse`: how long the equivalence cache may keep the answers of a plugin.
 
 Pods of one template come by the thousand, and between two of them little changes: one node has one more pod. A plugin
 that declares how long its answers hold is asked again only about the nodes where they may have changed; the scheduler

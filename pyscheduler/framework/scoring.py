@@ -1,4 +1,4 @@
-"""Arithmetic that score plugins share, with the rounding of kube-scheduler's.
+"""Arithmetic for scores, with the rounding of kube-scheduler.
 
 Go divides integers towards zero, Python and numpy towards minus infinity; the two differ as soon as a score is
 negative. Plugins that want kube-scheduler's scores divide with what is here.

@@ -1,4 +1,4 @@
-"""The snapshot as plugins see it: the cluster at the start of the cycle, and a place to ask "what if".
+"""`Snapshot`: the cluster at the start of a cycle, and changes of it that are undone.
 
 A snapshot is transactional. `place`, `evict` and `nominate` change it at once, columns included; `rollback` to a
 checkpoint brings back the identical state, in every array. The scheduler itself works the same way: a single pod is a

@@ -1,4 +1,4 @@
-"""The statement as plugins see it: pods are placed and evicted in thought, and all of it can be taken back."""
+"""`Statement`: places and evicts pods in a what-if, and undoes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an extension point answers: a `Code` and its reasons.
+"""`Status`: the answer of an extension point, a `Code` with reasons.
 
 `None` means success everywhere a `Status | None` is returned. A `Status` is a value: it is never changed after it was
 made, so plugins may keep ready-made ones in constants and hand them out for every node.
@@ -6,6 +6,7 @@ made, so plugins may keep ready-made ones in constants and hand them out for eve
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import IntEnum
 from math import isnan
 from typing import TYPE_CHECKING, Final
@@ -67,7 +68,7 @@ class Status:
 
     `retry_after_seconds` belongs to rejections at PreEnqueue, PreFilter, Filter, Reserve and Permit: when this time has
     passed since the end of the attempt, the pod is retried as after an event that helps it. Of several, the shortest
-    counts; less than a second counts as one second. Raises `ValueError` if it is not a number.
+    counts; less than a second counts as one second. Raises `TypeError` or `ValueError` if it is no number.
     """
 
     __slots__ = ("code", "error", "plugin", "reasons", "retry_after_seconds", "timeout_seconds")
@@ -95,8 +96,8 @@ class Status:
         self.reasons = (text_of(error), *texts) if error is not None else texts
         self.plugin = plugin
         self.timeout_seconds = timeout_seconds
-        if retry_after_seconds is not None and isnan(retry_after_seconds):
-            raise ValueError("retry_after is not a number: give seconds, or None if time does not help")
+        if retry_after_seconds is not None:
+            _check_seconds(retry_after_seconds)
         self.retry_after_seconds = retry_after_seconds
 
     @classmethod
@@ -190,6 +191,16 @@ class Status:
     def __repr__(self) -> str:
         by = f", plugin={self.plugin!r}" if self.plugin else ""
         return f"Status({self.code.label}, {list(self.reasons)!r}{by})"
+
+
+def _check_seconds(seconds: object) -> None:
+    """Raise `TypeError` or `ValueError` unless these are seconds; of others' code, types prove nothing."""
+    if isinstance(seconds, timedelta):
+        raise TypeError("retry_after takes seconds, not a timedelta; write retry_after=delta.total_seconds()")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"retry_after takes seconds as a number, not {seconds!r}; None means that time does not help")
+    if isnan(seconds):
+        raise ValueError("retry_after is not a number: give seconds, or None if time does not help")
 
 
 #: Most plugins skip most pods, so this one is made once.

@@ -62,11 +62,17 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> None:
-        """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound."""
+        """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound.
+
+        A plugin that does not hold the pod changes nothing. Raises `ValueError` for a name that no plugin has.
+        """
         ...
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """End the wait with a rejection by `plugin`; return False when the verdict was already there."""
+        """End the wait with a rejection by `plugin`; return False when the verdict was already there.
+
+        Raises `ValueError` for a name that no plugin has.
+        """
         ...
 
     def preempt(self, plugin: str, reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a plugin may read besides the snapshot, and the permissions it needs.
+"""The kinds that a plugin watches, and the permissions that it needs.
 
 A plugin declares the kinds it reads in its class attribute `watches`, as rows of `pyscheduler.api.kinds`
 (`kind_of(MyType, "mytypes")` for a type of its own), and reads them through `handle.lister(MyType)`.

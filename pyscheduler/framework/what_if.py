@@ -1,4 +1,4 @@
-"""Asking, between two scheduling cycles, whether pods would fit if others were not there.
+"""`WhatIf`: evaluates between two cycles whether pods would fit if others were evicted.
 
 A plugin that thinks about more than the pod of the current cycle does it here: `async with handle.what_if() as trial`.
 No cycle begins meanwhile, the snapshot is up to date and may be changed at will, and all of it is undone at the end.

@@ -10,6 +10,8 @@ Does not belong here: the decision to schedule a group; any I/O.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyscheduler.podgroup.controller import StatusController, status_rules
 from pyscheduler.podgroup.deadlock import Deadlocks
 from pyscheduler.podgroup.deadlock_units import DeadlockArgs, DeadlockParty, UnitKey
@@ -103,4 +105,5 @@ __all__ = [
     "status_rules",
 ]
 
-__getattr__ = old_name
+if not TYPE_CHECKING:  # type checkers would accept every name
+    __getattr__ = old_name

@@ -18,6 +18,7 @@ from __future__ import annotations
 from math import floor, inf
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.framework.cycle_state import AfterFailure
 from pyscheduler.queue.early_retry import listens
 from pyscheduler.queue.heap import PodHeap, SortKey
 from pyscheduler.queue.tick_timer import TickTimer
@@ -29,12 +30,19 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["BackoffQueue"]
+__all__ = ["BackoffQueue", "must_serve_backoff"]
 
 #: Pods whose backoff ends in the same window are in QueueSort's order; pods leave at the end of a window. Seconds.
 WINDOW_SECONDS: Final = 1.0
 #: More doublings than this exceed any maximum.
 _MAX_DOUBLINGS: Final = 62
+
+
+def must_serve_backoff(info: QueuedPodInfo) -> None:
+    """Let a pod that is not in backoffQ serve the backoff after its last attempt in full."""
+    if info.after_failure is None:
+        info.after_failure = AfterFailure()
+    info.after_failure.serve_backoff = True
 
 
 class BackoffQueue:

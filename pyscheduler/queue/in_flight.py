@@ -21,6 +21,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import attrs
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     #: Returns True for pods that ignore an event. Equal predicates have equal results.
     Ignores: TypeAlias = Callable[[Pod], bool]
 
-__all__ = ["Flight", "InFlight", "ObservedEvent"]
+__all__ = ["Flight", "InFlight", "ObservedEvent", "is_changed"]
 
 #: The name under which a pop counts in scheduler_inflight_events.
 POD_POPPED: Final = "PodPopped"
@@ -60,6 +61,8 @@ class Flight:
     is_gone: bool = False
     #: Whether `activate` asked for the pod. This concerns this pod alone and is kept once.
     is_named: bool = False
+    #: Whether the pod must serve its whole backoff if the attempt fails.
+    serves_backoff: bool = False
 
 
 class _Line:
@@ -240,3 +243,13 @@ class InFlight:
             assert line.numbers[0] == line.rows[0], "a line begins before its first row, or after it"
         for uid, flight in self._flights.items():
             assert flight.info.pod.uid == uid, f"pod {flight.info.pod.key} is filed under uid {uid}"
+
+
+def is_changed(old: Pod, new: Pod) -> bool:
+    """Return True if a pod changed in anything but its status, and what each write changes."""
+    return _essence(old) != _essence(new)
+
+
+def _essence(pod: Pod) -> tuple[object, ...]:
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="", generation=0, finalizers=())
+    return metadata, pod.spec, pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status

@@ -30,16 +30,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pyscheduler.framework.changes import pod_changes
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.queue.active import ActiveQueue
-from pyscheduler.queue.backoff import BackoffQueue
+from pyscheduler.queue.backoff import BackoffQueue, must_serve_backoff
 from pyscheduler.queue.early_retry import EarlyRetries, listens
 from pyscheduler.queue.hints import FORCE_ACTIVATE, RETRY_AFTER, UNSCHEDULABLE_TIMEOUT, QueueingHints, Strategy
-from pyscheduler.queue.in_flight import Flight, InFlight
+from pyscheduler.queue.in_flight import Flight, InFlight, is_changed
 from pyscheduler.queue.sub_queues import QueuePlace, SubQueues
 from pyscheduler.queue.unschedulable import RejectionGroup, UnschedulablePods
 
@@ -262,7 +260,7 @@ class SchedulingQueue:
         there until the end of its nomination wakes it.
         """
         flight = self.in_flight.get(info.pod.uid)
-        if flight is not None and _is_changed(old, info.pod):
+        if flight is not None and is_changed(old, info.pod):
             self._update_in_flight(flight, old, info)
 
     def delete(self, pod: Pod) -> None:
@@ -288,6 +286,18 @@ class SchedulingQueue:
             if flight is not None and not flight.is_named:
                 flight.is_named = True
                 self.in_flight.observe(FORCE_ACTIVATE, None, pod)
+
+    def retry_after_backoff(self, pods: Iterable[Pod]) -> None:
+        """Retry pods, unless PreEnqueue rejects them, as soon as they have served their whole backoff, and not before.
+
+        For pods in flight, that is the backoff after this attempt.
+        """
+        for pod in pods:
+            flight = self.in_flight.get(pod.uid)
+            if flight is None:
+                self.sub_queues.serve_backoff(pod.uid, FORCE_ACTIVATE.label)
+            elif not self._is_placed(pod.uid):
+                flight.is_named = flight.serves_backoff = True
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again in activeQ and backoffQ, because their sort keys have changed."""
@@ -322,6 +332,8 @@ class SchedulingQueue:
                 info.pod_info = flight.latest
             self._count_failure(info)
             info.after_failure = after_failure
+            if flight is not None and flight.serves_backoff:
+                must_serve_backoff(info)
             self.sub_queues.set_retry(info, retry_after_seconds, retry_plugin)
             worth = self._strategy_after_flight(info, flight)
             strategy = Strategy.AFTER_BACKOFF if self._needs_no_event(info) else worth
@@ -578,13 +590,3 @@ class SchedulingQueue:
                 info.was_flushed = True
             self._move(overdue, self._hints.match(UNSCHEDULABLE_TIMEOUT), None, None)
         self._unschedulable.arm()
-
-
-def _is_changed(old: Pod, new: Pod) -> bool:
-    """Tell whether a pod changed in anything but its status, and what each write changes."""
-    return _essence(old) != _essence(new)
-
-
-def _essence(pod: Pod) -> tuple[object, ...]:
-    metadata = msgspec.structs.replace(pod.metadata, resource_version="", generation=0, finalizers=())
-    return metadata, pod.spec, pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status

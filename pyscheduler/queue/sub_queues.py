@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
+from pyscheduler.queue.backoff import must_serve_backoff
 from pyscheduler.queue.hints import Strategy
 from pyscheduler.queue.retry_times import LEAST_SECONDS
 
@@ -206,6 +207,13 @@ class SubQueues:
             return self.to_backoff(info, event)
         return self.to_ready(info, event)
 
+    def serve_backoff(self, uid: str, event: str) -> None:
+        """Move a pod that is unschedulable or in backoff to the pods that serve their whole backoff."""
+        info = self.unschedulable.get(uid) or self.backoff.remove(uid)
+        if info is not None:
+            must_serve_backoff(info)
+            self.requeue(info, Strategy.AFTER_BACKOFF, event)
+
     def update(self, place: QueuePlace, info: QueuedPodInfo, newer: PodInfo) -> None:
         """Replace the pod by a newer version in its sub-queue, sort it again, and update its nomination."""
         old = info.pod
@@ -299,7 +307,7 @@ class SubQueues:
         run = self._pre_enqueue.get(pod.scheduler_name)
         status = run(pod) if run is not None else None
         if status is None or status.is_success:
-            info.gating_plugin = ""
+            info.gating_plugin = info.gating_reason = ""
             return True
         plugin = status.plugin
         assert plugin, "a rejection names its plugin"
@@ -309,7 +317,7 @@ class SubQueues:
             self.rejections[plugin, pod.scheduler_name] += 1
         # A new set, because the diagnosis may share the old one.
         info.unschedulable_plugins = info.unschedulable_plugins | {plugin}
-        info.gating_plugin = plugin
+        info.gating_plugin, info.gating_reason = plugin, status.message
         # Only the gate decides now; what filters wanted was for an attempt.
         self.set_retry(info, status.retry_after_seconds, plugin)
         info.gating_plugin_events = tuple(self._gating_events.get(pod.scheduler_name, {}).get(plugin, ()))

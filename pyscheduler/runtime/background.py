@@ -7,6 +7,7 @@ A `run()` that fails is started again, after a pause that doubles with each fail
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -62,7 +63,12 @@ class Background:
         return self._restarts
 
     def spawn(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        """Run `work` as a task; raise `RuntimeError` when closed, or where no event loop runs."""
+        """Run `work` as a task; raise `RuntimeError` when closed, or where no event loop runs.
+
+        Raises `TypeError` for anything but a coroutine.
+        """
+        if not asyncio.iscoroutine(work):
+            raise TypeError(_remedy(work))
         try:
             if self._closed:
                 raise RuntimeError(f"cannot start {name}: the profile is closed")
@@ -123,6 +129,18 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _remedy(work: object) -> str:
+    """Return what to write in place of something that is no coroutine."""
+    name, begin = getattr(work, "__name__", "work"), "handle.spawn() takes a coroutine"
+    if inspect.iscoroutinefunction(work):
+        return f"{begin}, not a function; write handle.spawn({name}(...))"
+    if inspect.isawaitable(work):
+        return f"{begin}, not {type(work).__name__}; await it in an `async def` method and spawn that"
+    if callable(work):
+        return f"{begin}; write `async def {name}` and handle.spawn({name}(...))"
+    return f"{begin}, not {type(work).__name__}; call an `async def` method: handle.spawn(self.work())"
 
 
 def _raise_own_cancellation(error: BaseException) -> None:

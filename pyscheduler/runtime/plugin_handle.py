@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from pyscheduler.framework.plugin_metrics import PluginMetrics
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.preemption.eviction import Evictions
-from pyscheduler.runtime.preemption.search import Preemption
+from pyscheduler.runtime.preemption.search import BUDGETS, Preemption
 from pyscheduler.runtime.what_if import what_if
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ class PluginHandle:
         self.get_waiting_pod = dependencies.waiting_pods.get
         self.waiting_pods = dependencies.waiting_pods.all
         self.index_waiting_pods = dependencies.waiting_pods.index
-        self.reject_waiting_pod = dependencies.waiting_pods.reject
         self.wait_verdict = dependencies.waiting_pods.verdict
         self.background = Background(clock=dependencies.clock, failures=dependencies.failures)
         #: By plugin, what preempts in its name.
@@ -62,9 +61,17 @@ class PluginHandle:
         self.run_add_pod = profile.run_add_pod
         self.run_remove_pod = profile.run_remove_pod
 
+    def reject_waiting_pod(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
+        """Reject a waiting pod; raise `ValueError` for the name of a plugin that does not exist."""
+        self._dependencies.waiting_pods.check_name(plugin)
+        return self._dependencies.waiting_pods.reject(uid, plugin=plugin, reason=reason)
+
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
         self._dependencies.queue.activate(pods)
+
+    def _retry_after_backoff(self, pods: Iterable[Pod]) -> None:
+        self._dependencies.queue.retry_after_backoff(pods)
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again, in whichever queue they are."""
@@ -79,13 +86,15 @@ class PluginHandle:
         return what_if(self.profile, self._dependencies.snapshot_access)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
-        """Return what makes room in the name of a plugin, by its rules."""
+        """Return what makes room in the name of a plugin, by its rules; watch the budgets of victims."""
         dependencies = self._dependencies
+        dependencies.declare(BUDGETS)
         evictions = Evictions(
             plugin,
             handle=self,
             in_pre_bind=dependencies.pods_in_pre_bind,
             in_background=dependencies.feature_gates.get("SchedulerAsyncPreemption", True),
+            retry_after_backoff=self._retry_after_backoff,
         )
         made = self.preemptors[plugin] = Preemption(
             plugin,

@@ -23,6 +23,7 @@ from pyscheduler.runtime.equivalence_cache.obstacles import find_obstacles
 from pyscheduler.runtime.extension_points.event_registration import with_extenders
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 from pyscheduler.runtime.plugin_handle import PluginHandle
+from pyscheduler.runtime.preemption.search import grant_preemption
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -85,7 +86,8 @@ class Profile:
         if dependencies.extenders:
             generic_workload = dependencies.feature_gates.get("GenericWorkload", False)
             self._registrations = with_extenders(assembly.registrations, generic_workload=generic_workload)
-        self._calls = calls = PluginCalls(
+        #: Through which all plugins are called.
+        self.calls = calls = PluginCalls(
             profile=self.name,
             clock=dependencies.clock,
             recorder=dependencies.recorder,
@@ -132,6 +134,8 @@ class Profile:
         """Make the profile and its plugins; raise `ConfigError` listing everything that is wrong with it."""
         handle = PluginHandle(spec.scheduler_name, dependencies)
         assembly = assemble(spec, registry, handle, dependencies.declare)
+        for name in handle.preemptors.keys() & assembly.plugins.keys():
+            grant_preemption(assembly.plugins[name])
         profile = cls(spec, assembly, dependencies, handle)
         handle.complete(profile)
         return profile
@@ -241,7 +245,7 @@ class Profile:
 
     def _sample(self) -> bool:
         # The number is drawn in either case, so that the next ones do not depend on the time.
-        return self._dependencies.rng.random() < SAMPLED_SHARE or self._calls.is_watching
+        return self._dependencies.rng.random() < SAMPLED_SHARE or self.calls.is_watching
 
     # Life
 

@@ -47,6 +47,7 @@ from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 from pyscheduler.scheduler.sessions.assembly import add_sessions
+from pyscheduler.scheduler.unconfirmed import UnconfirmedBindings
 from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
@@ -131,6 +132,9 @@ def build(
     specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
     with found_in(config.source):
         profiles = build_profiles(specs, registry, services)
+    for profile in profiles.values():
+        failures.owners.add(profile.plugins)
+        waiting_pods.plugins.update(profile.plugins)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
@@ -204,6 +208,7 @@ def _make_scheduler(
         binding=BindingCycle(
             scheduling=scheduling,
             statuses=statuses,
+            unconfirmed=UnconfirmedBindings(clock=clock, cache=cache, failures=services.failures),
             nominate_expectation=gates["NominatedNodeNameForExpectation"],
             extenders=extenders,
         ),

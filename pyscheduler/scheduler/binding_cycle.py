@@ -20,6 +20,7 @@ import attrs
 from pyscheduler.framework.errors import NotFoundError
 from pyscheduler.framework.events import ASSIGNED_POD_DELETE
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, truncated
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
+    from pyscheduler.scheduler.unconfirmed import UnconfirmedBindings
 
 __all__ = ["BindingCycle"]
 
@@ -41,6 +43,7 @@ class BindingCycle:
 
     scheduling: SchedulingCycle
     statuses: PodStatusWriter
+    unconfirmed: UnconfirmedBindings
     #: Feature gate NominatedNodeNameForExpectation.
     nominate_expectation: bool = True
     #: An extender may bind some pods instead of the Bind plugins.
@@ -61,6 +64,9 @@ class BindingCycle:
         attempt.is_settled = True
         try:
             self._announce(attempt)
+            bound_by = context_of(attempt.state).bound_by
+            if bound_by is not None and not bound_by.in_tree:
+                self.unconfirmed.expect(attempt.pod, bound_by)
             await attempt.profile.run_post_bind(attempt.state, attempt.pod, attempt.node_name)
             self.scheduling.activate(attempt)
         except Exception:  # noqa: BLE001 - see above

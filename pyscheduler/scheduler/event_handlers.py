@@ -6,6 +6,7 @@ An object that cannot be read (a selector or a quantity that does not parse) is 
 object does not stop the others. A pod that cannot enter the queue for this reason gets an event and a condition. For a
 pod that has a node, the readable part is counted.
 
+Differs from kube-scheduler: the end of a nomination does not wake the nominated pod itself, which gains nothing by it.
 Source: kube-scheduler 1.36, `eventhandlers.go`.
 """
 
@@ -173,7 +174,7 @@ class EventHandlers:
                 self._assumed_deleted(pod)
             elif pod.status.nominated_node_name:
                 # Pods of the same or a lower priority could not use its room.
-                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
+                self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _others_at_most(pod))
             self._timed(UNSCHEDULED_POD_DELETE, began)
 
     def unreadable_pod(self, failure: Malformed, gone: bool) -> None:
@@ -230,9 +231,10 @@ class EventHandlers:
             self.queue.update(self._last_read.pop(new.uid, old), info)
         nominated = old.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
-            # The same event as if the pod had been deleted from the node of its nomination.
+            # The same event as if the pod had been deleted from the node of its nomination, for all other pods: with a
+            # hint that accepts any deletion, a pod whose wait at Permit timed out would otherwise retry for ever.
             ignored_by = self.queue.ignored_by(new.uid)
-            self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority), ignored_by)
+            self.queue.move_all(ASSIGNED_POD_DELETE, old, None, _others_at_most(old), ignored_by)
         for event in pod_changes(old, new):
             if event != UNSCHEDULED_POD_UPDATE:
                 self._timed(event, began)
@@ -324,5 +326,5 @@ def _check_uid(pod: Pod) -> None:
         raise PySchedulerError("metadata.uid is empty; an API server gives every object one")
 
 
-def _at_most(priority: int) -> Callable[[Pod], bool]:
-    return lambda pod: pod.priority <= priority
+def _others_at_most(nominated: Pod) -> Callable[[Pod], bool]:
+    return lambda pod: pod.priority <= nominated.priority and pod.uid != nominated.uid

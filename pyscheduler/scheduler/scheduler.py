@@ -286,6 +286,7 @@ class Scheduler:
             writer.cancel()
 
     async def _close(self) -> None:
+        self.binding.unconfirmed.stop()
         for profile in self.profiles.values():
             await profile.close()
         if self.extenders is not None:

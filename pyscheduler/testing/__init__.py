@@ -72,4 +72,5 @@ _MODULES = {
     "pod_manifest": "pyscheduler.testing.builders",
 }
 
-__getattr__ = lazy_names(__name__, _MODULES)
+if not TYPE_CHECKING:  # type checkers would accept every name
+    __getattr__ = lazy_names(__name__, _MODULES)

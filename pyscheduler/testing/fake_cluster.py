@@ -21,7 +21,7 @@ from pyscheduler.testing.argument_checks import check_name, check_type
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
-from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited
+from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited, unbound_pods
 from pyscheduler.testing.watched_calls import PluginWarning
 
 if TYPE_CHECKING:
@@ -205,6 +205,8 @@ class FakeCluster:
         """
         strict = [each for each in self._frameworks if not each.allow_plugin_errors]
         for framework in strict:
+            for pod, method in unbound_pods(framework):
+                framework.scheduler.binding.unconfirmed.report(pod, method)
             plugins = framework.profile.plugins
             raise_failures([each for each in framework.plugin_errors if not is_answer_of_the_server(each, plugins)])
         if len(strict) == len(self._frameworks):

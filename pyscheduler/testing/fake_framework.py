@@ -62,7 +62,8 @@ class ScheduleResult:
     """The current state of a pod.
 
     `state` is `bound`, `waiting` (at Permit), `pending` or `gated`. `node` is the node where the pod is bound, or
-    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or "".
+    reserved while it waits, else None. `message` is the message of the PodScheduled condition, or ""; of a gated pod
+    without this condition, it is `gated by PLUGIN: REASON`.
     """
 
     state: str
@@ -123,7 +124,7 @@ class FakeFramework:
         self._signing: Sequence[Signing] = ()
         if cluster.watch_plugins:
             for profile in self.scheduler.profiles.values():
-                watch_calls(profile._calls, self._slow)  # noqa: SLF001 - the boundary to the plugins
+                watch_calls(profile.calls, self._slow)
             self._signing = signers(self.profile)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
@@ -220,8 +221,10 @@ class FakeFramework:
             return ScheduleResult(state="bound", node=pod.node_name, message=message, pod=pod)
         if waiting is not None:
             return ScheduleResult(state="waiting", node=waiting.node_name, message=message, pod=pod)
-        gated = queued is not None and queued.is_gated
-        return ScheduleResult(state="gated" if gated else "pending", node=None, message=message, pod=pod)
+        if queued is not None and queued.is_gated:
+            message = message or f"gated by {queued.gating_plugin}: {queued.gating_reason}"
+            return ScheduleResult(state="gated", node=None, message=message, pod=pod)
+        return ScheduleResult(state="pending", node=None, message=message, pod=pod)
 
     def _find(self, name: str, namespace: str) -> Pod | None:
         """Return a pod, without reading the other pods."""

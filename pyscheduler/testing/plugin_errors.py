@@ -17,10 +17,13 @@ from pyscheduler.framework.errors import APIError, PluginError, TransportError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.plugin_failures import PluginFailure
+    from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
+    from pyscheduler.testing.fake_framework import FakeFramework
 
-__all__ = ["is_answer_of_the_server", "raise_failures", "raise_unawaited", "unawaited_coroutines"]
+__all__ = ["is_answer_of_the_server", "raise_failures", "raise_unawaited", "unawaited_coroutines", "unbound_pods"]
 
 #: Extension points that send requests, and after whose errors the pod is retried.
 _RETRIED: Final = frozenset({"PreBind", "Bind"})
@@ -38,6 +41,14 @@ def is_answer_of_the_server(failure: PluginFailure, plugins: Mapping[str, Plugin
     plugin = plugins.get(failure.plugin)
     in_tree = plugin is not None and type(plugin).__module__.startswith("pyscheduler.")
     return isinstance(failure.error, (APIError, TransportError)) and (in_tree or failure.point in _RETRIED)
+
+
+def unbound_pods(framework: FakeFramework) -> Iterator[tuple[Pod, PluginMethod]]:
+    """Yield the pods that a Bind plugin said it bound, and that have no node on the API server; with its method."""
+    stored = {pod.uid: pod for pod in framework.cluster.pods()}
+    for pod, method in framework.scheduler.binding.unconfirmed:
+        if pod.uid in stored and not stored[pod.uid].node_name:
+            yield pod, method
 
 
 def raise_failures(failures: Sequence[PluginFailure]) -> None:

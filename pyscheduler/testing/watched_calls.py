@@ -103,7 +103,7 @@ def watch_calls(calls: PluginCalls, slow: SlowCalls) -> None:
 
 def signers(profile: Profile) -> list[Signing]:
     """Return the signing of each plugin alone that signs pods, without the in-tree plugins."""
-    calls = profile._calls  # noqa: SLF001 - the boundary to the plugins
+    calls = profile.calls
     return [
         Signing(calls, [PluginMethod(plugin=name, point="Sign", call=plugin.sign_pod, running=f'signing by "{name}"')])
         for name, plugin in profile.plugins.items()

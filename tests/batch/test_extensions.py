@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
@@ -78,6 +81,44 @@ def test_an_offer_that_is_none_is_refused_in_one_line(target: str, message: str)
         registry.batch_extensions().policies["mine"].load('policy "mine"', Policy)
     assert target in str(caught.value)
     assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        pytest.param("class Mine(", "SyntaxError: '(' was never closed (mine_policy.py, line 1)", id="syntax"),
+        pytest.param("raise SystemExit(3)", "SystemExit: 3", id="exits"),
+    ],
+)
+def test_a_policy_whose_module_is_broken_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, message: str
+) -> None:
+    """The error names the policy, its distribution, its place and what is wrong with the module."""
+    (tmp_path / "mine_policy.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry()
+    registry.add_batch("mine", "mine_policy:Mine")
+    with pytest.raises(ConfigError) as caught:
+        registry.batch_extensions().policies["mine"].load('policy "mine"', Policy)
+    assert str(caught.value) == f'policy "mine" of this program (mine_policy:Mine) cannot be imported: {message}'
+
+
+class NeedsMore(Policy):
+    """A policy whose constructor has no parameter for arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+def test_a_policy_that_cannot_be_made_is_named() -> None:
+    """The error names the policy, its distribution and the constructor."""
+    registry = Registry()
+    registry.add_batch("mine", f"{__name__}:NeedsMore")
+    with pytest.raises(ConfigError) as caught:
+        registry.batch_extensions().policies["mine"].make('policy "mine"', Policy, {})
+    told = str(caught.value)
+    assert told.startswith(f'policy "mine" of this program ({__name__}:NeedsMore) cannot be made: TypeError: ')
+    assert re.search(r", test_extensions.py:\d+ in NeedsMore.__init__$", told)
 
 
 @pytest.mark.parametrize(("name", "target"), [("", "a:B"), (1, "a:B"), ("x", "a"), ("x", ":B"), ("x", None)])

@@ -238,11 +238,16 @@ async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, capsys: 
 
 
 HOOKS = """
-from pyscheduler import FilterPlugin
+from pyscheduler import FilterPlugin, PreEnqueuePlugin
 from pyscheduler.framework.hooks import hookimpl
 
 
-class Fragile(FilterPlugin):
+class Fragile(PreEnqueuePlugin, FilterPlugin):
+    def pre_enqueue(self, pod):
+        if pod.name != "new":
+            raise LookupError(f"no team of {pod.name}")
+        return True if "wrong" in pod.labels else None
+
     def filter(self, state, pod, node):
         raise LookupError(f"no rack of {node.name}")
 
@@ -279,9 +284,36 @@ def test_an_exception_of_a_plugin_is_shown_with_its_traceback_on_request(
     assert code == 0
     assert 'cannot be evaluated: running "Fragile" filter plugin: LookupError: no rack of small' in out
     failed = 'plugin "Fragile" failed at Filter (pod=default/new): LookupError: no rack of small'
-    note = f"note: {failed}, fragile_hooks.py:8 in Fragile.filter"
+    note = f"note: {failed}, fragile_hooks.py:13 in Fragile.filter"
     assert err == f"{note}; --traceback shows more\n"
     _, _, err = explain(capsys, *arguments, "--traceback")
     assert err.startswith(f"{note}\nTraceback (most recent call last):\n")
     assert 'raise LookupError(f"no rack of {node.name}")' in err
     assert err.endswith("LookupError: no rack of small\n")
+
+
+def test_an_answer_of_the_wrong_type_has_no_traceback_to_show(
+    capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, fragile: Path
+) -> None:
+    """The note does not offer a traceback where the scheduler itself found the mistake."""
+    pod = write(tmp_path, pod_manifest("new", labels={"wrong": "yes"}))
+    for more in ((), ("--traceback",)):
+        code, _, err = explain(capsys, "-f", pod, "--objects", cluster, "--config", fragile, *more)
+        assert code == 0
+        assert err == (
+            'note: plugin "Fragile" failed at PreEnqueue (pod=default/new): TypeError: PreEnqueue returned bool; '
+            "expected Status or None, fragile_hooks.py:7 in Fragile.pre_enqueue\n"
+        )
+
+
+def test_failures_for_other_pods_are_not_shown(
+    capsys: pytest.CaptureFixture[str], cluster: Path, fragile: Path
+) -> None:
+    """A plugin that fails for each pod that is read gives one note, about the pod that is explained."""
+    _, _, err = explain(capsys, "default/pending", "--objects", cluster, "--config", fragile)
+    assert err == (
+        'note: plugin "Fragile" failed at PreEnqueue (pod=default/pending): LookupError: no team of pending, '
+        "fragile_hooks.py:9 in Fragile.pre_enqueue; --traceback shows more\n"
+    )
+    _, _, err = explain(capsys, "default/bound", "--objects", cluster, "--config", fragile)
+    assert "pending" not in err

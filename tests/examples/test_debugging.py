@@ -35,11 +35,11 @@ async def test_a_breakpoint_stops_in_the_plugin(tmp_path: Path) -> None:
     line = "        return NodeStatuses.failing(wanted > usable, NO_HEADROOM)\n"
     assert code.count(line) == 1
     module.write_text(code.replace(line, f"        breakpoint()\n{line}"), encoding="utf-8")
-    arguments, shown = session("pytest")
+    arguments, shown = session("python")
     commands = re.findall(r"^\(Pdb\) (.*)$", shown, re.MULTILINE)
     options = ["-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:asyncio"]
     done = await processes.run_async(
-        *(sys.executable, "-m", "pytest", *options, *arguments),
+        *(sys.executable, *arguments, *options),
         cwd=folder,
         env=os.environ | {"PYTHONPATH": ".", "PYTHONBREAKPOINT": "pdb.set_trace"},
         stdin="".join(f"{command}\n" for command in commands),
@@ -53,6 +53,6 @@ def test_explain_shows_the_score_of_the_plugin(tmp_path: Path) -> None:
     """The command prints the table of the page, with a column for the plugin that is installed."""
     environment = install(ROOT / "examples/01-third-party-plugin", tmp_path)
     arguments, shown = session("pyscheduler")
-    done = run("-m", "pyscheduler", *arguments, env=environment)
+    done = run("-m", "pyscheduler", *arguments, env=environment, cwd=ROOT / "examples/01-third-party-plugin")
     assert done.returncode == 0, done.stderr
     assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pyscheduler import ConfigError, FilterPlugin
-from pyscheduler.framework.plugin_failures import PluginFailure, PluginFailures, error_place, error_text, owner_of
+from pyscheduler.framework.plugin_failures import PluginFailure, PluginFailures, error_place, error_text
+from pyscheduler.framework.plugin_owners import owner_of
 from pyscheduler.framework.recorder import Recorder
 from pyscheduler.telemetry import logs
 

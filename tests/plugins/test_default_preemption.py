@@ -165,7 +165,7 @@ async def test_the_preemptor_is_gated_until_all_victims_were_told(pyscheduler_cl
 
 @pytest.mark.parametrize("path", [r"/status$", DELETE], ids=["the condition", "the deletion"])
 async def test_a_victim_that_cannot_be_told_is_tried_again(pyscheduler_cluster: FakeCluster, path: str) -> None:
-    """The preemptor is activated at once, and finds its victim where it was."""
+    """The preemptor is retried after its backoff, and finds its victim where it was."""
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
@@ -179,6 +179,35 @@ async def test_a_victim_that_cannot_be_told_is_tried_again(pyscheduler_cluster: 
     await cluster.clock.advance(30)
     assert counts.runs == ["error", "success"]
     assert counts.warnings == ["eviction_failed"]
+    assert gone(cluster) == {"low"}
+
+
+async def test_a_preemptor_backs_off_while_evictions_fail(
+    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the API server refuses every deletion, the preemptor is tried after each backoff and not all the time."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    framework = cluster.framework()
+    counts = measured(framework)
+    await framework.schedule("low", requests={"cpu": "2"})
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low", status=403, times=None))
+    high = await framework.schedule("high", requests={"cpu": "2"}, priority=10)
+    assert counts.runs == ["error"]
+    assert framework.scheduler.queue.place_of(high.pod.uid) is QueuePlace.BACKOFF
+    await cluster.clock.advance(60)
+    # Backoffs of 1, 2, 4, 8 and then 10 s, and each ends with a whole second.
+    assert counts.runs == ["error"] * 8
+    assert counts.warnings == ["eviction_failed"] * 8
+    queued = framework.scheduler.queue.get(high.pod.uid)
+    assert queued is not None
+    assert queued.attempts == 8
+    assert "Victim could not be preempted plugin=DefaultPreemption preemptor=default/high victim=default/low" in (
+        caplog.text
+    )
+
+    cluster.server.faults.clear()
+    await cluster.clock.advance(30)
     assert gone(cluster) == {"low"}
 
 

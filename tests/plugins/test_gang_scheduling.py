@@ -187,7 +187,7 @@ async def test_who_stops_waiting_does_not_count(pyscheduler_cluster: FakeCluster
     waiting = list(framework.profile.handle.waiting_pods())
     assert len(waiting) == 2
     third = next(each for each in members if each.uid not in {held.pod.uid for held in waiting})
-    assert waiting[0].reject("somebody", "for a test")
+    assert waiting[0].reject("GangScheduling", "for a test")
     status = framework.run_permit(third, "n")
     assert status is not None
     assert status.is_wait

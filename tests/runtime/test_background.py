@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -110,3 +111,28 @@ def test_without_an_event_loop_nothing_starts(background: Background) -> None:
 
     with pytest.raises(RuntimeError, match="no running event loop"):
         background.spawn(work(), name="work")
+
+
+async def _work() -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        pytest.param(_work, r"takes a coroutine, not a function; write handle.spawn(_work(...))", id="a function"),
+        pytest.param(print, r"write `async def print` and handle.spawn(print(...))", id="a plain function"),
+        pytest.param(None, r"takes a coroutine, not NoneType; call an `async def` method", id="the answer of one"),
+    ],
+)
+async def test_only_a_coroutine_can_be_spawned(background: Background, work: Any, message: str) -> None:
+    """Anything else is refused at once, and the error says what to write."""
+    with pytest.raises(TypeError, match=re.escape(message)):
+        background.spawn(work, name="work")
+
+
+async def test_a_future_cannot_be_spawned(background: Background) -> None:
+    """A future runs by itself; the error says how to await it."""
+    future = asyncio.get_running_loop().create_future()
+    with pytest.raises(TypeError, match="not Future; await it in an `async def` method"):
+        background.spawn(future, name="work")  # type: ignore[arg-type] # that is what is tested

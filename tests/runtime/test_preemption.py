@@ -30,10 +30,13 @@ from pyscheduler.framework import (
     Code,
     CycleState,
     FilterPlugin,
+    Handle,
     NodeInfo,
     NodeStatuses,
     PodInfo,
+    PostFilterPlugin,
     PreemptionFindings,
+    PreemptionRules,
     PreFilterPlugin,
     Status,
     Trial,
@@ -45,7 +48,7 @@ from pyscheduler.runtime.preemption.search import Preemption, best_of
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.scheduler import Scheduler
-from pyscheduler.testing import make_node, make_pod
+from pyscheduler.testing import FakeCluster, make_node, make_pod
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -530,3 +533,34 @@ async def test_the_loop_turns_while_many_nodes_are_looked_at() -> None:
     counting.cancel()
     assert len(asked.findings.candidates) == 3000
     assert turns - before >= 5
+
+
+class Plain(PostFilterPlugin):
+    """Preempts by the default rules, and declares nothing."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.preemptor(self.name, PreemptionRules())
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[None, Status]:
+        return None, Status.unschedulable("no room")
+
+
+def test_a_preemptor_declares_what_it_needs(pyscheduler_cluster: FakeCluster) -> None:
+    """A plugin that preempts watches budgets and may delete pods, without a word in its class."""
+    framework = pyscheduler_cluster.framework(enable=[Plain], disable=["DefaultPreemption"])
+    needs = {
+        (resource, verb)
+        for need in framework.scheduler.needs
+        for resource in need.rule.resources
+        for verb in need.rule.verbs
+        if need.who == "Plain"
+    }
+    assert needs == {
+        ("poddisruptionbudgets", "list"),
+        ("poddisruptionbudgets", "watch"),
+        ("pods", "get"),
+        ("pods", "delete"),
+        ("pods/status", "patch"),
+    }
+    assert Plain.watches == ()

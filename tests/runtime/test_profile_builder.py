@@ -169,7 +169,7 @@ def test_watched_kinds_are_declared_before_plugins_are_made(kit: Any) -> None:
         pytest.param(
             SecondSort,
             'only one queue sort plugin required for profile with scheduler name "pyscheduler", '
-            "but got 2 (SecondSort, Sort) @ $.profiles['pyscheduler'].plugins.queueSort",
+            "but got 2 (SecondSort, Sort); enable only one of them @ $.profiles['pyscheduler'].plugins.queueSort",
             id="two queue sorts",
         ),
     ],
@@ -229,7 +229,7 @@ def test_all_mistakes_are_told_at_once(kit: Any) -> None:
         "Sort",
         "Binder",
         plugins={ExtensionPoint.FILTER: PluginSet(enabled=(EnabledPlugin("Sort"),))},
-        args={"Gone": 1},
+        args={"Gone": 1, "Lmit": 2},
     )
     with pytest.raises(ConfigError) as caught:
         Profile.build(spec, kit.registry, kit.services)
@@ -256,7 +256,8 @@ def test_a_profile_must_sort_and_bind(kit: Any) -> None:
     assert caught.value.problems == (
         (
             'only one queue sort plugin required for profile with scheduler name "lone", '
-            "but got 0 @ $.profiles['lone'].plugins.queueSort"
+            "but got 0; write `multiPoint: {enabled: [{name: PrioritySort}]}` under `plugins` "
+            "@ $.profiles['lone'].plugins.queueSort"
         ),
         "at least one bind plugin is needed for profile with scheduler name \"lone\" @ $.profiles['lone'].plugins.bind",
     )

@@ -224,8 +224,8 @@ async def test_unreserve_is_told_why_a_wait_ended(cluster: FakeCluster) -> None:
     assert len(held) == 6
     cluster.server.faults.add(Fault(path=r"/allowed0/binding$", status=400, times=1))
     held["allowed"].allow("Tiny")
-    held["allowed"].reject("Other", "too late")
-    held["rejected"].reject("Other", "not you")
+    held["allowed"].reject("NodeName", "too late")
+    held["rejected"].reject("NodeName", "not you")
     held["rejected"].allow("Tiny")
     held["preempted"].preempt("DefaultPreemption", "make room")
     cluster.delete_pod("deleted0")
@@ -233,7 +233,7 @@ async def test_unreserve_is_told_why_a_wait_ended(cluster: FakeCluster) -> None:
     ends = {name: (cause, message) for name, cause, message in plugin.ends}
     assert ends == {
         "allowed0": ("allowed Tiny", ""),
-        "rejected0": ("rejected Other", "not you"),
+        "rejected0": ("rejected NodeName", "not you"),
         "preempted0": ("preempted DefaultPreemption", "make room"),
         "deleted0": ("deleted", "removed"),
     }

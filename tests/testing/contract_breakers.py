@@ -13,6 +13,7 @@ from pyscheduler.api import Pod, pod_requests
 from pyscheduler.framework import (
     CPU,
     ActionType,
+    BindPlugin,
     ClusterEvent,
     ClusterEventWithHint,
     CycleState,
@@ -35,6 +36,13 @@ from pyscheduler.framework import (
 )
 
 NO_ROOM = Status.unschedulable("node(s) had no headroom")
+
+
+class BindsNothing(BindPlugin):
+    """Returns success and sends no binding."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
 
 
 class RaisesWithoutLabel(FilterPlugin):

@@ -75,6 +75,17 @@ def test_wrong_plugin_fails_its_check(plugin: type, check: str, place: str) -> N
     assert (again.check, again.place) == (error.check, error.place)
 
 
+def test_a_bind_plugin_that_binds_nothing_is_found() -> None:
+    """A success without a binding fails the check `bind`."""
+    history = [Step("add_node", "n1"), Step("add_pod", "p1")]
+    error = failure(wrong.BindsNothing, histories=[history], checks=["bind"], disable=["DefaultBinder"])
+    assert (error.check, error.finding.what) == (
+        "bind",
+        "for pod default/p1, it returned success and did not bind the pod to n1",
+    )
+    assert error.place.startswith("BindsNothing.bind (")
+
+
 def test_a_pod_that_a_new_node_would_take_is_found() -> None:
     """A node that came after the last attempt has no row among that attempt's statuses."""
     history = [Step("add_node", "n1", labels={"disk": "hdd"}), Step("add_pod", "p1"), Step("add_node", "n2")]
@@ -87,7 +98,7 @@ def test_a_pod_that_a_new_node_would_take_is_found() -> None:
 def test_every_check_has_a_wrong_plugin() -> None:
     """A new check needs a plugin that fails it."""
     table = test_wrong_plugin_fails_its_check.pytestmark[0].args[1]  # type: ignore[attr-defined]  # pytest adds it
-    others = {"hash-seed"}
+    others = {"hash-seed", "bind"}
 
     assert {case.values[1] for case in table} | others == set(CHECKS)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pyscheduler import (
+    BindPlugin,
     Code,
     ConfigError,
     CycleState,
@@ -23,6 +24,7 @@ from pyscheduler import (
     PostFilterPlugin,
     PostFilterResult,
     PreBindPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     QueueSortPlugin,
     ReservePlugin,
@@ -426,3 +428,41 @@ async def test_weights_of_new_and_default_plugins(cluster: FakeCluster) -> None:
     expected |= {"Trace": 700, "NodeResourcesFit": 5 * expected["NodeResourcesFit"]}
     del expected["total"], scores["total"]
     assert scores == expected
+
+
+class Gate(PreEnqueuePlugin):
+    """Gates each pod."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return Status.unschedulable("no budget", "no approval")
+
+
+async def test_a_gated_pod_shows_its_gate(pyscheduler_cluster: FakeCluster) -> None:
+    """The message names the PreEnqueue plugin and its reasons."""
+    result = await pyscheduler_cluster.framework(enable=[Gate]).schedule("p")
+    assert (result.state, result.message) == ("gated", "gated by Gate: no budget, no approval")
+
+
+class Forgetful(BindPlugin):
+    """Binds the pods with the label `bind` only."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        if "bind" in pod.labels:
+            await self.handle.client.bind(pod, node_name)
+        return None
+
+
+async def test_a_success_without_a_binding_fails_the_test(pyscheduler_cluster: FakeCluster) -> None:
+    """The fixture compares what a Bind plugin says with the API server, without half a minute's wait."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Forgetful], disable=["DefaultBinder"])
+    assert (await framework.schedule("p", labels={"bind": "yes"})).bound
+    cluster.raise_plugin_errors()
+    assert not (await framework.schedule("q")).bound
+    with pytest.raises(PluginError, match="returned success, but the pod is not bound to n1"):
+        cluster.raise_plugin_errors()
+    assert [str(each.plugin) for each in framework.plugin_errors] == ["Forgetful"]
+    framework.plugin_errors.clear()
+    await cluster.clock.advance(60)
+    assert not framework.plugin_errors, "a pod is reported once"

@@ -17,12 +17,14 @@ from tests.testing import contract_breakers as breaking, wrong_plugins as wrong
 from tests.testing.wrong_plugin_runs import (
     Row,
     add_node,
+    bind,
     block,
     build,
     check,
     fixture,
     load,
     schedule,
+    schedule_two,
     wait,
     warned,
 )
@@ -30,7 +32,6 @@ from tests.testing.wrong_plugin_runs import (
 __all__ = ["PAGE", "ROWS", "rendered"]
 
 PAGE: Final = Path(__file__).parents[2] / "docs/how-to/when-a-plugin-misbehaves.md"
-
 
 ROWS: Final[Sequence[Row]] = (
     Row(
@@ -59,6 +60,24 @@ ROWS: Final[Sequence[Row]] = (
         message='initializing plugin "RaisesWhenMade": TypeError: ..., wrong_plugins.py:... in RaisesWhenMade.__init__',
         remedy="Declare an attrs class as `args_type`: then the scheduler checks the args, and the plugin gets an "
         "object with defaults.",
+    ),
+    Row(
+        symptom="A constructor with other parameters",
+        code=wrong.HandleOnly,
+        run=build,
+        message='initializing plugin "HandleOnly": the constructor cannot be called with args and handle: too many '
+        "positional arguments; write `def __init__(self, args, handle)` and call super().__init__(args, handle), "
+        "wrong_plugins.py:... in HandleOnly.__init__",
+        remedy="Take both parameters, also if the plugin has no args.",
+    ),
+    Row(
+        symptom="A constructor that does not call the one of the base class",
+        code=wrong.NoSuper,
+        run=schedule,
+        message="plugin \"NoSuper\" failed at Filter (pod=default/p): AttributeError: 'NoSuper' object has no "
+        "attribute 'handle'; call super().__init__(args, handle) in NoSuper.__init__, "
+        "wrong_plugins.py:... in NoSuper.filter",
+        remedy="Begin the constructor with `super().__init__(args, handle)`.",
     ),
     Row(
         symptom="`run()` ends with an exception",
@@ -198,6 +217,24 @@ ROWS: Final[Sequence[Row]] = (
         remedy="The test kit finds this; a running scheduler does not look. The failure names the plugin.",
     ),
     Row(
+        symptom="A `retry_after` that is no number",
+        code=wrong.TextRetry,
+        run=schedule,
+        message='plugin "TextRetry" failed at Filter (pod=default/p): TypeError: retry_after takes seconds as a '
+        "number, not '5m'; None means that time does not help, wrong_plugins.py:... in TextRetry.filter",
+        remedy="Give seconds: `retry_after=300`. Of a `timedelta`, write `delta.total_seconds()`.",
+    ),
+    Row(
+        symptom="An answer of PostFilter that is no pair",
+        code=wrong.NominatesByName,
+        run=schedule,
+        message='plugin "NominatesByName" failed at PostFilter (pod=default/p): TypeError: PostFilter returned (str, '
+        "Status); expected a pair (PostFilterResult or None, Status), wrong_plugins.py:... in "
+        "NominatesByName.post_filter",
+        remedy='Return `PostFilterResult.nominated("n1"), Status(Code.SUCCESS)`, '
+        "or `None, Status.unschedulable(reason)`.",
+    ),
+    Row(
         symptom="A write into the snapshot",
         code=wrong.WritesSnapshot,
         run=schedule,
@@ -236,6 +273,14 @@ ROWS: Final[Sequence[Row]] = (
         message="plugin \"NeverAwaits\": coroutine '...' was never awaited, made at wrong_plugins.py:... in post_bind",
         remedy="Write `await` before the call. In a method that cannot be `async def`, write "
         "`self.handle.spawn(self.handle.client.patch(...))`.",
+    ),
+    Row(
+        symptom="A function in place of a coroutine",
+        code=wrong.SpawnsFunction,
+        run=schedule,
+        message='plugin "SpawnsFunction" failed at PostBind (pod=default/p): TypeError: handle.spawn() takes a '
+        "coroutine, not a function; write handle.spawn(report(...)), wrong_plugins.py:... in SpawnsFunction.post_bind",
+        remedy="Call the function: `self.handle.spawn(self.report())`.",
     ),
     Row(
         symptom="A slow plugin",
@@ -288,12 +333,49 @@ ROWS: Final[Sequence[Row]] = (
         remedy="Write `ClusterEventWithHint(event)`, or `ClusterEventWithHint(event, hint)`.",
     ),
     Row(
+        symptom="Events of a resource that does not exist",
+        code=wrong.UnknownResource,
+        run=build,
+        message='plugin "UnknownResource" cannot register its events: ValueError: no events have the resource '
+        "'pods', did you mean \"Pod\"?; custom kinds are plural.version.group, as event_resource(KIND) returns, "
+        "wrong_plugins.py:... in UnknownResource.events_to_register",
+        remedy="Use a member of `EventResource`, or `event_resource(KIND)` for a custom resource.",
+    ),
+    Row(
+        symptom="Events of an action that does not exist",
+        code=wrong.UnknownAction,
+        run=build,
+        message='plugin "UnknownAction" cannot register its events: AttributeError: ActionType has no member '
+        "UPDATE_NODE_LABELS, did you mean ActionType.UPDATE_NODE_LABEL?, wrong_plugins.py:... in "
+        "UnknownAction.events_to_register",
+        remedy="Use a member of `ActionType`; several are combined with `|`.",
+    ),
+    Row(
         symptom="A pod that waits at Permit and is never allowed",
         code=wrong.WaitsForever,
         run=wait,
         message="due to timeout after waiting 15m0s at plugin WaitsForever",
         remedy="A wait ends after `max_permit_wait_seconds` of the plugin, 900 by default, and the pod is retried. "
         "Call `handle.get_waiting_pod(uid).allow(self.name)` when the pod may go on.",
+    ),
+    Row(
+        symptom="`allow` with a name that no plugin has",
+        code=wrong.AllowsAnother,
+        run=schedule_two,
+        message='plugin "AllowsAnother" failed at Permit (pod=default/q): ValueError: no plugin is called '
+        '"AllowAnother", did you mean "AllowsAnother"? (pods wait for AllowsAnother); pass self.name, '
+        "wrong_plugins.py:... in AllowsAnother.permit",
+        remedy="Write `waiting.allow(self.name)`. The same holds for `reject`.",
+    ),
+    Row(
+        symptom="`bind` that does not bind",
+        code=wrong.BindsNothing,
+        run=bind,
+        message='plugin "BindsNothing" failed at Bind (pod=default/p): returned success, but the pod is not bound to '
+        "n1; await handle.client.bind(pod, node_name), or return Status.skip(), "
+        "wrong_plugins.py:... in BindsNothing.bind",
+        remedy="The scheduler reports it half a minute later; in a test, the fixture reports it at the end. The pod "
+        "counts on its node until it is deleted or the scheduler restarts, because its binding may still come.",
     ),
     Row(
         symptom="A wait without a timeout",
@@ -343,6 +425,14 @@ ROWS: Final[Sequence[Row]] = (
         message="`rbac` of plugin \"RbacByName\" has 'pods/patch', which is no PolicyRule; write PolicyRule("
         'api_groups=("",), resources=("pods",), verbs=("patch",))',
         remedy="`pyscheduler config --rbac` shows the roles that follow from the rules.",
+    ),
+    Row(
+        symptom="Two plugins that sort the queue",
+        code=wrong.ByName,
+        run=build,
+        message='only one queue sort plugin required for profile with scheduler name "pyscheduler", but got 2 '
+        "(PrioritySort, ByName); write `multiPoint: {disabled: [{name: PrioritySort}]}` under `plugins`",
+        remedy='Disable the default plugin. In a test, pass `disable=["PrioritySort"]` to `cluster.framework(...)`.',
     ),
     Row(
         symptom="A plugin with the name of another one",
@@ -448,8 +538,8 @@ This page is made from [the list of wrong plugins](../../tests/testing/wrong_plu
 - In your tests: the fixture `pyscheduler_cluster` fails the test at teardown with the exception of the plugin, and
   `pytest --pdb` stops in the plugin. A test that is about a failure passes `allow_plugin_errors=True` to
   `cluster.framework(...)` and reads `framework.plugin_errors`.
-- In your tests, as a `PluginWarning`: slow calls, methods that nobody calls, and plugins that `check_plugin` did not really try.
-  `allow_plugin_errors=True` turns these warnings of the fixture off, too.
+- In your tests, as a `PluginWarning`: slow calls, methods that nobody calls, and plugins that `check_plugin` did not
+  really try. `allow_plugin_errors=True` turns these warnings of the fixture off, too.
 - In the metric `pyscheduler_plugin_failures_total`, with the labels `plugin` and `extension_point`.
 """
 

@@ -14,7 +14,20 @@ from pyscheduler import ConfigError, Plugin
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.testing import FakeCluster, PluginCheckError, check_plugin
 
-__all__ = ["Row", "add_node", "block", "build", "check", "fixture", "load", "schedule", "wait", "warned"]
+__all__ = [
+    "Row",
+    "add_node",
+    "bind",
+    "block",
+    "build",
+    "check",
+    "fixture",
+    "load",
+    "schedule",
+    "schedule_two",
+    "wait",
+    "warned",
+]
 
 
 async def schedule(cluster: FakeCluster, row: Row) -> str:
@@ -24,6 +37,24 @@ async def schedule(cluster: FakeCluster, row: Row) -> str:
     framework = cluster.framework(enable=[row.plugin], args=row.args, allow_plugin_errors=True)
     result = await framework.schedule("p")
     return "\n".join([*map(str, framework.plugin_errors), result.message])
+
+
+async def schedule_two(cluster: FakeCluster, row: Row) -> str:
+    """Schedule two pods; return what the plugin did wrong."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[row.plugin], args=row.args, allow_plugin_errors=True)
+    await framework.schedule("p")
+    await framework.schedule("q")
+    return "\n".join(map(str, framework.plugin_errors))
+
+
+async def bind(cluster: FakeCluster, row: Row) -> str:
+    """Bind a pod and wait a minute; return what the plugin did wrong."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[row.plugin], disable=["DefaultBinder"], allow_plugin_errors=True)
+    await framework.schedule("p")
+    await cluster.clock.advance(60)
+    return "\n".join(map(str, framework.plugin_errors))
 
 
 async def wait(cluster: FakeCluster, row: Row) -> str:

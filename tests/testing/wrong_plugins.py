@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 
 from pyscheduler import (
+    BindPlugin,
     ClusterEvent,
     Code,
     CycleState,
@@ -21,7 +22,9 @@ from pyscheduler import (
     PermitPlugin,
     Pod,
     PostBindPlugin,
+    PostFilterPlugin,
     PreFilterPlugin,
+    QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
     SignFragment,
@@ -36,6 +39,7 @@ from pyscheduler.framework import (
     NodeInfo,
     Nodes,
     PluginRegistry,
+    QueuedPodInfo,
 )
 
 NO_ROOM: Final = Status.unschedulable("no room")
@@ -66,6 +70,27 @@ class RaisesWhenMade(ScorePlugin):
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         return 0
+
+
+class HandleOnly(ScorePlugin):
+    """Takes the handle only."""
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(None, handle)
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class NoSuper(FilterPlugin):
+    """Does not call the constructor of its base class."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        self.limit = 3
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        busy = self.handle.nominator.pods_on(node.name)
+        return NO_ROOM if len(busy) > self.limit else None
 
 
 class DyingRun(PostBindPlugin):
@@ -210,6 +235,23 @@ class ReturnsBool(FilterPlugin):
         return len(node.pods) < 10
 
 
+class TextRetry(FilterPlugin):
+    """Gives the time of a retry as a text."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable("closed", retry_after="5m")  # type: ignore[arg-type] # the mistake
+
+
+class NominatesByName(FilterPlugin, PostFilterPlugin):
+    """Returns the name of a node in place of a `PostFilterResult`."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> Any:
+        return "n1", Status(Code.SUCCESS)
+
+
 class WritesSnapshot(FilterPlugin):
     """Writes into an array of the snapshot."""
 
@@ -263,6 +305,16 @@ class NeverAwaits(PostBindPlugin):
         self.handle.client.patch(Pod, pod.name, pod.namespace, patch={"metadata": {"labels": {"seen": "yes"}}})  # type: ignore[unused-coroutine]
 
 
+class SpawnsFunction(PostBindPlugin):
+    """Forgets the parentheses of a coroutine."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.handle.spawn(self.report)  # type: ignore[arg-type] # the mistake
+
+    async def report(self) -> None:
+        """Tell somebody."""
+
+
 class Blocks(PreFilterPlugin):
     """Waits for something else, and the whole scheduler waits with it."""
 
@@ -314,11 +366,48 @@ class BareEvents(FilterPlugin, EnqueueExtensions):
         return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
 
 
+class UnknownResource(FilterPlugin):
+    """Registers the events of a resource that does not exist."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent("pods", ActionType.DELETE))]
+
+
+class UnknownAction(FilterPlugin):
+    """Registers an action that does not exist."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        changed = ActionType.UPDATE_NODE_LABELS  # type: ignore[attr-defined] # the mistake
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, changed))]
+
+
 class WaitsForever(PermitPlugin):
     """Makes a pod wait and never allows it."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         return Status.wait("waits for a licence", timeout=1e9)
+
+
+class AllowsAnother(PermitPlugin):
+    """Allows the pods that wait in the name of a plugin that does not exist."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        for waiting in self.handle.waiting_pods():
+            waiting.allow("AllowAnother")
+        return Status.wait("for another pod", timeout=60)
+
+
+class BindsNothing(BindPlugin):
+    """Forgets the request to the API server."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
 
 
 class WaitsWithoutEnd(PermitPlugin):
@@ -385,6 +474,13 @@ class RbacByName(PostBindPlugin):
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         pass
+
+
+class ByName(QueueSortPlugin):
+    """Sorts the queue, which the default plugin PrioritySort does, too."""
+
+    def sort_key(self, info: QueuedPodInfo) -> tuple[object, ...]:
+        return (info.pod.name,)
 
 
 class NodeAffinity(ScorePlugin):

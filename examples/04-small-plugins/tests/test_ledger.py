@@ -44,7 +44,7 @@ async def test_a_failure_that_is_meant(pyscheduler_cluster):
 async def test_the_books_are_right_although_the_api_server_fails(pyscheduler_cluster):
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
-    framework = cluster.framework(enable=[Ledger], allow_plugin_errors=True)
+    framework = cluster.framework(enable=[Ledger])
     fault = cluster.server.faults.add(Fault(method="PATCH", path="/pods/p$", status=403, times=1))
 
     refused = await framework.schedule("p", annotations={STAMP: ""})

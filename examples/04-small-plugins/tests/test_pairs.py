@@ -44,6 +44,22 @@ async def test_a_partner_that_is_gone_gives_nothing_away(pyscheduler_cluster):
     assert (await framework.schedule("other", requests={"cpu": "1"})).bound
 
 
+async def test_a_restart_in_the_middle_of_a_wait(pyscheduler_cluster):
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Pairs])
+    assert (await framework.schedule("first", labels={PAIR: "a"})).state == "waiting"
+
+    await framework.close()
+    framework = cluster.framework(enable=[Pairs])
+    await framework.start()
+
+    await cluster.clock.advance(1)
+    assert framework.result("first").state == "waiting"
+    assert (await framework.schedule("second", labels={PAIR: "a"})).bound
+    assert framework.result("first").bound
+
+
 async def test_others_do_not_wait(pyscheduler_cluster):
     pyscheduler_cluster.add_node("n1")
     framework = pyscheduler_cluster.framework(enable=[Pairs])

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Tasks
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Claim, Job, Session, Tasks
 
 __all__ = ["Deadline"]
 

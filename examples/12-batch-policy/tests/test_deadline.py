@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from deadline_policy.policy import Deadline
-from pyscheduler.batch.queue_wire import KAI_QUEUES
+from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.podgroup import DIALECTS, DialectTable
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CONFIG = (Path(__file__).parents[1] / "profile.yaml").read_text(encoding="utf-8")
 HOUR = 3600.0
+KAI_QUEUES = next(row for row in QUEUE_DIALECTS if row.name == "kai").kinds[0]
 KAI_PODGROUPS = DialectTable(DIALECTS).named("kai").kinds[0]
 
 

@@ -62,10 +62,11 @@ def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> 
         if bare in known:
             made.append(_load(known[bare])(args.arguments_of(bare)))
         elif bare in offers:
-            action = offers[bare].load(f'action "{bare}"', Action)
-            wrong = _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), action)
+            offered = offers[bare].load(f'action "{bare}"', Action)
+            wrong = _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), offered)
             problems += wrong
-            made += [action(args.arguments_of(bare))] if not wrong else []
+            if not wrong:
+                made.append(offers[bare].make(f'action "{bare}"', Action, args.arguments_of(bare)))
         else:
             problems.append(f'action "{name}" of the preset "{args.preset}" is not available yet')
     if problems:
@@ -83,12 +84,13 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
         if name in known:
             return [EnabledPolicy(_load(known[name])(args.policy_arguments(entry)), entry.enabled)]
         if name in offers:
-            policy = offers[name].load(f'policy "{name}"', Policy)
-            wrong = _unknown_arguments(f'policy "{name}"', entry.arguments, policy)
+            offered = offers[name].load(f'policy "{name}"', Policy)
+            wrong = _unknown_arguments(f'policy "{name}"', entry.arguments, offered)
+            problems.extend(wrong)
             if wrong:
-                problems.extend(wrong)
                 return []
-            return [EnabledPolicy(policy(args.policy_arguments(entry)), entry.enabled)]
+            policy = offers[name].make(f'policy "{name}"', Policy, args.policy_arguments(entry))
+            return [EnabledPolicy(policy, entry.enabled)]
         if name not in _BUILT_IN:
             problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -367,9 +368,14 @@ async def test_a_policy_that_raises(batch: BatchCluster) -> None:
     batch.cluster.add_pod("ordinary", requests={"cpu": "1"}, scheduler_name="pyscheduler")
     await batch.pass_time(60)
     assert batch.cluster.pod("ordinary").node_name == "n0"
-    text = "SessionFailed: no job can be scheduled, because the pass failed: KeyError: 'acme.example/deadline'"
-    assert message(batch, "one-0") == text
+    text = message(batch, "one-0")
+    assert re.fullmatch(
+        r"SessionFailed: no job can be scheduled, because the pass failed: policy \"raising\": KeyError: "
+        r"'acme.example/deadline', test_bad_input.py:\d+ in Raising.open_session",
+        text,
+    )
     assert [note for _, _, note in batch.events("one-0")] == [text]
+    assert {plugin for plugin, _ in scheduler.scheduler.plugin_failures.counts} == {"Batch"}
     assert 1 < scheduler.warnings()["session_failed"] < 20
     Raising.is_on = False
     await batch.pass_time(30)

@@ -23,7 +23,7 @@ from pyscheduler.api.codec import ADDED, DELETED
 from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.plugin_failures import EVENT_HANDLER, PluginFailures, owner_of
+from pyscheduler.framework.plugin_failures import EVENT_HANDLER, PluginFailures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -199,7 +199,7 @@ class LocalCopy(Generic[T]):
             about = f"resource={self._what} object={objects[-1].key}"
             self.failures.report(
                 error,
-                plugin=owner_of(handler),
+                plugin="",
                 point=EVENT_HANDLER,
                 about=about,
                 call=handler,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Assembly", "assemble"]
 
 _log = logging.getLogger(__name__)
+
+_DEFAULT_SORT: Final = "PrioritySort"
 
 _Declare: TypeAlias = "Callable[[ResourceKind], object]"
 
@@ -246,7 +248,7 @@ def _check_needed(
         got = f"{len(sorts)} ({', '.join(sorts)})" if sorts else "0"
         problems.append(
             f'only one queue sort plugin required for profile with scheduler name "{spec.scheduler_name}", '
-            f"but got {got} @ {path}.plugins.queueSort"
+            f"but got {got}; {_sort_remedy(sorts)} @ {path}.plugins.queueSort"
         )
     if not points[ExtensionPoint.BIND]:
         problems.append(
@@ -261,14 +263,25 @@ def _check_needed(
         )
 
 
+def _sort_remedy(sorts: Sequence[str]) -> str:
+    """Return what to write if no plugin, or several, sort the queue: usually the default one has to go."""
+    if not sorts:
+        return f"write `multiPoint: {{enabled: [{{name: {_DEFAULT_SORT}}}]}}` under `plugins`"
+    if _DEFAULT_SORT in sorts:
+        return f"write `multiPoint: {{disabled: [{{name: {_DEFAULT_SORT}}}]}}` under `plugins`"
+    return "enable only one of them"
+
+
 def _args(
     spec: ProfileSpec, classes: Mapping[str, type[Plugin]], registry: Registry, problems: list[str], path: str
 ) -> dict[str, object]:
     """Return the args of each plugin, defaults where none are given; plugins with wrong args are left out."""
+    enabled = enabled_names(spec)  # of these, `_load` has said what is wrong
     problems.extend(
-        f'args are given for plugin "{name}", which no installed distribution offers @ {path}.pluginConfig'
+        f'args are given for plugin "{name}", which no installed distribution offers{registry.broken_text()} '
+        f"@ {path}.pluginConfig"
         for name in spec.args
-        if name not in registry
+        if name not in registry and name not in enabled
     )
     args: dict[str, object] = {}
     for name, plugin in classes.items():
@@ -304,6 +317,10 @@ def _make(
     path: str,
 ) -> Plugin | None:
     """Make a plugin; report why that failed, and add what it raised to `causes`."""
+    wrong = _wrong_constructor(plugin)
+    if wrong:
+        problems.append(f'initializing plugin "{name}": {wrong} @ {path}.plugins')
+        return None
     try:
         return plugin(args, handle)
     except ConfigError as error:
@@ -312,6 +329,24 @@ def _make(
         problems.append(f'initializing plugin "{name}": {_told(error, plugin.__init__)} @ {path}.plugins')
         causes.append(error)
     return None
+
+
+def _wrong_constructor(plugin: type[Plugin]) -> str:
+    """Return what is wrong with the parameters of a constructor, where it is, and what to write; "" if nothing is."""
+    constructor: object = plugin.__init__
+    try:
+        inspect.signature(plugin).bind(None, None)
+    except ValueError:  # it has no signature
+        return ""
+    except TypeError as error:
+        what = f"the constructor cannot be called with args and handle: {error}"
+    else:
+        if not inspect.iscoroutinefunction(constructor):
+            return ""
+        what = "the constructor is async"
+    remedy = "write `def __init__(self, args, handle)` and call super().__init__(args, handle)"
+    place = error_place(TypeError(), plugin.__init__)
+    return f"{what}; {remedy}, {place}" if place else f"{what}; {remedy}"
 
 
 def _told(error: BaseException, call: Callable[..., object] | None) -> str:

@@ -54,6 +54,8 @@ class Distribution:
     plugins: list[str] = attrs.Factory(list)
     #: Dialects of pod groups by name, and the plugin that each is offered for.
     dialects: dict[str, str] = attrs.Factory(dict)
+    #: What it adds to batch profiles and PodGrouper: names by "policy", "action", "queue dialect" or "grouper".
+    extensions: dict[str, list[str]] = attrs.Factory(dict)
     errors: list[str] = attrs.Factory(list)
     #: Left out on request; its hook was not called.
     blocked: bool = False
@@ -186,6 +188,7 @@ class _Registrar:
         known = offers.setdefault(name, Offer(str(self.distribution), target))
         if known.target != target:
             raise PluginError(f'batch {what} "{name}" is offered by {known.distribution} already', plugin="")
+        self.distribution.extensions.setdefault(what, []).append(name)
 
 
 class Registry:
@@ -324,11 +327,17 @@ class Registry:
         close = difflib.get_close_matches(name, self._offers, n=1)
         if close:
             text += f', did you mean "{close[0]}"?'
-        # A distribution that failed to register may be the one that was meant.
+        return text + self.broken_text()
+
+    def broken_text(self) -> str:
+        """Return the distributions that are broken or blocked, in parentheses; "" if there are none.
+
+        One of them may be the one that was meant.
+        """
         broken = [f"{each} is broken: {each.errors[0]}" for each in self.distributions if each.errors]
         blocked = [f"{each} is blocked" for each in self.distributions if each.blocked]
         hints = [*broken, *blocked]
-        return f"{text} ({'; '.join(hints)})" if hints else text
+        return f" ({'; '.join(hints)})" if hints else ""
 
 
 def _ambiguous(name: str, offers: Sequence[_Offer]) -> str:

@@ -164,11 +164,13 @@ class Binding:
         """Let the first plugin that does not skip bind the pod; SKIP when all of them do."""
         calls = self.calls
         began = calls.clock.now()
-        sampled = context_of(state).sampled
+        context = context_of(state)
         status: Status | None = Status.skip()
         for method in self.bind_methods:
-            answer = await calls.run_async(method, pod, state, pod, node_name, sampled=sampled)
+            answer = await calls.run_async(method, pod, state, pod, node_name, sampled=context.sampled)
             status = calls.status_of(method, pod, answer)
+            if status is None:
+                context.bound_by = method
             if status is None or status.code != Code.SKIP:
                 break
         if status is not None and status.code != Code.SKIP:

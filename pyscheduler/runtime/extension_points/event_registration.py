@@ -5,6 +5,10 @@ Source: kube-scheduler 1.36, `fillEnqueueExtensions`, `buildQueueingHintMap`, `U
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
@@ -17,7 +21,7 @@ from pyscheduler.framework.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.framework.interfaces import Plugin
 
@@ -49,6 +53,15 @@ _ANYTHING: Final = tuple(
 #: With the gate GenericWorkload.
 _ANYTHING_OF_GROUPS: Final = ClusterEventWithHint(ClusterEvent(EventResource.POD_GROUP, ActionType.ALL))
 
+#: The actions of events of pods and of nodes, by resource.
+_ACTIONS: Final[Mapping[str, ActionType]] = {
+    resource: ActionType.ADD
+    | ActionType.DELETE
+    | reduce(or_, (each for name, each in ActionType.__members__.items() if name.startswith(prefix)))
+    for resource, prefix in ((EventResource.POD, "UPDATE_POD_"), (EventResource.NODE, "UPDATE_NODE_"))
+}
+_RESOURCES: Final = frozenset(map(str, EventResource))
+
 _NODE_TAINT: Final = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
 
 
@@ -68,10 +81,7 @@ def registrations_of(plugin: Plugin, *, generic_workload: bool = False) -> Seque
     register = getattr(plugin, "events_to_register", None)
     if register is None:
         return _anything(generic_workload=generic_workload)
-    registered = list(register())
-    for each in registered:
-        if not isinstance(each, ClusterEventWithHint):
-            raise TypeError(f"EventsToRegister returned a {type(each).__name__}; expected ClusterEventWithHint")
+    registered = _registered(register)
     nodes = [each.event.action for each in registered if each.event.resource == EventResource.NODE]
     added = any(action & ActionType.ADD for action in nodes)
     if added and not any(action & ActionType.UPDATE_NODE_TAINT for action in nodes):
@@ -79,6 +89,53 @@ def registrations_of(plugin: Plugin, *, generic_workload: bool = False) -> Seque
         # waits for nodes to be added waits for their taints to change as well.
         registered.append(ClusterEventWithHint(_NODE_TAINT))
     return registered
+
+
+def _registered(register: Callable[[], object]) -> list[ClusterEventWithHint]:
+    """Return what a plugin registers; say which member was meant if it names one that does not exist."""
+    found: list[ClusterEventWithHint] = []
+    try:
+        answer = register()
+    except AttributeError as error:
+        if error.obj not in {EventResource, ActionType}:
+            raise
+        close = get_close_matches(error.name or "", error.obj.__members__, n=1)
+        meant = f", did you mean {error.obj.__name__}.{close[0]}?" if close else ""
+        text = f"{error.obj.__name__} has no member {error.name}{meant}"
+        raise AttributeError(text).with_traceback(error.__traceback__) from None
+    if not isinstance(answer, Iterable):
+        what = type(answer).__name__
+        raise TypeError(f"EventsToRegister returned {what}; expected a list of ClusterEventWithHint, [] for no event")
+    for each in answer:
+        if not isinstance(each, ClusterEventWithHint):
+            raise TypeError(f"EventsToRegister returned a {type(each).__name__}; expected ClusterEventWithHint")
+        _check(each)
+        found.append(each)
+    return found
+
+
+def _check(registration: ClusterEventWithHint) -> None:
+    """Raise `TypeError` or `ValueError` for a registration that would never match.
+
+    kube-scheduler accepts these; the pods then wait until they are retried without an event. Types prove nothing of
+    others' code.
+    """
+    event: object = registration.event
+    if not isinstance(event, ClusterEvent):
+        raise TypeError(f"ClusterEventWithHint takes a ClusterEvent, not {event!r}")
+    resource: object = event.resource
+    if not (isinstance(resource, str) and (resource in _RESOURCES or ("." in resource and "/" not in resource))):
+        close = get_close_matches(str(resource).title(), _RESOURCES, n=1)
+        meant = f', did you mean "{close[0]}"?' if close else ""
+        raise ValueError(
+            f"no events have the resource {resource!r}{meant}; custom kinds are plural.version.group, "
+            "as event_resource(KIND) returns"
+        )
+    if event.action & _ACTIONS.get(resource, ActionType.ALL) == 0:
+        raise ValueError(f"no event of {resource} has the action {event.action!r}")
+    hint: object = registration.queueing_hint
+    if hint is not None and not callable(hint):
+        raise TypeError(f"the queueing hint of {event.label} is {hint!r}; expected a function or None")
 
 
 def with_extenders(

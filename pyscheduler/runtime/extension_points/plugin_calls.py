@@ -35,6 +35,9 @@ _WATCH_SECONDS: Final = 600.0
 #: Where waiting is no fault: the binding cycle awaits the API server, and preemption computes for long in small steps.
 _MAY_TAKE_LONG: Final = frozenset({"PostFilter", "PreBind", "Bind", "PostBind"})
 
+#: How many parts of a wrong tuple a message shows.
+_SHOWN: Final = 4
+
 _SUCCESS = Code.SUCCESS
 _SUCCESS_LABEL = _SUCCESS.label
 
@@ -170,6 +173,8 @@ class PluginCalls:
             what = f"Status ({answer.code.label})"
             if answer.is_skip and method.point == "Score":
                 expected += "; return Status.skip() from pre_score"
+        elif isinstance(answer, tuple):
+            what = f"({', '.join(type(each).__name__ for each in answer[:_SHOWN])}{', ...' * (len(answer) > _SHOWN)})"
         elif inspect.iscoroutine(answer):
             answer.close()
             what = "a coroutine (only PostFilter, PreBind, Bind and PostBind may be async)"

@@ -30,6 +30,7 @@ class RunContext:
     """The notes on one cycle; sets hold plugin names."""
 
     __slots__ = (
+        "bound_by",
         "equivalence_class",
         "feasible",
         "in_pre_bind",
@@ -49,6 +50,8 @@ class RunContext:
         self.skip_pre_bind: AbstractSet[str] = _NOBODY
         #: Allowed their PreBind to run beside others'.
         self.parallel_pre_bind: AbstractSet[str] = _NOBODY
+        #: The Bind plugin that returned success.
+        self.bound_by: PluginMethod | None = None
         #: The PreBind plugin that is at work, or the first of several.
         self.in_pre_bind: PluginMethod | None = None
         #: The notes of the equivalence cache: the pod's class, and int64[k], the rows that were found feasible.

@@ -9,12 +9,15 @@ A verdict only wakes the binding cycle, which runs Unreserve in a later turn of 
 reject from anywhere, Permit and Unreserve included, and are never called back on the way. Of many that have their
 verdict at once some go on at each turn. What a verdict says holds from the moment it is given: one that was allowed is
 about to be bound, whatever comes in between.
+
+Differs from kube-scheduler: plugins cannot allow or reject in a name that no plugin has.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +49,17 @@ _STOPPED: Final = "stopped"
 class HeldPod:
     """One waiting pod; the `WaitingPod` that plugins see."""
 
-    __slots__ = ("_future", "_on_verdict", "_timers", "node_name", "pod", "profile_name", "verdict", "waiting_since")
+    __slots__ = (
+        "_check",
+        "_future",
+        "_on_verdict",
+        "_timers",
+        "node_name",
+        "pod",
+        "profile_name",
+        "verdict",
+        "waiting_since",
+    )
 
     def __init__(
         self,
@@ -56,7 +69,10 @@ class HeldPod:
         profile_name: str,
         waiting_since: float,
         on_verdict: Callable[[HeldPod, asyncio.Future[None] | None], object],
+        check: Callable[[str], object],
     ) -> None:
+        #: Raises for a name that no plugin has.
+        self._check = check
         self.pod = pod
         self.node_name = node_name
         self.profile_name = profile_name
@@ -77,15 +93,28 @@ class HeldPod:
         self._timers[plugin] = clock.call_later(seconds, partial(self._expire, plugin, seconds))
 
     def allow(self, plugin: str) -> None:
-        """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound."""
+        """Withdraw the hold of `plugin`; the last one lets the pod go on to be bound.
+
+        Raises `ValueError` for a name that no plugin has.
+        """
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
+        elif plugin:
+            self._check(plugin)
         if not self._timers:
             self._end(WaitVerdict(cause=_ALLOWED, plugin=plugin))
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """End the wait with a rejection by `plugin`; return False when the verdict was already there."""
+        """End the wait with a rejection by `plugin`; return False when the verdict was already there.
+
+        Raises `ValueError` for a name that no plugin has.
+        """
+        self._check(plugin)
+        return self.refuse(plugin, reason)
+
+    def refuse(self, plugin: str, reason: str) -> bool:
+        """Do the same for the scheduler, which may reject in the name of its own groups."""
         return self._refuse(_REJECTED, plugin, Status(Code.UNSCHEDULABLE, reason, plugin=plugin))
 
     def preempt(self, plugin: str, reason: str) -> bool:
@@ -150,9 +179,12 @@ class WaitingPodMap:
         self._pods: dict[str, HeldPod] = {}
         self._verdicts: dict[str, WaitVerdict] = {}
         self._indices: list[WaitingPodIndex] = []
+        #: The names of the plugins of all profiles; empty: unknown.
+        self.plugins: set[str] = set()
         self.releases = PermitReleases()
         # Made once, and not for every pod.
         self._on_verdict = self._decided
+        self._check = self.check_name
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -166,6 +198,7 @@ class WaitingPodMap:
             profile_name=profile_name,
             waiting_since=self._clock.now(),
             on_verdict=self._on_verdict,
+            check=self._check,
         )
         for plugin, seconds in timeouts.items():
             held.hold(plugin, seconds, self._clock)
@@ -224,7 +257,16 @@ class WaitingPodMap:
     def reject(self, uid: str, *, plugin: str = "", reason: str = "removed") -> bool:
         """Reject a waiting pod; return False when there is none, or its verdict was already there."""
         held = self._pods.get(uid)
-        return held is not None and held.reject(plugin, reason)
+        return held is not None and held.refuse(plugin, reason)
+
+    def check_name(self, plugin: str) -> None:
+        """Raise `ValueError` if no plugin has that name."""
+        if plugin and self.plugins and plugin not in self.plugins:
+            pending = {name for held in self._pods.values() for name in held.pending_plugins}
+            close = get_close_matches(plugin, self.plugins, n=1)
+            meant = f', did you mean "{close[0]}"?' if close else ""
+            waited = f" (pods wait for {', '.join(sorted(pending))})" if pending else ""
+            raise ValueError(f'no plugin is called "{plugin}"{meant}{waited}; pass self.name')
 
     def delete(self, uid: str) -> bool:
         """End the wait of a pod that is gone; return False when it does not wait, or its verdict was already there."""

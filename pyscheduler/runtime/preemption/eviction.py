@@ -3,13 +3,14 @@
 A victim that is not bound yet is rejected in memory: its wait at Permit ends, or its binding is cancelled in PreBind.
 Any other victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in
 the background, and the preemptor is not retried before the last victim is evicted: it would find its victims still on
-the node. Then the deletion of the victims wakes the preemptor. If an eviction fails, the preemptor is activated at
-once. Nominations of pods of lower priority to the node are cleared first.
+the node. Then the deletion of the victims wakes the preemptor. If an eviction fails, the preemptor is retried after its
+backoff. Nominations of pods of lower priority to the node are cleared first.
 
-Differs from kube-scheduler: a victim is deleted only if it has the uid it was chosen by, which spares a new pod of the
-same name, and a pod that held its node in memory and has given it up since. And a preemptor that was held back is
-activated once all victims are evicted if no event about them is still to come: it may have missed the event that would
-have woken it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
+Differs from kube-scheduler, which activates the preemptor at once after a failed eviction: if the API server refuses
+every deletion, it tries again and again. A victim is deleted only if it has the uid it was chosen by, which spares a
+new pod of the same name, and a pod that held its node in memory and has given it up since. And a preemptor that was
+held back is activated once all victims are evicted if no event about them is still to come: it may have missed the
+event that would have woken it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """
 
 from __future__ import annotations
@@ -99,9 +100,18 @@ class _UnderWay:
 class Evictions:
     """The evictions in the name of one plugin. `in_background`: the gate SchedulerAsyncPreemption."""
 
-    def __init__(self, plugin: str, *, handle: Handle, in_pre_bind: PodsInPreBind, in_background: bool) -> None:
+    def __init__(
+        self,
+        plugin: str,
+        *,
+        handle: Handle,
+        in_pre_bind: PodsInPreBind,
+        in_background: bool,
+        retry_after_backoff: Callable[[Iterable[Pod]], object],
+    ) -> None:
         self._plugin = plugin
         self._handle = handle
+        self._retry_after_backoff = retry_after_backoff
         self._in_pre_bind = in_pre_bind
         self._in_background = in_background
         self._pods: Lister[Pod] = handle.lister(Pod)
@@ -167,10 +177,12 @@ class Evictions:
         return None
 
     def _over(self, preemptor: EvictionCause, under_way: _UnderWay, *, failed: bool = False) -> None:
-        """End an eviction, and activate the preemptor if no event may come to wake it."""
+        """End an eviction; retry the preemptor if no event may come to wake it, after its backoff if it `failed`."""
         if self._under_way.get(preemptor.uid) is under_way:
             del self._under_way[preemptor.uid]
-            if failed or under_way.held_back:
+            if failed:
+                self._retry_after_backoff(preemptor.waiting())
+            elif under_way.held_back:
                 self._handle.activate(preemptor.waiting())
 
     async def _evict_in_background(
@@ -178,7 +190,7 @@ class Evictions:
     ) -> None:
         handle = self._handle
         began = handle.clock.now()
-        failed = not await self._release_nominated(node_name, preemptor)
+        released = await self._release_nominated(node_name, preemptor)
         failure = await self._evict_all(victims[:-1], node_name, preemptor)
         if failure is None:
             under_way.last = victims[-1]
@@ -189,15 +201,14 @@ class Evictions:
             if answer is True or any(map(self._is_to_end, victims)):
                 # The event that wakes the preemptor is still to come; now its victims are still there.
                 under_way.held_back = False
-        failed = failed or failure is not None
-        self._over(preemptor, under_way, failed=failed)
-        handle.recorder.preemption_run(result="error" if failed else "success", seconds=handle.clock.now() - began)
+        # A nomination that is not cleared is an error, as in kube-scheduler. But there is room now: no backoff.
+        under_way.held_back = under_way.held_back or not released
+        self._over(preemptor, under_way, failed=failure is not None)
+        result = "success" if released and failure is None else "error"
+        handle.recorder.preemption_run(result=result, seconds=handle.clock.now() - began)
         _log.info(
-            "Preemption finished preemptor=%s node=%s victims=%d result=%s",
-            preemptor.key,
-            node_name,
-            len(victims),
-            "error" if failed else "success",
+            "Preemption finished plugin=%s preemptor=%s node=%s victims=%d result=%s",
+            *(self._plugin, preemptor.key, node_name, len(victims), result),
         )
 
     async def _evict_all(self, victims: Sequence[Pod], node_name: str, preemptor: EvictionCause) -> Exception | None:
@@ -223,7 +234,8 @@ class Evictions:
         except Exception as error:  # noqa: BLE001 - whatever it is, this victim may still be there
             self._handle.recorder.warning("eviction_failed")
             _log.warning(
-                "Victim could not be preempted preemptor=%s victim=%s err=%s", preemptor.key, victim.key, error
+                "Victim could not be preempted plugin=%s preemptor=%s victim=%s err=%s",
+                *(self._plugin, preemptor.key, victim.key, error),
             )
             return error
 

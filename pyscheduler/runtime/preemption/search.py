@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import numpy as np
 
-from pyscheduler.api import Pod, PodDisruptionBudget
+from pyscheduler.api import Pod, PodDisruptionBudget, kind_of
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
-from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.interfaces import PostFilterResult
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.preemption import (
@@ -33,6 +32,7 @@ from pyscheduler.framework.preemption import (
 )
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import PREEMPTION_INQUIRY
+from pyscheduler.framework.watches import PolicyRule
 from pyscheduler.podgroup.wire import InTreePodGroup
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.preemption.columns import Outcomes, VictimColumns, amount_filters
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.watches import Lister
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.preemption.place_counts import PlaceCounts
     from pyscheduler.runtime.statement import Statement
 
-__all__ = ["Preemption", "best_of"]
+__all__ = ["BUDGETS", "Preemption", "best_of", "grant_preemption"]
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +69,13 @@ T = TypeVar("T")
 _MAX_NODES: Final = 64
 _MIN_NODES: Final = 8
 _MAX_PODS: Final = 200
+
+#: What every preemptor watches and may do, besides what its plugin needs.
+BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
+_RULES: Final = (
+    PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "delete")),
+    PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
+)
 
 _NOT_HELPFUL: Final = Status.unresolvable("Preemption is not helpful for scheduling")
 _NO_CANDIDATE: Final = Status.unschedulable("no candidate node for preemption")
@@ -134,10 +142,7 @@ class Preemption:
         self._extenders = extenders
         self._evictions = evictions
         self._pods: Lister[Pod] = handle.lister(Pod)
-        try:
-            self._budgets: Iterable[PodDisruptionBudget] = handle.lister(PodDisruptionBudget)
-        except PluginError:
-            self._budgets = ()  # a plugin that does not watch budgets does not go by them
+        self._budgets: Iterable[PodDisruptionBudget] = handle.lister(PodDisruptionBudget)
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
         self._groups: GroupSearch | None = None
         self._columns: VictimColumns | None = None
@@ -437,6 +442,13 @@ class _Worth:
         statuses = NodeStatuses(len(self.rows))
         statuses.fail(np.ones(len(self.rows), dtype=np.bool_), status)
         return statuses
+
+
+def grant_preemption(plugin: Plugin) -> None:
+    """Let a plugin with a preemptor need what the preemptor needs, so that its account gets these permissions."""
+    if BUDGETS not in plugin.watches:
+        plugin.watches = (*plugin.watches, BUDGETS)  # type: ignore[misc]  # of a class, as a rule
+    plugin.rbac = (*plugin.rbac, *(rule for rule in _RULES if rule not in plugin.rbac))  # type: ignore[misc]  # the same
 
 
 def _hopeless(statuses: NodeStatuses, num_nodes: int) -> tuple[PostFilterResult | None, Status]:

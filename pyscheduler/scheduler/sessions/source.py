@@ -18,8 +18,9 @@ from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
-from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.sessions.culprit import culprit_of
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
 from pyscheduler.scheduler.sessions.pending import PendingPods
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.diagnosis import FitError
+    from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.watches import Lister
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
@@ -252,16 +254,30 @@ class Sessions:
 
     def _fail(self, message: str, error: Exception) -> None:
         """Log and count an error, begin with fresh tables, and try again after a backoff."""
-        self.submission.scheduling.recorder.warning("session_failed")
-        _log.error(
-            '%s profile=%s err="%s: %s"', message, self.profile.name, type(error).__name__, error, exc_info=error
-        )
+        scheduling, culprit = self.submission.scheduling, culprit_of(error)
+        if culprit is None:
+            scheduling.recorder.warning("session_failed")
+            _log.error('%s profile=%s err="%s"', message, self.profile.name, error_text(error), exc_info=error)
+        else:
+            # This logs the traceback, once.
+            batch: object = self.plugin
+            scheduling.plugin_failures.report(
+                error,
+                plugin=next(name for name, plugin in self.profile.plugins.items() if plugin is batch),
+                point="Session",
+                about=f"profile={self.profile.name} {culprit.kind}={culprit.name}",
+                call=culprit.code,
+                warning="session_failed",
+            )
+            fields = self.profile.name, culprit.kind, culprit.name, error_text(error)
+            _log.error('%s profile=%s %s=%s err="%s"', message, *fields)
         self.tables.changed(None)
         self._plan_retry(True)
 
     async def _tell_failure(self, error: Exception) -> None:
         """Say on the pods that wait why nothing is decided about them."""
-        what = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        culprit = culprit_of(error)
+        what = error_text(error) if culprit is None else culprit.text(error)
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
         jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
         self.waiting = {job.key: text for job in jobs}

@@ -16,7 +16,6 @@ import numpy as np
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
 from pyscheduler.framework.interfaces import NominatingInfo
-from pyscheduler.framework.plugin_failures import owner_of
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
@@ -124,9 +123,7 @@ class Submission:
                 self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
             except Exception as error:  # noqa: BLE001 - a bug in an event must not undo the decisions
                 about, call = f"job={first.task.job.key}", self.plugin.evicted
-                self.scheduling.plugin_failures.report(
-                    error, plugin=owner_of(call), point="Evicted", about=about, call=call
-                )
+                self.scheduling.plugin_failures.report(error, plugin="", point="Evicted", about=about, call=call)
 
     def is_promised(self, job: Job) -> bool:
         """Return whether a pod of the job waits for a node that it was promised."""

@@ -34,6 +34,7 @@ CHECKS: Final[Mapping[str, str]] = {
         "concerned, or remove `reuse`."
     ),
     "reserve": "Undo in unreserve everything that reserve did, also in a trial (state.trial); unreserve is idempotent.",
+    "bind": "Await handle.client.bind(pod, node_name) before bind returns success, or return Status.skip().",
     "hints": (
         "Register the event in events_to_register, and return QUEUE from its hint when the event may help. "
         "If no event tells, call handle.activate([pod]); if time alone helps, pass retry_after to Status.unschedulable."

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.testing.checks.answers import PluginAnswers, difference
 from pyscheduler.testing.checks.observation import Observation
-from pyscheduler.testing.checks.plugin_calls import observe_calls
+from pyscheduler.testing.checks.plugin_calls import observe_calls, place_of
 from pyscheduler.testing.checks.probes import Probes, ProbingPipeline
 from pyscheduler.testing.checks.sleeping_pods import SleepingPods
 from pyscheduler.testing.fake_cluster import FakeCluster
+from pyscheduler.testing.plugin_errors import unbound_pods
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -69,6 +70,8 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
             probes.attempts = 0
             sleeping.begin_step()
             await _run(step, framework, cluster)
+            if seen.wants("bind"):
+                _check_bindings(framework, seen)
             if seen.findings:
                 return
             if seen.wants("hints"):
@@ -79,6 +82,15 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
             _compare_with_new(subject, cluster, framework, seen)
     finally:
         await cluster.close()
+
+
+def _check_bindings(framework: FakeFramework, seen: Observation) -> None:
+    """Add a finding if the plugin said that it bound a pod, and did not."""
+    for pod, method in unbound_pods(framework):
+        if method.plugin == seen.plugin:
+            what = f"for pod {pod.key}, it returned success and did not bind the pod to {pod.node_name}"
+            seen.add("bind", place_of(method), what)
+            return
 
 
 async def _decide(subject: Subject, history: Sequence[Step]) -> Decisions:

@@ -404,6 +404,26 @@ async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: Fa
     await measured.stop()
 
 
+async def test_an_action_that_raises_fails_the_test_of_its_author(pyscheduler_cluster: FakeCluster) -> None:
+    """The fixture raises the exception at teardown, with the action and its place."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    Raises.is_on = True
+    framework = cluster.framework(config=CONFIG % "{name: Jobs}", enable=[BrokenJobs])
+    await framework.start()
+    add(cluster, "a", members=1)
+    await cluster.clock.advance(1)
+    with pytest.raises(ValueError, match="this action has a bug") as caught:
+        cluster.raise_plugin_errors()
+    note = caught.value.__notes__[0]
+    assert note.startswith(
+        'plugin "Jobs" failed at Session (profile=batch action=raise): ValueError: this action has a bug, '
+        "test_passes.py:"
+    )
+    Raises.is_on = False
+    framework.plugin_errors.clear()
+
+
 class Seats(ReservePlugin, FilterPlugin):
     """Keeps books: each node has one seat. In a trial it books as well, and evicted pods give their seats back."""
 

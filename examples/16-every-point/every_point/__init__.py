@@ -1,0 +1,1 @@
+"""A pyscheduler plugin. `EveryPoint` is its name in a profile."""

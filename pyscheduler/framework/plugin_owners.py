@@ -1,0 +1,84 @@
+"""Whose code failed: the plugin that gave the scheduler a function to call, or a coroutine to run.
+
+A handler, a key of an index or a task may be a lambda, a partial or a function of the module. So the plugin is looked
+for after the failure: in the traceback, in what the function captured, and by the module that defines it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework.interfaces import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["PluginOwners", "owner_of"]
+
+
+def owner_of(call: object) -> str:
+    """Return the name of the plugin whose method this is, or that the function captured; "" if there is none."""
+    return next((plugin.name for plugin in _held_by(call)), "")
+
+
+def _held_by(call: object) -> Iterator[Plugin]:
+    """Yield the plugins that a callable holds."""
+    if isinstance(call, Plugin):
+        yield call
+    elif isinstance(call, MethodType):
+        yield from _held_by(call.__self__)
+    elif isinstance(call, partial):
+        for part in (call.func, *call.args, *call.keywords.values()):
+            yield from _held_by(part)
+    elif isinstance(call, FunctionType):
+        for cell in call.__closure__ or ():
+            try:
+                held = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+            if isinstance(held, Plugin):
+                yield held
+
+
+class PluginOwners:
+    """Finds the plugin, among those that it knows, whose code failed."""
+
+    def __init__(self) -> None:
+        #: By module, the names of the plugins whose classes it defines; by package, those of its modules.
+        self._by_module: dict[str, set[str]] = {}
+
+    def add(self, plugins: Mapping[str, Plugin]) -> None:
+        """Add the plugins of a profile."""
+        for name, plugin in plugins.items():
+            module = type(plugin).__module__
+            self._by_module.setdefault(module, set()).add(name)
+            package = module.partition(".")[0]
+            if package not in {module, __name__.partition(".")[0]}:
+                self._by_module.setdefault(package, set()).add(name)
+
+    def find(self, error: BaseException, call: object = None) -> str:
+        """Return the name of the plugin; "" if nothing says which it is, or two plugins are in question."""
+        return owner_of(call) or self._in_traceback(error) or self._of_module(getattr(call, "__module__", None))
+
+    def _in_traceback(self, error: BaseException) -> str:
+        modules: list[object] = []
+        step = error.__traceback__
+        while step is not None:
+            frame = step.tb_frame
+            code = frame.f_code
+            if "self" in code.co_varnames or "self" in code.co_freevars:
+                owner = frame.f_locals.get("self")
+                if isinstance(owner, Plugin):
+                    return owner.name
+            modules.append(frame.f_globals.get("__name__"))
+            step = step.tb_next
+        return next((name for module in modules if (name := self._of_module(module))), "")
+
+    def _of_module(self, module: object) -> str:
+        for known in (module, module.partition(".")[0]) if isinstance(module, str) else ():
+            names = self._by_module.get(known, ())
+            if len(names) == 1:
+                return next(iter(names))
+        return ""

@@ -1,0 +1,55 @@
+"""Whose code made a pass fail: a policy, an action, or the batch plugin. Its methods stand in the traceback."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.batch.contract import Action, Policy
+from pyscheduler.batch.plugin import BatchPlugin
+from pyscheduler.framework.errors import APIError, PluginError, TransportError
+from pyscheduler.framework.plugin_failures import error_place, error_text
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+__all__ = ["Culprit", "culprit_of"]
+
+_KINDS: Final = {Policy: "policy", Action: "action", BatchPlugin: "plugin"}
+
+
+@attrs.frozen
+class Culprit:
+    """The policy, action or plugin whose method raised; `code` is the method's."""
+
+    kind: str
+    name: str
+    code: CodeType
+
+    def text(self, error: BaseException) -> str:
+        """Return one line: whose failure it is, what happened, and where."""
+        if isinstance(error, PluginError):
+            return error_text(error)  # it names the policy whose answer is wrong
+        return f'{self.kind} "{self.name}": {error_text(error)}, {error_place(error, self.code)}'
+
+
+def culprit_of(error: BaseException) -> Culprit | None:
+    """Return whose method raised `error`, the innermost of several.
+
+    None if no policy, action or plugin took part, or if it passed on an error of the API server.
+    """
+    if isinstance(error, (APIError, TransportError)):
+        return None
+    found: Culprit | None = None
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        owner = step.tb_frame.f_locals.get("self") if "self" in code.co_varnames else None
+        for kind, label in _KINDS.items():
+            if isinstance(owner, kind):
+                found = Culprit(label, getattr(owner, "name", type(owner).__name__), code)
+        step = step.tb_next
+    if found is not None and isinstance(error, PluginError) and error.plugin:
+        return attrs.evolve(found, kind="policy", name=error.plugin)
+    return found
