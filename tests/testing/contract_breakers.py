@@ -1,10 +1,10 @@
-"""Plugins that break the contract, each in one way; each but the last fails one check of `check_plugin`."""
+"""Plugins that break the contract, each in one way; almost each fails one check of `check_plugin`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from pyscheduler.framework import (
     NodeInfo,
     Nodes,
     NodeStatuses,
+    PostBindPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -313,3 +314,24 @@ class Headroom(FilterPlugin, EnqueueExtensions, SignPlugin):
         grown = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         gone = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         return [ClusterEventWithHint(grown), ClusterEventWithHint(gone)]
+
+
+class WaitsAtPreBind(PreBindPlugin):
+    """Asks to wait where nobody waits."""
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits", timeout=5)
+
+
+class SkipsScores(ScorePlugin):
+    """Skips where a score is needed."""
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
+        return Status.skip()
+
+
+class RejectsAfterBinding(PostBindPlugin):
+    """Rejects a pod that is bound already."""
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> Any:
+        return Status.unschedulable("too late")

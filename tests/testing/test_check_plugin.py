@@ -17,6 +17,7 @@ from pyscheduler.testing.checks.price import price_of
 from pyscheduler.testing.checks.shrinking import shrink
 from pyscheduler.testing.checks.subject import Subject
 from tests.testing import contract_breakers as wrong
+from tests.testing.wrong_plugins import SignsWithDict, SignsWithText, SuccessWithReason, WaitsAtPreFilter
 
 #: The checks that start no process.
 IN_PROCESS = [check for check in CHECKS if check != "hash-seed"]
@@ -73,6 +74,26 @@ def test_wrong_plugin_fails_its_check(plugin: type, check: str, place: str) -> N
     assert len(error.history) <= 7
     again = failure(plugin, histories=[error.history], checks=IN_PROCESS)
     assert (again.check, again.place) == (error.check, error.place)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        pytest.param(WaitsAtPreFilter, "PreFilter returned the code Wait", id="PreFilter"),
+        pytest.param(SuccessWithReason, "Reserve returned Success with a reason", id="Reserve"),
+        pytest.param(SignsWithText, "Sign returned str; expected a list or tuple of SignFragment", id="sign_pod"),
+        pytest.param(SignsWithDict, 'value of "example.com/labels" is a dict', id="value of a fragment"),
+        pytest.param(wrong.WaitsAtPreBind, "PreBind returned the code Wait", id="PreBind"),
+        pytest.param(wrong.SkipsScores, "Score returned the code Skip", id="Score"),
+        pytest.param(wrong.RejectsAfterBinding, "PostBind returned Status (Unschedulable)", id="PostBind"),
+    ],
+)
+def test_an_answer_that_the_point_does_not_allow_is_found(plugin: type, said: str) -> None:
+    """The check `statuses` names the code and the allowed ones, also of methods that are awaited."""
+    history = [Step("add_node", "n1"), Step("add_node", "n2"), Step("add_pod", "p1")]
+    error = failure(plugin, histories=[history], checks=["statuses", "signature"])
+    assert error.check == "statuses"
+    assert said in error.finding.what
 
 
 def test_a_bind_plugin_that_binds_nothing_is_found() -> None:

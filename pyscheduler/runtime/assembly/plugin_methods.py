@@ -27,7 +27,7 @@ from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler.runtime.extension_points.points import BASES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["misspelt_methods", "wrong_parameters"]
 
@@ -75,6 +75,11 @@ def _declared(base: type[Plugin]) -> Iterator[tuple[str, tuple[str, ...]]]:
 #: The methods of each interface, with their parameters.
 _METHODS: Final[Mapping[type[Plugin], Mapping[str, tuple[str, ...]]]] = {
     base: dict(_declared(base)) for base in _INTERFACES
+}
+#: The interface of each method that may be meant by a similar name. A helper may well be called `score` or `filters`;
+#: names of two words are rarely met by accident.
+_WANTED: Final[Mapping[str, type[Plugin]]] = {
+    name: base for base in _INTERFACES for name in _METHODS[base] if "_" in name
 }
 _KNOWN: Final = frozenset(name for base in _INTERFACES for name in (*_METHODS[base], *dir(base)))
 
@@ -129,16 +134,14 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
         for name, found in vars(kind).items()
         if inspect.isroutine(found) and not name.startswith("_")
     }
-    # A helper may well be called `score` or `filters`; names of two words are rarely met by accident.
-    wanted = {name: base for base in _INTERFACES for name in _METHODS[base] if "_" in name}
     problems = []
     for name in own:
-        meant = _meant(name, wanted)
+        meant = _meant(name)
         if meant is None or (meant in own and meant != name):
             continue
         # `events_to_register` is called without the interface, too.
-        inherits = issubclass(plugin, wanted[meant]) or wanted[meant] is EnqueueExtensions
-        remedies = [f'rename it to "{meant}"'] * (name != meant) + [f"inherit {wanted[meant].__name__}"] * (
+        inherits = issubclass(plugin, _WANTED[meant]) or _WANTED[meant] is EnqueueExtensions
+        remedies = [f'rename it to "{meant}"'] * (name != meant) + [f"inherit {_WANTED[meant].__name__}"] * (
             not inherits
         )
         if not remedies:
@@ -151,11 +154,11 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
     return problems
 
 
-def _meant(name: str, wanted: Collection[str]) -> str | None:
+def _meant(name: str) -> str | None:
     """Return the name of the method that a method called `name` was likely meant to be."""
-    if name in wanted:
+    if name in _WANTED:
         return name
     if name in _KNOWN:
         return None
     snake = _WORDS.sub("_", name).lower()
-    return next(iter(difflib.get_close_matches(snake, wanted, n=1, cutoff=_CUTOFF)), None)
+    return next(iter(difflib.get_close_matches(snake, _WANTED, n=1, cutoff=_CUTOFF)), None)

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 
-__all__ = ["Signature", "Signing"]
+__all__ = ["SCHEDULER_NAME", "Signature", "Signing"]
 
 Signature: TypeAlias = "tuple[tuple[str, object], ...]"
 """What a pod asks for, by fragment; hashable."""
 
 _EXPECTED: Final = "a list or tuple of SignFragment(key, value), or a rejection for a pod without a signature"
-_SCHEDULER_NAME: Final = "v1.Pod.Spec.SchedulerName"
+#: The key of the fragment that every signature has.
+SCHEDULER_NAME: Final = "v1.Pod.Spec.SchedulerName"
 
 
 @attrs.frozen
@@ -45,7 +46,7 @@ class Signing:
 
     def _sign(self, pod: Pod, methods: list[PluginMethod]) -> tuple[Signature | None, Status | None]:
         calls = self.calls
-        parts: dict[str, object] = {_SCHEDULER_NAME: pod.scheduler_name}
+        parts: dict[str, object] = {SCHEDULER_NAME: pod.scheduler_name}
         for place, method in enumerate(methods):
             answer = calls.run(method, pod, pod, sampled=True)  # always, as upstream
             if isinstance(answer, Status):

@@ -20,6 +20,7 @@ from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE, MIN_SCORE, Status
 from pyscheduler.framework.trial import Trial, TrialKind
+from pyscheduler.runtime.extension_points.signing import SCHEDULER_NAME, Signing
 from pyscheduler.runtime.placement import PlacementPipeline
 from pyscheduler.testing.checks.answers import PluginAnswers, difference
 from pyscheduler.testing.checks.plugin_calls import describe
@@ -163,15 +164,14 @@ class Probes:
 
     def _check_signature(self, pod: Pod, nodes: Nodes, answers: Answers) -> None:
         """Compare the answers for a pod and for changed copies with the same signature."""
-        plugin = self.answers.plugin
-        if not isinstance(plugin, SignPlugin):
+        if not isinstance(self.answers.plugin, SignPlugin):
             return
-        signature = self._sign(plugin, pod)
+        signature = self._sign(pod)
         if signature is None:
             return
         for name, change in _CHANGES:
             other = change(pod)
-            if other == pod or self._sign(plugin, other) != signature:
+            if other == pod or self._sign(other) != signature:
                 continue
             names = ("for it", f"for a copy with other {name}")
             found = difference(answers, self.answers.about(other, nodes), names=names)
@@ -180,11 +180,12 @@ class Probes:
                 self.seen.add("signature", self.place("sign_pod"), what)
                 return
 
-    def _sign(self, plugin: SignPlugin, pod: Pod) -> tuple[tuple[str, str], ...] | None:
-        found = self.answers.call("Sign", "sign_pod", pod, pod)
-        if found is None or isinstance(found, Status):
+    def _sign(self, pod: Pod) -> tuple[tuple[str, str], ...] | None:
+        # Reports what is no list of fragments.
+        found = Signing(self.answers.calls, [self.answers.method("Sign", "sign_pod")]).sign(pod)
+        if found is None:
             return None
-        return tuple(sorted((each.key, repr(each.value)) for each in found))  # type: ignore[attr-defined]  # fragments
+        return tuple((key, repr(value)) for key, value in found if key != SCHEDULER_NAME)
 
     # The equivalence cache
 
