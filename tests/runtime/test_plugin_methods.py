@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -19,6 +20,16 @@ def plugin(base: type[Plugin], **methods: Any) -> type[Plugin]:
 
 def nothing(*_: object) -> None:
     """Take any arguments."""
+
+
+def with_cache(method: Any) -> Any:
+    """Pass one more argument to a method."""
+
+    @functools.wraps(method)
+    def wrapper(self: object, *args: object) -> object:
+        return method(self, {}, *args)
+
+    return wrapper
 
 
 @pytest.mark.parametrize(
@@ -74,6 +85,7 @@ def test_no_installed_plugin_causes_a_false_alarm(monkeypatch: pytest.MonkeyPatc
         pytest.param("pre_filter", nothing, "", id="any arguments"),
         pytest.param("pre_filter", staticmethod(lambda state, pod, nodes: None), "", id="static"),
         pytest.param("pre_filter", classmethod(lambda cls, state, pod, nodes: None), "", id="of the class"),
+        pytest.param("pre_filter", with_cache(lambda self, cache, state, pod, nodes: None), "", id="decorated"),
         pytest.param("pre_filter", lambda self, state, pod, nodes, cache=None: None, "", id="default"),
     ],
 )

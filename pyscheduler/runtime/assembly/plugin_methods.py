@@ -99,7 +99,7 @@ def wrong_parameters(plugin: type[Plugin]) -> Sequence[str]:
             function = getattr(found, "__func__", found)
             place = error_place(TypeError(), function)
             where = f" ({place})" if place else ""
-            written = f"{name}({', '.join(inspect.signature(function).parameters)})"
+            written = f"{name}({', '.join(inspect.signature(function, follow_wrapped=False).parameters)})"
             call = f"{name}({', '.join(parameters)})"
             problems.append(f'plugin "{plugin.name}" defines {written}{where}, but the scheduler calls {call}')
     return problems
@@ -112,7 +112,8 @@ def _takes(found: object, number: int) -> bool:
     if not inspect.isroutine(function):
         return True
     try:
-        signature = inspect.signature(function)
+        # A decorator may add arguments of its own: what counts is what it returns.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return True
     try:
