@@ -1,8 +1,10 @@
 """EveryPoint on a fake cluster: no API server to reach, no time that passes by itself."""
 
+import random
+
 import pytest
 from pyscheduler import Node, Pod
-from pyscheduler.testing import FakeCluster, Fault, check_plugin, make_pod
+from pyscheduler.testing import Draft, FakeCluster, Fault, check_plugin, make_pod
 
 from every_point.plugin import EveryPoint
 
@@ -17,9 +19,15 @@ def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
     return pyscheduler_cluster
 
 
+def draw(rng: random.Random, draft: Draft) -> None:
+    """Give nodes and pods of the random clusters the labels that concern the plugin."""
+    draft.node_labels[LABEL] = ["closed", "7"]
+    draft.pod_labels[LABEL] = ["hold", "reject", "any", "stamp", "bind"]
+
+
 def test_plugin_keeps_the_contract() -> None:
     """`check_plugin` runs the plugin on random clusters, and reports what breaks the contract of plugins."""
-    check_plugin(EveryPoint, histories=20, with_plugins=["DefaultBinder"], disable=["PrioritySort", "DefaultBinder"])
+    check_plugin(EveryPoint, draw=draw, histories=20, with_plugins=["DefaultBinder"], disable=["PrioritySort", "DefaultBinder"])
 
 
 async def test_pod_is_held_until_its_label_changes(cluster: FakeCluster) -> None:
