@@ -1,6 +1,6 @@
 # pyscheduler as an image.
 #
-#   docker build --tag pyscheduler:0.1.0 .
+#   docker build --tag pyscheduler:0.2.0 .
 #   docker build --tag pyscheduler:mine --build-arg PLUGINS="my-plugin==1.2 another-plugin" .
 #
 # The base is pinned by the digest of its index, for all architectures; the tag says to people what that is. To take a newer

@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -367,16 +368,31 @@ def test_paths_in_pages_exist() -> None:
 
 
 @pytest.mark.slow
-def test_the_changelog_can_be_built() -> None:
-    """The waiting fragments make up the notes of the next release."""
-    result = python("-m", "towncrier", "build", "--draft", "--version", "next", cwd=ROOT)
+def test_the_changelog_can_be_built(tmp_path: Path) -> None:
+    """Fragments become the notes of the next release."""
+    shutil.copytree(ROOT / "changelog.d", tmp_path / "changelog.d")
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "changelog.d" / "+news.feature.md").write_text("**Plugins:** They can fly.\n", encoding="utf-8")
+    result = python("-m", "towncrier", "build", "--draft", "--version", "next", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "### Added" in result.stdout
+    assert "They can fly." in result.stdout
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "changelog.d").glob("*.*.md")), ids=lambda path: path.name)
-def test_news_fragments_are_of_a_known_type(path: Path) -> None:
-    """A fragment ends in a type that towncrier knows, and says something."""
+def test_news_fragments_are_of_a_known_type() -> None:
+    """A fragment ends in a type that towncrier knows, and says something; none wait right after a release."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
-    assert path.name.split(".")[-2] in {each["directory"] for each in settings["type"]}
-    assert path.read_text(encoding="utf-8").strip().endswith((".", ":"))
+    known = {each["directory"] for each in settings["type"]}
+    fragments = sorted((ROOT / "changelog.d").glob("*.*.md"))
+    assert [path.name for path in fragments if path.name.split(".")[-2] not in known] == []
+    assert [path.name for path in fragments if not path.read_text(encoding="utf-8").strip().endswith((".", ":"))] == []
+
+
+def test_the_release_has_notes_and_one_version() -> None:
+    """All distributions have the version whose notes are on top of the changelogs."""
+    projects = [ROOT, *sorted((ROOT / "plugins").iterdir())]
+    for project in projects:
+        version = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+        notes = (project / "CHANGELOG.md").read_text(encoding="utf-8")
+        assert re.findall(r"^## (\S+)", notes, re.MULTILINE)[0] == version, project.name

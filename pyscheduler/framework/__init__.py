@@ -182,7 +182,7 @@ _REPLACED = {
 def _replaced(name: str) -> object:
     if name not in _REPLACED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    text = f"{name} is replaced by the attribute `trial` of the cycle state; it is removed in the next version"
+    text = f"{name} is replaced by the attribute `trial` of the cycle state; it is removed in 0.4"
     warnings.warn(text, DeprecationWarning, stacklevel=2)
     return _REPLACED[name]
 

@@ -1,4 +1,4 @@
-"""Old names of `pyscheduler.podgroup`: they warn, and are removed in the next version."""
+"""Old names of `pyscheduler.podgroup`: they warn, and are removed in 0.4."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def old_name(name: str) -> object:
     if name not in _OLD:
         raise AttributeError(f"module 'pyscheduler.podgroup' has no attribute {name!r}")
     instead, value = _OLD[name]
-    text = f"pyscheduler.podgroup.{name} is removed in the next version; use {instead}"
+    text = f"pyscheduler.podgroup.{name} is removed in 0.4; use {instead}"
     warnings.warn(text, DeprecationWarning, stacklevel=2)
     return value

@@ -11,7 +11,7 @@ from tests.podgroup.builders import ROWS
 
 def test_old_name_warns_and_returns_the_renamed_class() -> None:
     """`podgroup.Place` is `podgroup.MemberPlace`, with a DeprecationWarning that says the new name."""
-    with pytest.warns(DeprecationWarning, match=r"podgroup\.Place is removed in the next version; use MemberPlace"):
+    with pytest.warns(DeprecationWarning, match=r"podgroup\.Place is removed in 0\.4; use MemberPlace"):
         old = podgroup.Place
     assert old is podgroup.MemberPlace
 
