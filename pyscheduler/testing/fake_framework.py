@@ -34,7 +34,7 @@ from pyscheduler.testing.argument_checks import (
 from pyscheduler.testing.watched_calls import SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node
     from pyscheduler.cluster.real.informer import RealInformer
@@ -46,12 +46,16 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing.builders import PodKeywords
+    from pyscheduler.testing.clock import VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster
 
-__all__ = ["FakeFramework", "ScheduleResult"]
+__all__ = ["FakeFramework", "ScheduleResult", "advance_until_done"]
 
 #: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
+
+#: Limit for a framework to stop, in virtual seconds.
+_STOP_SECONDS: Final = 100
 
 #: How many failures of plugins are kept.
 _NOTED_FAILURES: Final = 100
@@ -363,8 +367,22 @@ class FakeFramework:
         self.scheduler.check_invariants()
 
     async def close(self) -> None:
-        """Stop; raise the error that ended the scheduler, if it was not raised before."""
-        await self.scheduler.stop()
+        """Stop as SIGTERM does: finish the bindings under way, for ten seconds of virtual time at most.
+
+        Advances the clock if something waits for it, such as the retry of a request. Raises the error that ended the
+        scheduler, if it was not raised before, and `TimeoutError` if it does not stop.
+        """
+        await advance_until_done(self.cluster.clock, self._stop())
+
+    async def crash(self) -> None:
+        """Stop and finish nothing: cancel the bindings under way, and write no status.
+
+        What a plugin wrote before stays. Otherwise as `close`.
+        """
+        await advance_until_done(self.cluster.clock, self._stop(at_once=True))
+
+    async def _stop(self, *, at_once: bool = False) -> None:
+        await self.scheduler.stop(at_once=at_once)
         if self._running is not None:
             await asyncio.wait([self._running])
             self._raise_if_ended()
@@ -394,6 +412,20 @@ class FakeFramework:
                     objects = self.cluster.objects(kind.type)
                     lister.prime([one for one in objects if not isinstance(one, EndedPod) or one.is_terminal])
         scheduler.cache.update_snapshot(scheduler.snapshot)
+
+
+async def advance_until_done(clock: VirtualClock, stopping: Coroutine[object, object, None]) -> None:
+    """Advance the clock until `stopping` ends; raise `TimeoutError` if that takes too long."""
+    task = asyncio.ensure_future(stopping)
+    await clock.advance(0)
+    for _ in range(_STOP_SECONDS):
+        if task.done():
+            break
+        await clock.advance(1.0)
+    else:
+        task.cancel()
+        raise TimeoutError(f"a framework has not stopped after {_STOP_SECONDS} s of virtual time")
+    await task
 
 
 def _given(state: CycleState | None) -> CycleState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -34,7 +34,7 @@ from pyscheduler import (
 )
 from pyscheduler.api import KubeObject, PriorityClass, kind_of
 from pyscheduler.framework import Handle, Nodes, NodeStatuses, PreBindPreFlightResult, QueuedPodInfo
-from pyscheduler.testing import FakeCluster, make_pod
+from pyscheduler.testing import FakeCluster, Fault, make_pod
 
 SEEN = StateKey[list[str]]("test/seen")
 
@@ -196,6 +196,45 @@ async def test_error_that_ends_the_scheduler_is_raised(cluster: FakeCluster, mon
         await framework.settle()
     # Told once: the end of the test is not another failure.
     await framework.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"lose": "request"}, id="lost request"),
+        pytest.param({"status": 503}, id="status 503"),
+        pytest.param({"delay_seconds": 60.0}, id="late answer"),
+    ],
+)
+@pytest.mark.parametrize("crash", [False, True], ids=["close", "crash"])
+async def test_a_framework_stops_while_a_binding_is_retried(
+    cluster: FakeCluster, fault: dict[str, Any], crash: bool
+) -> None:
+    """`close` advances the clock for the retries of a binding; `crash` cancels the binding, and no time passes."""
+    framework = cluster.framework()
+    cluster.server.faults.add(Fault(method="POST", path="/binding", **fault))
+    assert (await framework.schedule("p")).state == "pending"
+    begun = cluster.clock.now()
+    async with asyncio.timeout(60):
+        await (framework.crash() if crash else framework.close())
+    assert framework.scheduler.binding_count == 0
+    assert (cluster.clock.now() == begun) == crash
+    assert cluster.pod("p").node_name == ""
+
+    cluster.server.faults.clear()
+    framework = cluster.framework()
+    assert (await framework.schedule("p")).bound
+
+
+async def test_close_finishes_a_binding(cluster: FakeCluster) -> None:
+    """A binding whose first request was lost is sent again before `close` returns; after `crash` it is not."""
+    for name, stop, bound in (("p", "close", True), ("q", "crash", False)):
+        framework = cluster.framework()
+        cluster.server.faults.add(Fault(method="POST", path="/binding", lose="request", times=1))
+        await framework.schedule(name)
+        await getattr(framework, stop)()
+        await cluster.clock.advance(30)
+        assert bool(cluster.pod(name).node_name) == bound
 
 
 async def test_error_is_raised_at_close(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
