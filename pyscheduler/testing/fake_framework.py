@@ -152,11 +152,15 @@ class FakeFramework:
 
     @property
     def plugin_warnings(self) -> list[str]:
-        """Return what is likely wrong although it works: slow calls, and methods that nobody calls."""
+        """Return what is likely wrong although it works: slow calls, and names that are nearly right."""
         plugins = {
             type(each): None for profile in self.scheduler.profiles.values() for each in profile.plugins.values()
         }
-        return [*self._slow.texts(), *(text for plugin in plugins for text in misspelt_methods(plugin))]
+        return [
+            *self._slow.texts(),
+            *(text for plugin in plugins for text in misspelt_methods(plugin)),
+            *self.scheduler.plugin_failures.warnings,
+        ]
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the value of a plugin's counter or gauge: the sum of all its series that have these labels.
