@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyscheduler.framework.plugin_metrics import PluginMetrics
+from pyscheduler.runtime.assembly.plugin_methods import check_rules
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.preemption.eviction import Evictions
 from pyscheduler.runtime.preemption.search import BUDGETS, Preemption
@@ -86,8 +87,13 @@ class PluginHandle:
         return what_if(self.profile, self._dependencies.snapshot_access)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
-        """Return what makes room in the name of a plugin, by its rules; watch the budgets of victims."""
+        """Return what makes room in the name of a plugin, by its rules; watch the budgets of victims.
+
+        Raises `TypeError` for rules that cannot be called.
+        """
         dependencies = self._dependencies
+        for problem in check_rules(rules):
+            dependencies.failures.warn(f'plugin "{plugin}": {problem}')
         dependencies.declare(BUDGETS)
         evictions = Evictions(
             plugin,
