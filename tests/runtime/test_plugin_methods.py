@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyscheduler import FilterPlugin, Plugin, PreemptionRules, PreFilterPlugin, ReservePlugin, ScorePlugin
+from pyscheduler import FilterPlugin, Plugin, PreFilterPlugin, ReservePlugin, ScorePlugin
 from pyscheduler.runtime.assembly import plugin_methods
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.runtime.assembly.plugin_methods import check_rules, misspelt_methods, wrong_parameters
+from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods, wrong_parameters
 
 
 def plugin(base: type[Plugin], **methods: Any) -> type[Plugin]:
@@ -96,44 +96,3 @@ def test_parameters_are_compared_with_the_call(method: str, function: Any, compl
     if complaint:
         assert f'plugin "Mine" defines {method}(' in found[0]
         assert found[0].endswith(f"but the scheduler calls {complaint}")
-
-
-def rules(**methods: Any) -> PreemptionRules:
-    """Return rules of a class with these methods."""
-    return type("Rules", (PreemptionRules,), methods)()
-
-
-@pytest.mark.parametrize(
-    ("found", "complaint"),
-    [
-        pytest.param(type(rules()), "takes an object of PreemptionRules, not .*; write Rules()", id="class"),
-        pytest.param(None, "takes an object of PreemptionRules, not None", id="nothing"),
-        pytest.param(
-            rules(may_evict=lambda self, victim: True),
-            r"class Rules defines may_evict\(self, victim\) \(test_plugin_methods.py:.* in <lambda>\), "
-            r"but the scheduler calls may_evict\(victim, preemptor\)",
-            id="parameters",
-        ),
-    ],
-)
-def test_wrong_preemption_rules_are_refused(found: object, complaint: str) -> None:
-    """The error says what to pass, or names the method and its place."""
-    with pytest.raises(TypeError, match=complaint):
-        check_rules(found)
-
-
-@pytest.mark.parametrize(
-    ("method", "meant"),
-    [
-        pytest.param("can_evict", "may_evict", id="word"),
-        pytest.param("may_evicts", "may_evict", id="letter"),
-        pytest.param("enough_candidate", "enough_candidates", id="plural"),
-        pytest.param("_can_evict", "", id="helper"),
-        pytest.param("is_spot", "", id="other"),
-        pytest.param("importance", "", id="right"),
-    ],
-)
-def test_a_misspelt_preemption_rule_is_named(method: str, meant: str) -> None:
-    """A method of preemption rules that nobody calls is named, unless it is a helper."""
-    problems = check_rules(rules(**{method: nothing}))
-    assert [f'rename it to "{meant}"' in each for each in problems] == [True] * bool(meant)

@@ -35,7 +35,6 @@ from pyscheduler.framework import (
     NodeStatuses,
     PodInfo,
     PostFilterPlugin,
-    PostFilterResult,
     PreemptionFindings,
     PreemptionRules,
     PreFilterPlugin,
@@ -565,39 +564,3 @@ def test_a_preemptor_declares_what_it_needs(pyscheduler_cluster: FakeCluster) ->
         ("pods/status", "patch"),
     }
     assert Plain.watches == ()
-
-
-class Forgetful(PreemptionRules):
-    """Forgets to return an answer, and has a rule that nobody calls."""
-
-    def may_evict(self, victim: PodInfo, preemptor: Pod) -> bool:  # type: ignore[empty-body] # the mistake
-        """Answer None."""
-
-    def can_evict(self, victim: PodInfo, preemptor: Pod) -> bool:
-        """Let every pod be a victim."""
-        return True
-
-
-class Preempting(Plain):
-    """Preempts by these rules."""
-
-    def __init__(self, args: object, handle: Handle) -> None:
-        super().__init__(args, handle)
-        self.preemptor = handle.preemptor(self.name, Forgetful())
-
-    async def post_filter(  # type: ignore[override] # async, as a plugin may choose
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses
-    ) -> tuple[PostFilterResult | None, Status]:
-        return await self.preemptor.preempt(state, pod, statuses)
-
-
-async def test_mistakes_in_rules_are_named(pyscheduler_cluster: FakeCluster) -> None:
-    """A rule that returns nothing fails with its name and place, and a rule that nobody calls is a warning."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1", allocatable={"cpu": "1"})
-    cluster.add_pod("old", node_name="n1", requests={"cpu": "1"})
-    framework = cluster.framework(enable=[Preempting], disable=["DefaultPreemption"], allow_plugin_errors=True)
-    result = await framework.schedule("new", requests={"cpu": "1"}, priority=9)
-    text = "Forgetful.may_evict returned None; return True or False (test_preemption.py:"
-    assert text in result.message
-    assert any('plugin "Preempting": class Forgetful defines can_evict' in each for each in framework.plugin_warnings)
