@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from pyscheduler.api import Pod
 from pyscheduler.framework.plugin_metrics import PluginMetrics
 from pyscheduler.runtime.assembly.plugin_methods import check_rules
 from pyscheduler.runtime.background import Background
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
@@ -69,14 +69,14 @@ class PluginHandle:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
-        self._dependencies.queue.activate(pods)
+        self._dependencies.queue.activate(_several(pods, "activate"))
 
     def _retry_after_backoff(self, pods: Iterable[Pod]) -> None:
         self._dependencies.queue.retry_after_backoff(pods)
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again, in whichever queue they are."""
-        self._dependencies.queue.resort(pods)
+        self._dependencies.queue.resort(_several(pods, "resort"))
 
     def queue_place(self, uid: str) -> str:
         """Return where a pod queues, or ""."""
@@ -127,3 +127,10 @@ class PluginHandle:
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
         """Answer GET `path` beside the metrics."""
         self._dependencies.routes.add(path, handler, profile=self.profile_name)
+
+
+def _several(pods: Iterable[Pod], method: str) -> Iterable[Pod]:
+    """Return the pods; raise `TypeError` for one pod alone."""
+    if isinstance(pods, Pod):
+        raise TypeError(f"{method}() takes several pods; write handle.{method}([pod])")
+    return pods

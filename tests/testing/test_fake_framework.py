@@ -237,6 +237,32 @@ async def test_close_finishes_a_binding(cluster: FakeCluster) -> None:
         assert bool(cluster.pod(name).node_name) == bound
 
 
+class Swapped(BindPlugin):
+    """Passes the arguments of the handle in the wrong order, or one pod for several."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        handle: Any = self.handle
+        if pod.name == "bind":
+            await handle.client.bind(node_name, pod)
+        getattr(handle, pod.name)(pod)
+        return None
+
+
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        pytest.param("bind", "not (str, Pod); write bind(pod, node_name)", id="bind"),
+        pytest.param("activate", "activate() takes several pods; write handle.activate([pod])", id="activate"),
+        pytest.param("resort", "resort() takes several pods; write handle.resort([pod])", id="resort"),
+    ],
+)
+async def test_wrong_arguments_of_the_handle_are_explained(cluster: FakeCluster, method: str, remedy: str) -> None:
+    """The error of the plugin says what to write."""
+    framework = cluster.framework(enable=[Swapped], disable=["DefaultBinder"], allow_plugin_errors=True)
+    await framework.schedule(method)
+    assert remedy in str(framework.plugin_errors[0])
+
+
 async def test_error_is_raised_at_close(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that died unnoticed makes `close` raise."""
     framework = cluster.framework()
