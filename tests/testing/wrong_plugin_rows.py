@@ -439,7 +439,7 @@ ROWS: Final[Sequence[Row]] = (
         code=wrong.NodeAffinity,
         run=build,
         message='plugin "NodeAffinity" is offered by kube-pyscheduler ... and this program '
-        "(tests.testing.wrong_plugins:NodeAffinity); uninstall or block one of them",
+        "(tests.testing.wrong_plugins:NodeAffinity); give the class of this program another name",
         remedy="Rename the class, or set its `name`. `--block` excludes a distribution that you cannot rename.",
     ),
     Row(
@@ -479,8 +479,8 @@ ROWS: Final[Sequence[Row]] = (
         message='plugin "MissesDeletions" fails the check "hints" in MissesDeletions.events_to_register '
         "(...contract_breakers.py:...sleeps among the unschedulable pods, but node n2 takes it now...but the plugin "
         "registers NodeAdd, NodeUpdateNodeTaint",
-        remedy="Register the event that helps the pod. Without it, the pod waits up to five minutes. `check_plugin` "
-        "finds this.",
+        remedy="Register the event that helps the pod. Without it, the pod waits up to five minutes, and a pod that "
+        "PreEnqueue rejected waits for ever. `check_plugin` finds this.",
     ),
     Row(
         symptom="An `unreserve` that gives nothing back",
