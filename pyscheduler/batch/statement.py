@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
+import numpy as np
 
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, NO_NODE, TaskState
@@ -158,15 +159,25 @@ class Statement:
         self._changes.append(Change(task, position_of(task), to, action, by))
         self._ledger.move(task, to)
 
+    def _check_row(self, node: int) -> None:
+        if not isinstance(node, (int, np.integer)):
+            raise TypeError(
+                f"node is a row (int) of session.nodes, not {node!r}; NodeTable.index has the row of a name"
+            )
+        if not 0 <= node < len(self._ledger.nodes):
+            raise IndexError(f"there is no node in row {node}; session.nodes has {len(self._ledger.nodes)} rows")
+
     def allocate(self, task: Task, node: int) -> None:
-        """Place a task on idle resources of a node."""
+        """Place a task on idle resources of a node, a row of `session.nodes`."""
+        self._check_row(node)
         self._do(task, Position(TaskState.ALLOCATED, node))
 
     def pipeline(self, task: Task, node: int) -> None:
-        """Place a task on resources of a node that are still being released.
+        """Place a task on resources of a node (a row of `session.nodes`) that are still being released.
 
         A task that was evicted is moved: it also holds its former nodes until it has ended there.
         """
+        self._check_row(node)
         leaving = (*task.leaving, task.node) if task.state == TaskState.RELEASING else task.leaving
         self._do(task, Position(TaskState.PIPELINED, node, leaving))
 
