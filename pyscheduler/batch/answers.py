@@ -46,10 +46,16 @@ def scores_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[
     raise wrong_answer(answer, f"float64[{size}]", method)
 
 
-def wrong_answer(answer: object, expected: str, method: Callable[..., Any], about: str = "") -> ContractError:
-    """Return the error about an answer of a policy's bound method; `about` names what it was asked about."""
+def wrong_answer(
+    answer: object, expected: str, method: Callable[..., Any], about: str = "", called: str = ""
+) -> ContractError:
+    """Return the error about an answer of a policy's bound method.
+
+    `about` names what the method was asked about, `called` the method, if a test put a function of another name there.
+    """
     policy = getattr(method, "__self__", method)
-    name, called = str(getattr(policy, "name", type(policy).__name__)), getattr(method, "__name__", "")
+    name = str(getattr(policy, "name", type(policy).__name__))
+    called = called or getattr(method, "__name__", "")
     kind = "" if type(answer) is np.ndarray else f"{type(answer).__name__} of "
     found = f"{kind}{answer.dtype}{[*answer.shape]}" if isinstance(answer, np.ndarray) else repr(answer)[:60]
     text = f'policy "{name}": {called} returned {found}{about and f" for {about}"}, expected {expected}'

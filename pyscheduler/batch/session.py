@@ -16,7 +16,7 @@ import attrs
 from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.contract import Listener, plays
 from pyscheduler.batch.memory import Memory
-from pyscheduler.batch.statement import Ledger, Statement, position_of
+from pyscheduler.batch.statement import CheckedStatement, Ledger, Statement, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set as AbstractSet
@@ -148,9 +148,10 @@ class Session:
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
-        made = Statement(self.ledger)
-        if self._statements is not None:
-            self._statements.append(made)
+        if self._statements is None:
+            return Statement(self.ledger)
+        made = CheckedStatement(self.ledger)
+        self._statements.append(made)
         return made
 
     def commit(self, statement: Statement) -> None:

@@ -116,6 +116,16 @@ async def test_a_replaced_method_that_raises_names_the_policy(
     assert (await _text_of(kai, TIERS["kai"] % "bids")).startswith('policy "bids": AttributeError: ')
 
 
+async def test_a_replaced_method_with_a_wrong_answer_is_named(
+    kai: BatchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message has the name of the method, and the place of the function that stands for it."""
+    monkeypatch.setattr(Bids, "job_key", lambda policy, job: None)
+    text = await _text_of(kai, TIERS["kai"] % "bids")
+    assert text.startswith('policy "bids": job_key returned None for job default/')
+    assert text.endswith("<lambda>")
+
+
 async def test_a_replaced_open_session_that_raises_names_the_policy(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
