@@ -223,7 +223,6 @@ async def test_last_start_of_a_pod_without_a_group(kai: BatchCluster) -> None:
     began = Expire.began["default/alone"]
     assert began is not None
     assert bound_at <= began <= bound_at + 2
-    assert Expire.began["default/other"] is not None or kai.nodes_of("other") == ["n0"]
     await scheduler.stop()
 
 
