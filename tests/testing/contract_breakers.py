@@ -23,6 +23,7 @@ from pyscheduler.framework import (
     NodeInfo,
     Nodes,
     NodeStatuses,
+    PermitPlugin,
     PostBindPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -314,6 +315,23 @@ class Headroom(FilterPlugin, EnqueueExtensions, SignPlugin):
         grown = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         gone = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         return [ClusterEventWithHint(grown), ClusterEventWithHint(gone)]
+
+
+class WaitsByLabel(PermitPlugin, EnqueueExtensions):
+    """Breaks nothing: lets pods with a label wait for ten seconds; only another label helps them."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits for another label", timeout=10) if pod.labels.get("tier") == "a" else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL))]
+
+
+class WaitsAndMissesLabels(WaitsByLabel):
+    """Does not register the change of the label that it waits for."""
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD))]
 
 
 class WaitsAtPreBind(PreBindPlugin):

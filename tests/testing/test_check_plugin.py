@@ -116,6 +116,18 @@ def test_a_pod_that_a_new_node_would_take_is_found() -> None:
     assert "pod default/p1 sleeps among the unschedulable pods, but node n2 takes it now" in str(error)
 
 
+def test_a_wait_that_ends_without_an_event_is_no_missed_event() -> None:
+    """A pod whose wait at Permit has timed out would wait again; only an event that lets it go on is missed."""
+    history = [Step("add_node", "n1"), Step("add_pod", "p1", labels={"tier": "a"}), Step("advance", 30)]
+    check_plugin(wrong.WaitsByLabel, histories=[history], checks=["hints"])
+    check_plugin(wrong.WaitsByLabel, histories=6, checks=["hints"])
+
+    changed = Step("patch", Pod, "p1", {"metadata": {"labels": {"tier": None}}})
+    error = failure(wrong.WaitsAndMissesLabels, histories=[[*history, changed]], checks=["hints"])
+    assert "but node n1 takes it now; the step caused" in error.finding.what
+    assert "but the plugin registers NodeAdd" in error.finding.what
+
+
 def test_every_check_has_a_wrong_plugin() -> None:
     """A new check needs a plugin that fails it."""
     table = test_wrong_plugin_fails_its_check.pytestmark[0].args[1]  # type: ignore[attr-defined]  # pytest adds it
