@@ -31,7 +31,7 @@ from pyscheduler.testing.argument_checks import (
     check_feature_gates,
     check_pod,
 )
-from pyscheduler.testing.watched_calls import SlowCalls, signers, watch_calls
+from pyscheduler.testing.watched_calls import RealStepWatch, SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,6 +126,8 @@ class FakeFramework:
             for profile in self.scheduler.profiles.values():
                 watch_calls(profile.calls, self._slow)
             self._signing = signers(self.profile)
+            failures = self.scheduler.plugin_failures
+            failures.steps = RealStepWatch(self._slow, cluster.clock, failures)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False

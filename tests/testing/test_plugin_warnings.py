@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
-from pyscheduler import CycleState, FilterPlugin, NodeStatuses, Pod, PreFilterPlugin, Status
-from pyscheduler.framework import NodeInfo, Nodes
+from pyscheduler import CycleState, FilterPlugin, Handle, NodeStatuses, Pod, PostBindPlugin, PreFilterPlugin, Status
+from pyscheduler.framework import NodeInfo, Nodes, PreBindPlugin
 from pyscheduler.testing import Draft, FakeCluster, PluginWarning, check_plugin, watched_calls
 
 
@@ -84,3 +85,59 @@ async def test_slow_calls_are_named(pyscheduler_cluster: FakeCluster, monkeypatc
     # The second call was delayed by the machine, the last is fast.
     (text,) = framework.plugin_warnings
     assert text.startswith('plugin "Slow" is slow at Filter: 300 ms in one call, 2 calls of over 100 ms; the scheduler')
+
+
+class Blocking(PreBindPlugin, PostBindPlugin):
+    """Calls `block` in one of the places that are no extension point up to Permit."""
+
+    place: ClassVar[str] = ""
+    clock: ClassVar[SimpleNamespace]
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_add=self.pod_added)
+
+    def block(self, place: str) -> None:
+        """Take 300 ms of CPU time in the place of this test."""
+        if place == self.place:
+            self.clock.wall += 0.3
+            self.clock.cpu += 0.3
+
+    def pod_added(self, pod: Pod) -> None:
+        self.block("EventHandler")
+        self.handle.spawn(self.work())
+
+    async def work(self) -> None:
+        await self.handle.clock.sleep(0)
+        self.block("Task")
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        await self.handle.clock.sleep(0)
+        self.block("PreBind")
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.block("PostBind")
+
+    async def run(self) -> None:
+        while True:
+            await self.handle.clock.sleep(1)
+            self.block("run")
+
+
+@pytest.mark.parametrize("place", ["EventHandler", "Task", "PreBind", "PostBind", "run"])
+async def test_blocking_outside_of_the_scheduling_cycle_is_named(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The warning names the place, whether a plain method blocks or one step of a coroutine; waiting is no blocking."""
+    now = SimpleNamespace(wall=0.0, cpu=0.0)
+    clock = SimpleNamespace(perf_counter=lambda: now.wall, thread_time=lambda: now.cpu)
+    monkeypatch.setattr(watched_calls, "time", clock)
+    monkeypatch.setattr(Blocking, "place", place)
+    monkeypatch.setattr(Blocking, "clock", now, raising=False)
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[Blocking], allow_plugin_errors=True)
+    assert (await framework.schedule("p")).bound
+    await pyscheduler_cluster.clock.advance(1)
+
+    (text,) = framework.plugin_warnings
+    assert text.startswith(f'plugin "Blocking" is slow at {place}: 300 ms in one call; the scheduler does nothing else')

@@ -288,9 +288,31 @@ ROWS: Final[Sequence[Row]] = (
         run=block,
         message="Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its "
         "result here plugin=Blocks extensionPoint=PreFilter pod=default/q seconds=0.300 times=1",
-        remedy="Calls of over 100 ms are logged, one a minute for each plugin and extension point, from the second "
-        "slow call on. In your tests, the fixture issues a `PluginWarning` with the time of the slowest call. "
-        "Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
+        remedy="Calls of over 100 ms are logged, one a minute for each plugin and extension point. At the extension "
+        "points up to Permit, the log names the plugin from the second slow call on. Event handlers, queueing hints, "
+        "PreBind, Bind, PostBind, `run()` and tasks of `handle.spawn` are all measured; of a coroutine, the time "
+        "between two awaits counts. Constructors, `sort_key` and `close()` are not measured. "
+        "In your tests, the fixture issues a `PluginWarning` with the time of the slowest call; it does not measure "
+        "hints. Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
+    ),
+    Row(
+        symptom="A slow event handler",
+        code=wrong.BlocksInHandler,
+        run=block,
+        message="Plugin is slow, and the scheduler does nothing else meanwhile; only keep the object here, and do the "
+        "work in run() or a task of handle.spawn plugin=BlocksInHandler extensionPoint=EventHandler resource=pods "
+        "object=default/p seconds=0.300 times=1",
+        remedy="The same holds for a coroutine that calls `time.sleep` or another function that blocks: its message "
+        "says `await what takes long`.",
+    ),
+    Row(
+        symptom="An event handler that is `async def`",
+        code=wrong.AsyncHandler,
+        run=schedule,
+        message='plugin "AsyncHandler" failed at EventHandler (resource=pods object=default/p): TypeError: an event '
+        "handler is a plain function, and this one is `async def`; write `def`, and start what awaits with "
+        "handle.spawn(self.work(pod)), wrong_plugins.py:... in AsyncHandler.pod_added",
+        remedy="Write a plain `def` that calls `self.handle.spawn(self.work(pod))`.",
     ),
     Row(
         symptom="A method that is misspelled",

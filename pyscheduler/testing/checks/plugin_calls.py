@@ -18,11 +18,12 @@ import msgspec
 import numpy as np
 
 from pyscheduler.framework.status import Status
+from pyscheduler.framework.step_watch import stepwise
 from pyscheduler.runtime.extension_points.codes import ALLOWED_CODES, unexpected_code
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator, Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from pyscheduler.api import Pod
@@ -96,10 +97,13 @@ def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> 
                 return await super().run_async(method, pod, *args, sampled=sampled)
             call = method.call
 
-            def observed(*given: object) -> object:
+            def observed_step(step: Callable[..., object], *given: object) -> object:
                 with _observed_thread(method, seen):
-                    answer = call(*given)
-                return _Observed(answer, method, seen) if inspect.isawaitable(answer) else answer
+                    return step(*given)
+
+            def observed(*given: object) -> object:
+                answer = observed_step(call, *given)
+                return stepwise(answer, observed_step) if inspect.isawaitable(answer) else answer
 
             named = type(method)(plugin=method.plugin, point=method.point, call=observed, running=method.running)
             answer = await super().run_async(named, pod, *args, sampled=sampled)
@@ -193,31 +197,6 @@ def _blocking_name(function: object) -> str | None:
     # Functions of a module belong to the module, methods to an object.
     home = owner.__name__ if inspect.ismodule(owner) else type(owner).__name__
     return f"{home}.{function.__name__}" if (home, function.__name__) in _BLOCKING else None
-
-
-class _Observed:
-    """An awaitable of a plugin, each step of which is observed."""
-
-    def __init__(self, awaitable: Awaitable[object], method: PluginMethod, seen: Observation) -> None:
-        self._awaitable = awaitable
-        self._method = method
-        self._seen = seen
-
-    def __await__(self) -> Generator[Any, Any, object]:
-        steps = self._awaitable.__await__()
-        argument: object = None
-        error: BaseException | None = None
-        while True:
-            try:
-                with _observed_thread(self._method, self._seen):
-                    waited = steps.throw(error) if error is not None else steps.send(argument)
-            except StopIteration as done:
-                return done.value
-            error = None
-            try:
-                argument = yield waited
-            except BaseException as thrown:  # noqa: BLE001 - cancellation, too, belongs to the plugin
-                error = thrown
 
 
 def _note_error(method: PluginMethod, pod: Pod, error: BaseException, seen: Observation) -> None:
