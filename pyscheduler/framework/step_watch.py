@@ -60,7 +60,8 @@ class StepWatch:
 @types.coroutine
 def stepwise(work: Awaitable[Any], run: Callable[..., Any]) -> Generator[Any, Any, Any]:
     """Await `work`, and let `run(step, argument)` call each of its steps."""
-    steps: Any = work.__await__()
+    # A generator of `types.coroutine` is its own iterator.
+    steps: Any = work.__await__() if hasattr(work, "__await__") else work
     argument: object = None
     error: BaseException | None = None
     while True:

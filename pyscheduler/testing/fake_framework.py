@@ -53,6 +53,11 @@ __all__ = ["FakeFramework", "ScheduleResult"]
 #: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
 
+_AWAITS: Final = (
+    "a plugin or the API server has not answered yet; advance the clock if it awaits handle.clock.sleep(). The test "
+    "kit does not wait for asyncio.sleep(), sockets and threads: await them in the test, and then framework.settle()"
+)
+
 #: How many failures of plugins are kept.
 _NOTED_FAILURES: Final = 100
 
@@ -63,7 +68,8 @@ class ScheduleResult:
 
     `state` is `bound`, `waiting` (at Permit), `pending` or `gated`. `node` is the node where the pod is bound, or
     reserved while it waits, else None. `message` is the message of the PodScheduled condition, or ""; of a gated pod
-    without this condition, it is `gated by PLUGIN: REASON`.
+    without this condition, it is `gated by PLUGIN: REASON`. Of a pod that is being bound, it begins with `binding to
+    NODE is under way`.
     """
 
     state: str
@@ -226,6 +232,8 @@ class FakeFramework:
         if queued is not None and queued.is_gated:
             message = message or f"gated by {queued.gating_plugin}: {queued.gating_reason}"
             return ScheduleResult(state="gated", node=None, message=message, pod=pod)
+        if node := self.scheduler.binding_node(pod.uid):
+            message = f"binding to {node} is under way: {_AWAITS}"
         return ScheduleResult(state="pending", node=None, message=message, pod=pod)
 
     def _find(self, name: str, namespace: str) -> Pod | None:

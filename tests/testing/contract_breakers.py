@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -271,6 +273,35 @@ class HashesNames(ScorePlugin):
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         return hash((pod.name, node.name)) % 100
+
+
+class CountsInClass(ScorePlugin, ReservePlugin):
+    """Keeps a counter in the class, which outlives the plugin object."""
+
+    placed: ClassVar[Counter[str]] = Counter()
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        return np.array([100 - self.placed[node.name] % 100 for node in nodes], dtype=np.int64)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.placed[node_name] += 1
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.placed[node_name] -= 1
+
+
+class ReadsWallClock(FilterPlugin):
+    """Decides by the clock of the machine."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM if time.time_ns() % 2 else None
+
+
+class DrawsNumbers(FilterPlugin):
+    """Decides by random numbers."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return random.choice((NO_ROOM, None))
 
 
 class Sleeps(FilterPlugin):

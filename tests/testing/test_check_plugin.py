@@ -176,6 +176,29 @@ def test_installed_plugin_passes(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_state_in_the_class_is_not_taken_for_the_hash_seed() -> None:
+    """The message names what outlives the plugin object, and not the order of sets."""
+    history = [Step("add_node", "n1"), Step("add_node", "n2"), *(Step("add_pod", f"p{each}") for each in range(3))]
+    error = failure(wrong.CountsInClass, histories=[history] * 5, checks=["hash-seed"])
+    assert "something is left over from earlier runs" in error.finding.what
+    assert "values in the class or the module outlive the plugin object" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("plugin", "name"),
+    [
+        pytest.param(wrong.ReadsWallClock, "time.time_ns", id="clock"),
+        pytest.param(wrong.DrawsNumbers, "Random.getrandbits", id="random"),
+    ],
+)
+def test_decisions_by_the_clock_of_the_machine_are_named(plugin: type, name: str) -> None:
+    """Whichever check sees the unequal answers first, the message names the function and `handle.clock`."""
+    error = failure(plugin, histories=20, checks=["earlier-pods"])
+    assert f"{plugin.__name__}.filter (" in error.finding.what
+    assert f"calls {name}()" in error.finding.what
+    assert "self.handle.clock.now()" in error.remedy
+
+
 def test_installed_plugin_does_not_depend_on_the_hash_seed() -> None:
     """A plugin that keeps sets of texts decides alike in a process with another hash seed."""
     assert not check_plugin("PodTopologySpread", histories=8, checks=["hash-seed"]).skipped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from types import SimpleNamespace
 from typing import ClassVar
@@ -11,6 +12,7 @@ import pytest
 from pyscheduler import CycleState, FilterPlugin, Handle, NodeStatuses, Pod, PostBindPlugin, PreFilterPlugin, Status
 from pyscheduler.framework import NodeInfo, Nodes, PreBindPlugin
 from pyscheduler.testing import Draft, FakeCluster, PluginWarning, check_plugin, watched_calls
+from pyscheduler.testing.plugin_errors import unawaited_coroutines
 
 
 class OnlyTeams(FilterPlugin):
@@ -44,7 +46,7 @@ def draw_teams(rng: random.Random, draft: Draft) -> None:
 )
 def test_check_plugin_warns_of_a_plugin_that_no_pod_concerned(plugin: type[FilterPlugin], warning: str) -> None:
     """All checks pass, and the warning says how to draw pods that concern the plugin."""
-    with pytest.warns(PluginWarning, match=f'plugin "{plugin.name}" {warning}.* let draw= add'):
+    with pytest.warns(PluginWarning, match=f'plugin "{plugin.name}" {warning}.* in a test, let draw= add'):
         check_plugin(plugin, histories=20, checks=["statuses"])
 
 
@@ -141,3 +143,29 @@ async def test_blocking_outside_of_the_scheduling_cycle_is_named(
 
     (text,) = framework.plugin_warnings
     assert text.startswith(f'plugin "Blocking" is slow at {place}: 300 ms in one call; the scheduler does nothing else')
+
+
+async def never_awaited() -> None:
+    """Do nothing."""
+
+
+def leave_coroutine() -> None:
+    """Leave a coroutine in a cycle, which only the garbage collector frees."""
+    cycle: list[object] = [never_awaited()]
+    cycle.append(cycle)
+
+
+def test_a_coroutine_in_a_cycle_is_reported_in_its_own_test() -> None:
+    """What an earlier test left is not reported, and what this one leaves is reported before the next begins."""
+    gc.disable()
+    try:
+        leave_coroutine()
+        with unawaited_coroutines() as earlier:
+            pass
+        with unawaited_coroutines() as own:
+            leave_coroutine()
+    finally:
+        gc.enable()
+    assert not earlier
+    assert len(own) == 1
+    assert "never_awaited" in own[0]
