@@ -532,6 +532,15 @@ ROWS: Final[Sequence[Row]] = (
         remedy="Keep the values of one attempt in the `CycleState`. `check_plugin` finds this.",
     ),
     Row(
+        symptom="An answer that depends on the clock of the machine",
+        code=breaking.ReadsWallClock,
+        run=check,
+        check="earlier-pods",
+        message='plugin "ReadsWallClock" fails the check "earlier-pods" in ReadsWallClock.filter ('
+        "...contract_breakers.py:...ReadsWallClock.filter (...contract_breakers.py:...) calls time.time_ns()",
+        remedy="Read `self.handle.clock.now()`, or `wall()` for the time of day. `check_plugin` finds this.",
+    ),
+    Row(
         symptom="A change of a node of the snapshot",
         code=breaking.ChangesNodes,
         run=check,
