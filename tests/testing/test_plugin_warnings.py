@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 
 from pyscheduler import CycleState, FilterPlugin, Handle, NodeStatuses, Pod, PostBindPlugin, PreFilterPlugin, Status
-from pyscheduler.framework import NodeInfo, Nodes, PreBindPlugin
-from pyscheduler.testing import Draft, FakeCluster, PluginWarning, check_plugin, watched_calls
+from pyscheduler.framework import NodeInfo, Nodes, PolicyRule, PreBindPlugin
+from pyscheduler.testing import Draft, FakeCluster, PluginWarning, Step, check_plugin, watched_calls
 from pyscheduler.testing.plugin_errors import unawaited_coroutines
 
 
@@ -30,6 +30,19 @@ class NeverThere(PreFilterPlugin, FilterPlugin):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         return None
+
+
+class Patches(PostBindPlugin):
+    """Writes a label, and declares no permission."""
+
+    async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        await self.handle.client.patch(Pod, pod.name, pod.namespace, patch={"metadata": {"labels": {"seen": "yes"}}})
+
+
+class Declared(Patches):
+    """Declares it."""
+
+    rbac = (PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)),)
 
 
 def draw_teams(rng: random.Random, draft: Draft) -> None:
@@ -56,6 +69,18 @@ def test_check_plugin_counts_calls_and_answers() -> None:
     assert result.calls["Filter"] > result.acted["Filter"] > 0
     assert not result.advice
     assert f"Filter: {result.calls['Filter']:,} calls, {result.acted['Filter']:,} with an answer" in str(result)
+
+
+def test_check_plugin_warns_of_requests_without_permission() -> None:
+    """The advice names verb, resource and rule; a plugin that declares the rule gets none."""
+    history = [Step("add_node", "n1"), Step("add_pod", "p1")]
+    result = check_plugin(Patches, histories=[history], checks=["statuses"])
+    (advice,) = result.advice
+    assert advice == (
+        'plugin "Patches" sends "patch" requests for pods, which no `rbac` grants, so a cluster refuses them; '
+        'add PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)) to its `rbac`'
+    )
+    assert not check_plugin(Declared, histories=[history], checks=["statuses"]).advice
 
 
 def test_few_histories_need_not_try_everything() -> None:

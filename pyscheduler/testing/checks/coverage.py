@@ -47,6 +47,9 @@ class Coverage:
     #: By method: the function that it called whose answer is another in each run (`time.time`).
     changing: dict[str, str] = attrs.Factory(dict)
 
+    #: Group, resource and verb of the requests that nothing grants.
+    undeclared: set[tuple[str, str, str]] = attrs.Factory(set)
+
     def calls_of_changing(self) -> str:
         """Return a sentence about the calls of functions whose answer is another in each run."""
         return " and ".join(f"{place} calls {name}()" for place, name in self.changing.items())
@@ -58,8 +61,14 @@ class Coverage:
 
     def advice(self, plugin: type[Plugin]) -> Sequence[str]:
         """Return a sentence about each thing that the histories did not try, and about methods that nobody calls."""
+        undeclared = [
+            f'plugin "{plugin.name}" sends "{verb}" requests for {resource}, which no `rbac` grants, so a cluster '
+            f'refuses them; add PolicyRule(api_groups=("{group}",), resources=("{resource}",), verbs=("{verb}",)) to '
+            "its `rbac`"
+            for group, resource, verb in sorted(self.undeclared)
+        ]
         points = [point.metric_label for point in extension_points_of(plugin) if point not in _NOT_COUNTED]
-        found = [*misspelt_methods(plugin)]
+        found = [*misspelt_methods(plugin), *undeclared]
         if self.changing:
             found.append(
                 f"{self.calls_of_changing()}, whose answer is another in each run; if the plugin decides by it, equal "
