@@ -11,6 +11,7 @@ import logging
 import re
 import traceback
 from collections import Counter
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Final
 
@@ -215,7 +216,7 @@ def error_place(error: BaseException, call: Callable[..., object] | CodeType | N
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        # Without code, `call` is a partial or a C function; then the frame after the scheduler's own, which caught it.
+        # Without code, `call` is a C function; then the frame after the scheduler's own, which caught it.
         if not file and (code is entry or (entry is None and step is not error.__traceback__)):
             file = code.co_filename
         if file and code.co_filename == file:
@@ -227,6 +228,8 @@ def error_place(error: BaseException, call: Callable[..., object] | CodeType | N
 def _code_of(call: Callable[..., object] | CodeType | None) -> CodeType | None:
     if isinstance(call, CodeType):
         return call
+    while isinstance(call, partial):
+        call = call.func
     return getattr(getattr(call, "__func__", call), "__code__", None)
 
 

@@ -131,7 +131,8 @@ class Background:
         except PLUGIN_FAILURES as error:
             _raise_own_cancellation(error)
             # There is nobody who would await it, and who would hear of what others' code did.
-            self._failures.report(error, plugin="", point=TASK, about=f'task="{name}"', warning="plugin_task_failed")
+            about, code = f'task="{name}"', getattr(work, "cr_code", None)
+            self._failures.report(error, plugin="", point=TASK, about=about, call=code, warning="plugin_task_failed")
 
     async def close(self) -> None:
         """Cancel all tasks and wait until they are over; nothing can be spawned any more."""
