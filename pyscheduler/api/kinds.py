@@ -140,10 +140,7 @@ class KindTable:
         plural = (kind.group, kind.version, kind.plural)
         for known in (self._by_plural.get(plural), self._by_kind.get((kind.api_version, kind.kind))):
             if known is not None and known != kind:
-                raise DecodeError(
-                    f"{kind.plural} of {kind.api_version} is already decoded to {_qualified(known.type)}, "
-                    f"not to {_qualified(kind.type)}; both have to use one type"
-                )
+                raise DecodeError(_contradiction(known, kind))
         self._by_plural[plural] = kind
         self._by_kind[kind.api_version, kind.kind] = kind
         self._by_type.setdefault(kind.type, kind)
@@ -168,6 +165,18 @@ class KindTable:
 
     def __len__(self) -> int:
         return len(self._by_plural)
+
+
+def _contradiction(known: ResourceKind, kind: ResourceKind) -> str:
+    """Return what differs between two rows of one kind."""
+    if known.type is not kind.type:
+        return (
+            f"{kind.plural} of {kind.api_version} is already decoded to {_qualified(known.type)}, "
+            f"not to {_qualified(kind.type)}; both have to use one type"
+        )
+    what = "plural" if known.plural != kind.plural else "namespaced"
+    had, has = getattr(known, what), getattr(kind, what)
+    return f"{kind.kind} of {kind.api_version} is already declared with {what}={had!r}, not {has!r}; use one of them"
 
 
 def _qualified(cls: type) -> str:

@@ -299,7 +299,7 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evalua
         notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
         scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
-    return await evaluate(scheduler, _profile_for(scheduler, pod, notes), pod)
+    return await evaluate(scheduler, _profile_for(scheduler, pod, notes), pod, reserve=True)
 
 
 def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:

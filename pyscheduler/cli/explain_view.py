@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyscheduler.api.durations import format_duration
+from pyscheduler.framework.profile import ExtensionPoint
 
 if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
@@ -59,12 +60,17 @@ def _verdict(found: Evaluation) -> list[str]:
         if nominating is not None and nominating.node_name:
             lines.append(f"preemption would nominate {nominating.node_name}{_victims(found, nominating.node_name)}")
         return lines
-    totals = found.scores.totals
-    best = np.flatnonzero(totals == totals.max())
-    name = found.feasible.name(int(best[0]))
-    if len(best) == 1:
-        return [f"would be placed on {name}"]
-    return [f"would be placed on one of {len(best)} nodes with the same score, chosen at random, such as {name}"]
+    totals, name = found.scores.totals, found.best_node
+    if found.reserve is not None:
+        return [f"rejected at Reserve on {name}", ": ".join(_who(found.reserve))]
+    equal = int((totals == totals.max()).sum())
+    others = f"one of {equal} nodes with the same score, chosen at random, such as " if equal > 1 else ""
+    return [f"would be placed on {others}{name}", *_not_asked(found)]
+
+
+def _not_asked(found: Evaluation) -> list[str]:
+    permitting = found.profile.points[ExtensionPoint.PERMIT]
+    return [f"not asked: Permit ({', '.join(permitting)})"] if permitting and not found.wait else []
 
 
 def _victims(found: Evaluation, node_name: str) -> str:

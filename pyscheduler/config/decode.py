@@ -27,6 +27,7 @@ import cattrs
 
 from pyscheduler.api.durations import parse_duration
 from pyscheduler.api.quantity import Quantity
+from pyscheduler.config.args_classes import unsupported_type, wrong_defaults
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.problems import Path, Problem, shown, unsupported
 from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig
@@ -114,10 +115,10 @@ def decode_args(name: str, value: Mapping[str, object] | None, kind: type[T]) ->
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(detailed_validation=False)
     converter.register_structure_hook(bool, _scalar("true or false", bool, False))
-    converter.register_structure_hook(str, _scalar(_STRING, str, ""))
-    converter.register_structure_hook(int, _integer(64))
-    converter.register_structure_hook(float, _number)
-    converter.register_structure_hook(bytes, _bytes)
+    converter.register_structure_hook(str, _exact(str, _scalar(_STRING, str, "")))
+    converter.register_structure_hook(int, _exact(int, _integer(64)))
+    converter.register_structure_hook(float, _exact(float, _number))
+    converter.register_structure_hook(bytes, _exact(bytes, _bytes))
     converter.register_structure_hook(Quantity, _quantity)
     converter.register_structure_hook_func(lambda kind: kind is object or kind is Any, lambda value, _: value)
     converter.register_structure_hook_func(lambda kind: kind == Int32, _integer(32))
@@ -134,6 +135,19 @@ def _converter() -> cattrs.Converter:
 
 
 # --- scalars ------------------------------------------------------------------------------------
+
+
+def _exact(base: type, scalar: Hook) -> Hook:
+    """Return a hook for `base`, which cattrs calls for subclasses, too: enums are choices, others are refused."""
+
+    def hook(value: object, kind: Any) -> object:
+        if not isinstance(kind, type) or kind is base:
+            return scalar(value, kind)
+        if _is_choice(kind):
+            return _choice_hook(kind)(value, kind)
+        raise ValueError(f"args cannot have the type {kind.__name__}; write {base.__name__}")
+
+    return hook
 
 
 def _scalar(expected: str, kind: type, zero: object) -> Hook:
@@ -303,9 +317,7 @@ def _union_hook(converter: cattrs.Converter, kind: Any) -> Hook:
 
 def _record_hook(converter: cattrs.Converter, kind: Any) -> Hook:
     # Looked up late, because a class may contain itself.
-    @functools.cache
-    def hooks() -> Mapping[str, tuple[Field, Hook]]:
-        return {key: (field, converter.get_structure_hook(field.type)) for key, field in fields_of(kind).items()}
+    hooks = functools.cache(lambda: _field_hooks(converter, kind))
 
     def hook(value: object, _: object) -> object:
         if value is None:
@@ -340,6 +352,20 @@ def _record_hook(converter: cattrs.Converter, kind: Any) -> Hook:
             raise Mistakes(_refused_values(kind, arguments, error)) from error
 
     return hook
+
+
+def _field_hooks(converter: cattrs.Converter, kind: Any) -> Mapping[str, tuple[Field, Hook]]:
+    """Return the fields of a record by key, with their hooks; raise `Mistakes` about wrong types and defaults."""
+    found = {}
+    problems = [Problem((), text) for text in wrong_defaults(kind)]
+    for key, field in fields_of(kind).items():
+        try:
+            found[key] = field, converter.get_structure_hook(field.type)
+        except cattrs.StructureHandlerNotFoundError as error:
+            problems.append(Problem((), unsupported_type(kind, field, error.type_)))
+    if problems:
+        raise Mistakes(problems)
+    return found
 
 
 def _refused_values(

@@ -50,6 +50,7 @@ def _spec(
             if getattr(plugins, point.name.lower()) != PluginSet()
         },
         args=dict(_args(path, profile, args_types, problems)),
+        args_index={entry.name: index for index, entry in enumerate(profile.plugin_config)},
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
         path=path_text(path),
     )
@@ -88,21 +89,22 @@ def _args(
 def _placed(problem: Problem, name: str, path: Path, index: int | None) -> Problem:
     """Return a problem of args with its path in the file; `index` in `pluginConfig`, None where it has no args."""
     if index is not None:
-        return problem.under(*path, "pluginConfig", index, "args")
+        named = Problem(problem.path, f'plugin "{name}": {problem.message}')
+        return named.under(*path, "pluginConfig", index, "args")
     if not problem.path:
-        return Problem((*path, "pluginConfig"), problem.message)
-    text = f"plugin {name} needs args: {problem.message} at {'.'.join(map(str, problem.path))}"
+        return Problem((*path, "pluginConfig"), f'plugin "{name}": {problem.message}')
+    text = f'plugin "{name}" needs args: {problem.message} at {".".join(map(str, problem.path))}'
     return Problem((*path, "pluginConfig"), text)
 
 
 def _structured(name: str, raw: Mapping[str, object] | None, kind: type) -> object:
     if not (isinstance(kind, type) and attrs.has(kind)):
         found = kind.__name__ if isinstance(kind, type) else repr(kind)
-        text = f"args_type of plugin {name} is {found}, which is no attrs class; set a class with @attrs.frozen"
+        text = f"args_type is {found}, which is no attrs class; set a class with @attrs.frozen"
         raise Mistakes([Problem((), text)])
     try:
         fields_of(kind)
     except NameError as error:
-        text = f"args_type of plugin {name}, {kind.__name__}, cannot be read: {error}; import it outside TYPE_CHECKING"
+        text = f"args_type {kind.__name__} cannot be read: {error}; import it outside TYPE_CHECKING"
         raise Mistakes([Problem((), text)]) from error
     return decode_args(name, raw, kind)

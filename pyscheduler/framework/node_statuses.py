@@ -45,7 +45,11 @@ class NodeStatuses:
     __slots__ = ("_counts", "_index", "_is_shared", "_seal", "absent", "codes", "names", "reason_ids", "table")
 
     def __init__(self, size: int) -> None:
-        self.codes: NDArray[np.int8] = np.zeros(size, dtype=np.int8)
+        try:
+            self.codes: NDArray[np.int8] = np.zeros(size, dtype=np.int8)
+        except TypeError:
+            what = type(size).__name__
+            raise TypeError(f"NodeStatuses takes the number of nodes, not {what}; write len(nodes)") from None
         self.reason_ids: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
         self.table: list[Status] = [Status(Code.SUCCESS)]
         self.names: Callable[[int], str] | None = None

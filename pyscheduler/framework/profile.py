@@ -74,7 +74,7 @@ class ProfileSpec:
     """One profile, defaults merged in. `path` is where messages say that it is (`$.profiles[0]`).
 
     `args` holds each plugin's args object, already structured, or `WrongArgs`. `percentage_of_nodes_to_score` None: the
-    global one.
+    global one. `args_index` has the position of a plugin's entry in `pluginConfig` of the file, for messages.
     """
 
     scheduler_name: str
@@ -82,6 +82,7 @@ class ProfileSpec:
     plugins: Mapping[ExtensionPoint, PluginSet] = attrs.Factory(dict)
     args: Mapping[str, object] = attrs.Factory(dict)
     percentage_of_nodes_to_score: int | None = None
+    args_index: Mapping[str, int] = attrs.field(factory=dict, eq=False)
     path: str = attrs.field(
         default=attrs.Factory(lambda self: f"$.profiles['{self.scheduler_name}']", takes_self=True), eq=False
     )

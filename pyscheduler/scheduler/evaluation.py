@@ -15,11 +15,14 @@ import numpy as np
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
+from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.preemption import PreemptionFindings, preemption_findings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.extension_points.event_registration import EXTENDER
 from pyscheduler.runtime.extension_points.run_context import context_of
+from pyscheduler.runtime.placement import rejection_of
+from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.interfaces import PostFilterResult
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
     from pyscheduler.runtime.placement import PlacementPipeline
@@ -65,6 +69,8 @@ class Evaluation:
     #: The feasible nodes and their scores; None where there are none.
     feasible: Nodes | None = None
     scores: ScoreOutcome | None = None
+    #: Reserve's rejection on `best_node`; None when it let the pod pass, or did not run.
+    reserve: Status | None = None
     #: Why nothing is feasible; its text is what a pending pod says.
     fit_error: FitError | NoNodesError | None = None
     #: What PostFilter answered, where it was asked.
@@ -82,7 +88,16 @@ class Evaluation:
             return self.error.message
         if self.pre_enqueue is not None:
             return self.pre_enqueue.message
+        if self.reserve is not None:
+            return rejection_of(self.reserve, self.best_node).message
         return str(self.fit_error) if self.fit_error is not None else ""
+
+    @property
+    def best_node(self) -> str:
+        """Return the first of the nodes with the highest score; "" if no node is feasible."""
+        if self.feasible is None or self.scores is None:
+            return ""
+        return self.feasible.name(int(np.argmax(self.scores.totals)))
 
     @property
     def wait(self) -> str:
@@ -127,11 +142,14 @@ class Evaluation:
         self.feasible = self.filtered.take(rows) if len(rows) else None
 
 
-async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: bool = True) -> Evaluation:
+async def evaluate(
+    scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: bool = True, reserve: bool = False
+) -> Evaluation:
     """Ask the profile's plugins, and the extenders, about `pod` on the cluster as the cache has it.
 
     All nodes are filtered, whatever `percentageOfNodesToScore` says, and scored even where only one is feasible. With
-    `post_filter` False, PostFilter does not run where nothing fits. Nothing is reserved or written.
+    `post_filter` False, PostFilter does not run where nothing fits. With `reserve`, Reserve runs on the best node, in a
+    trial. Permit does not run: the plugins of groups answer there about members that have a node. Nothing is written.
     """
     async with scheduler.snapshot_access:
         scheduler.snapshot_access.refresh()
@@ -141,6 +159,8 @@ async def evaluate(scheduler: Scheduler, profile: Profile, pod: Pod, *, post_fil
         status = profile.run_pre_enqueue(pod)
         if status is None:
             await _place(found, scheduler.scheduling.pipeline, post_filter=post_filter)
+            if reserve and found.error is None and found.best_node:
+                _reserve(found, scheduler.snapshot)
         elif status.is_rejected:
             found.pre_enqueue = status
         else:
@@ -167,6 +187,20 @@ async def _place(found: Evaluation, pipeline: PlacementPipeline, *, post_filter:
         found.fit_error = error
     context = context_of(found.state)
     found.skipped_filters, found.skipped_scores = context.skip_filter, context.skip_score
+
+
+def _reserve(found: Evaluation, snapshot: Snapshot) -> None:
+    """Run Reserve for the pod on its best node, and Unreserve."""
+    node_name = found.best_node
+    info = PodInfo.of(found.pod.with_node_name(node_name))
+    with Statement(snapshot, TrialKind.EXPLAIN) as statement:
+        statement.place(info, node_name)
+        status = found.profile.run_reserve(found.state, info.pod, node_name)
+        found.profile.run_unreserve(found.state, info.pod, node_name)
+    if status is not None and status.is_rejected:
+        found.reserve = status
+    else:
+        found.error = status
 
 
 async def _post_filter(found: Evaluation, diagnosis: Diagnosis) -> None:

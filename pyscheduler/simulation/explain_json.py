@@ -127,6 +127,7 @@ def explain_json(found: Evaluation) -> Json:
         "nodes": len(found.all_nodes),
         "message": found.message,
         "preEnqueue": status_json(found.pre_enqueue),
+        **({"reserve": {**status_json(found.reserve), "node": found.best_node}} if found.reserve is not None else {}),
         **({"permit": {"code": "Wait", "message": found.wait}} if found.wait else {}),
         **answer_json(found),
     }

@@ -88,8 +88,10 @@ def test_two_types_for_one_kind_are_refused() -> None:
     table = KindTable([kind_of(PodGroup, "podgroups")])
     with pytest.raises(DecodeError, match=r"podgroups of scheduling.example.com/v1 is already decoded to .*PodGroup"):
         table.register(kind_of(OtherPodGroup, "podgroups"))
-    with pytest.raises(DecodeError, match="already decoded"):
+    with pytest.raises(DecodeError, match="is already declared with plural='podgroups', not 'groups'; use one of them"):
         table.register(kind_of(PodGroup, "groups"))
+    with pytest.raises(DecodeError, match="is already declared with namespaced=True, not False; use one of them"):
+        table.register(kind_of(PodGroup, "podgroups", namespaced=False))
 
 
 def test_one_type_may_serve_two_versions() -> None:

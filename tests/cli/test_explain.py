@@ -261,17 +261,81 @@ def pyscheduler_register(registry):
 @pytest.fixture
 def fragile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Install a plugin that raises; return a configuration that enables it."""
+    return installed(tmp_path, monkeypatch, "Fragile", HOOKS)
+
+
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: str, hooks: str) -> Path:
+    """Install a plugin; return a configuration that enables it."""
+    name = plugin.lower()
     folder = tmp_path / "installed"
-    (folder / "fragile-1.0.dist-info").mkdir(parents=True)
-    (folder / "fragile_hooks.py").write_text(HOOKS)
-    (folder / "fragile-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
-    (folder / "fragile-1.0.dist-info" / "entry_points.txt").write_text("[pyscheduler]\nfragile = fragile_hooks\n")
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / f"{name}_hooks.py").write_text(hooks)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[pyscheduler]\n{name} = {name}_hooks\n")
     monkeypatch.syspath_prepend(str(folder))
-    profile = {"schedulerName": "pyscheduler", "plugins": {"multiPoint": {"enabled": [{"name": "Fragile"}]}}}
+    profile = {"schedulerName": "pyscheduler", "plugins": {"multiPoint": {"enabled": [{"name": plugin}]}}}
     body = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(body))
     return file
+
+
+LICENCES = """
+from pyscheduler import PermitPlugin, ReservePlugin, Status
+from pyscheduler.framework.hooks import hookimpl
+
+
+class Licences(ReservePlugin, PermitPlugin):
+    books = {}
+
+    def reserve(self, state, pod, node_name):
+        assert state.trial is not None
+        assert self.handle.snapshot.get(node_name).pods
+        if "licence" not in pod.labels:
+            return Status.unschedulable("no licence is left")
+        self.books[pod.uid] = node_name
+        if pod.labels["licence"] == "broken":
+            raise LookupError("no such licence")
+
+    def unreserve(self, state, pod, node_name):
+        self.books.pop(pod.uid, None)
+
+    def permit(self, state, pod, node_name):
+        raise AssertionError("a trial of one pod does not ask")
+
+
+@hookimpl
+def pyscheduler_register(registry):
+    registry.add("Licences", Licences)
+"""
+
+
+def test_reserve_runs_in_a_trial_and_permit_is_named(
+    capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rejection at Reserve is the answer; the plugins that are not asked are named."""
+    config = installed(tmp_path, monkeypatch, "Licences", LICENCES)
+
+    def answer(*options: str, **labels: str) -> tuple[str, str]:
+        pod = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}, labels=labels))
+        code, out, err = explain(capsys, "-f", pod, "--objects", cluster, "--config", config, *options)
+        assert code == 0
+        return out, err
+
+    out, err = answer()
+    assert (out.splitlines()[1:3], err) == (["rejected at Reserve on large", "Licences: no licence is left"], "")
+    found = json.loads(answer("-o", "json")[0])
+    assert (found["reserve"]["plugin"], found["reserve"]["node"]) == ("Licences", "large")
+    assert found["message"] == "0/1 nodes are available: 1 no licence is left."
+    out, err = answer(licence="yes")
+    assert (out.splitlines()[1:3], err) == (["would be placed on large", "not asked: Permit (Licences)"], "")
+    assert "reserve" not in json.loads(answer("-o", "json", licence="yes")[0])
+    out, err = answer(licence="broken")
+    assert 'cannot be evaluated: running Reserve plugin "Licences": LookupError: no such licence' in out
+    import licences_hooks  # type: ignore[import-not-found]  # installed by this test
+
+    assert licences_hooks.Licences.books == {}
 
 
 def test_an_exception_of_a_plugin_is_shown_with_its_traceback_on_request(

@@ -26,6 +26,22 @@ class Color(enum.Enum):
     RED = "red"
 
 
+class Hours(enum.StrEnum):
+    OPEN = "Open"
+    CLOSED = "Closed"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Zone(str):
+    """Text with a class of its own."""
+
+    __slots__ = ()
+
+
 @attrs.frozen(kw_only=True)
 class Inner:
     depth: int = attrs.field(default=1, validator=attrs.validators.ge(0))
@@ -50,6 +66,9 @@ class Everything:
     maybe: int | None = None
     either: int | str = 0
     color: Color = Color.RED
+    hours: Hours = Hours.OPEN
+    several: tuple[Hours, ...] = ()
+    level: Level = Level.LOW
     mode: Literal["on", "off"] = "on"
     queue: Queue = Queue("q")
     names: tuple[str, ...] = ()
@@ -113,6 +132,9 @@ class Tree:
             ({"maybe": 4}, {"maybe": 4}),
             ({"either": "x"}, {"either": "x"}),
             ({"color": "red"}, {"color": Color.RED}),
+            ({"hours": "Closed"}, {"hours": Hours.CLOSED}),
+            ({"several": ["Closed", "Open"]}, {"several": (Hours.CLOSED, Hours.OPEN)}),
+            ({"level": 2}, {"level": Level.HIGH}),
             ({"mode": "off"}, {"mode": "off"}),
             ({"queue": "other"}, {"queue": "other"}),
             ({"names": ["a", None]}, {"names": ("a", "")}),
@@ -140,6 +162,24 @@ class Tree:
 def test_values_are_accepted(value: dict[str, object], changes: dict[str, object]) -> None:
     """Every kind of attribute takes the value that means it; null leaves the default."""
     assert decode(value, Everything) == Everything(**changes)  # type: ignore[arg-type]  # one row per attribute
+
+
+def test_enums_of_texts_and_integers_become_members() -> None:
+    """A member equals its value, but plugins compare with `is`."""
+    found = decode({"hours": "Closed", "several": ["Open"], "level": 2}, Everything)
+    assert (found.hours, found.several[0], found.level) == (Hours.CLOSED, Hours.OPEN, Level.HIGH)
+    assert (type(found.hours), type(found.several[0]), type(found.level)) == (Hours, Hours, Level)
+
+
+def test_other_subclasses_of_scalars_are_refused() -> None:
+    """A value of the file would not have the class."""
+
+    @attrs.frozen
+    class Zoned:
+        zone: Zone = Zone("a")  # noqa: RUF009 - immutable
+
+    with pytest.raises(Mistakes, match=r"args cannot have the type Zone; write str @ \$\.zone"):
+        decode({"zone": "b"}, Zoned)
 
 
 def test_wire_objects_are_read_strictly() -> None:
@@ -201,6 +241,12 @@ def test_classes_may_contain_themselves() -> None:
             ({"maybe": "x"}, 'expected an integer, found the string "x" @ $.maybe'),
             ({"either": []}, "expected a string, found a list @ $.either"),
             ({"color": "blue"}, 'Unsupported value: "blue": supported values: "red" @ $.color'),
+            ({"hours": "zzz"}, 'Unsupported value: "zzz": supported values: "Open", "Closed" @ $.hours'),
+            (
+                {"several": ["Open", "open"]},
+                'Unsupported value: "open": supported values: "Open", "Closed" @ $.several[1]',
+            ),
+            ({"level": 3}, "Unsupported value: 3: supported values: 1, 2 @ $.level"),
             ({"mode": "x"}, 'Unsupported value: "x": supported values: "on", "off" @ $.mode'),
             ({"names": "abc"}, 'expected a list, found the string "abc" @ $.names'),
             ({"names": {"a": 1}}, "expected a list, found a mapping @ $.names"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,7 +12,13 @@ import pytest
 from pyscheduler.config.load import default_configuration, loads
 from pyscheduler.config.profiles import profiles
 from pyscheduler.framework import ConfigError, EnabledPlugin, ExtensionPoint, PluginSet
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, NodeResourcesFitArgs, ScoringStrategy
+from pyscheduler.framework.plugin_args import (
+    IN_TREE_ARGS,
+    Duration,
+    NodeResourcesFitArgs,
+    Quantity,
+    ScoringStrategy,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -34,6 +41,25 @@ class UnreadableArgs:
     amount: Decimal
 
 
+@attrs.frozen(kw_only=True)
+class TimedArgs:
+    grace: dt.timedelta = dt.timedelta(0)
+
+
+@attrs.frozen(kw_only=True)
+class LooseArgs:
+    """Defaults of wrong types, and some that are right."""
+
+    wait_seconds: Duration = "30s"  # type: ignore[assignment]
+    memory: Quantity = "1Gi"  # type: ignore[assignment]
+    number: int = "x"  # type: ignore[assignment]
+    names: tuple[str, ...] = "a"  # type: ignore[assignment]
+    limit: int = None  # type: ignore[assignment]
+    share: float = 1
+    either: Mapping[str, int] | None = None
+    converted: tuple[str, ...] = attrs.field(default="a", converter=tuple)
+
+
 class PlainArgs:
     """No attrs class."""
 
@@ -43,6 +69,8 @@ TYPES: dict[str, Any] = {
     "Needy": NeedyArgs,
     "Unreadable": UnreadableArgs,
     "Plain": PlainArgs,
+    "Timed": TimedArgs,
+    "Loose": LooseArgs,
     "Text": "TextArgs",
 }
 
@@ -144,15 +172,21 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
             "Mine",
             "[{name: A}, {name: Mine, args: {wieght: 1, permitWait: 5}}]",
             [
-                'unknown field "wieght", did you mean "weight"? @ $.profiles[0].pluginConfig[1].args.wieght',
-                'expected a duration such as "15s" or "1m30s", found 5 @ $.profiles[0].pluginConfig[1].args.permitWait',
+                (
+                    'plugin "Mine": unknown field "wieght", did you mean "weight"? '
+                    "@ $.profiles[0].pluginConfig[1].args.wieght"
+                ),
+                (
+                    'plugin "Mine": expected a duration such as "15s" or "1m30s", found 5 '
+                    "@ $.profiles[0].pluginConfig[1].args.permitWait"
+                ),
             ],
             id="structure",
         ),
         pytest.param(
             "Mine",
             "[{name: Mine, args: {permitWait: 0s}}]",
-            ["'permitWait' must be > 0: 0.0 @ $.profiles[0].pluginConfig[0].args.permitWait"],
+            ["plugin \"Mine\": 'permitWait' must be > 0: 0.0 @ $.profiles[0].pluginConfig[0].args.permitWait"],
             id="validator",
         ),
         pytest.param(
@@ -160,7 +194,7 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
             "[{name: Mine, args: {kind: YoursArgs}}]",
             [
                 (
-                    "args for plugin Mine were not of type MineArgs.kubescheduler.config.k8s.io, "
+                    'plugin "Mine": args for plugin Mine were not of type MineArgs.kubescheduler.config.k8s.io, '
                     "got YoursArgs.kubescheduler.config.k8s.io @ $.profiles[0].pluginConfig[0].args.kind"
                 )
             ],
@@ -169,13 +203,13 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
         pytest.param(
             "Needy",
             "[{name: Needy}]",
-            ["Required value @ $.profiles[0].pluginConfig[0].args.queue"],
+            ['plugin "Needy": Required value @ $.profiles[0].pluginConfig[0].args.queue'],
             id="missing in what is given",
         ),
         pytest.param(
             "Needy",
             "[]",
-            ["plugin Needy needs args: Required value at queue @ $.profiles[0].pluginConfig"],
+            ['plugin "Needy" needs args: Required value at queue @ $.profiles[0].pluginConfig'],
             id="missing because nothing is given",
         ),
         pytest.param(
@@ -183,7 +217,7 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
             "[{name: Unreadable, args: {amount: 1}}]",
             [
                 (
-                    "args_type of plugin Unreadable, UnreadableArgs, cannot be read: name 'Decimal' is not defined; "
+                    "plugin \"Unreadable\": args_type UnreadableArgs cannot be read: name 'Decimal' is not defined; "
                     "import it outside TYPE_CHECKING @ $.profiles[0].pluginConfig[0].args"
                 )
             ],
@@ -194,7 +228,7 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
             "[{name: Plain}]",
             [
                 (
-                    "args_type of plugin Plain is PlainArgs, which is no attrs class; set a class with @attrs.frozen "
+                    'plugin "Plain": args_type is PlainArgs, which is no attrs class; set a class with @attrs.frozen '
                     "@ $.profiles[0].pluginConfig[0].args"
                 )
             ],
@@ -205,11 +239,49 @@ def test_plugins_without_args_get_none(config_text: Callable[[str], str]) -> Non
             "[]",
             [
                 (
-                    "args_type of plugin Text is 'TextArgs', which is no attrs class; set a class with @attrs.frozen "
+                    "plugin \"Text\": args_type is 'TextArgs', which is no attrs class; set a class with @attrs.frozen "
                     "@ $.profiles[0].pluginConfig"
                 )
             ],
             id="a text in place of a class, without args",
+        ),
+        pytest.param(
+            "Timed",
+            "[]",
+            [
+                (
+                    'plugin "Timed": TimedArgs.grace cannot be read from a file: timedelta is no type of args; '
+                    "write Duration @ $.profiles[0].pluginConfig"
+                )
+            ],
+            id="a timedelta",
+        ),
+        pytest.param(
+            "Loose",
+            "[]",
+            [
+                (
+                    "plugin \"Loose\": the default of LooseArgs.wait_seconds is '30s'; write the seconds as a number "
+                    "@ $.profiles[0].pluginConfig"
+                ),
+                (
+                    "plugin \"Loose\": the default of LooseArgs.memory is '1Gi'; write Quantity('1Gi') "
+                    "@ $.profiles[0].pluginConfig"
+                ),
+                (
+                    "plugin \"Loose\": the default of LooseArgs.number is 'x'; its type is int "
+                    "@ $.profiles[0].pluginConfig"
+                ),
+                (
+                    "plugin \"Loose\": the default of LooseArgs.names is 'a'; its type is tuple[str, ...] "
+                    "@ $.profiles[0].pluginConfig"
+                ),
+                (
+                    'plugin "Loose": the default of LooseArgs.limit is None; write int | None as its type '
+                    "@ $.profiles[0].pluginConfig"
+                ),
+            ],
+            id="defaults of a wrong type",
         ),
     ],
 )
@@ -237,8 +309,8 @@ def test_mistakes_of_all_profiles_are_reported_together(config_text: Callable[[s
     with pytest.raises(ConfigError) as caught:
         profiles(loads(config_text(text)), TYPES.get)
     assert list(caught.value.problems) == [
-        'unknown field "x" @ $.profiles[0].pluginConfig[0].args.x',
-        "plugin Needy needs args: Required value at queue @ $.profiles[1].pluginConfig",
+        'plugin "Mine": unknown field "x" @ $.profiles[0].pluginConfig[0].args.x',
+        'plugin "Needy" needs args: Required value at queue @ $.profiles[1].pluginConfig',
     ]
 
 

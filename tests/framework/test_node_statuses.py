@@ -68,3 +68,13 @@ def test_bool_masks_mark_their_rows() -> None:
     assert statuses is not None
     assert [statuses.status(row) for row in range(3)] == [None, REFUSED, REFUSED]
     assert NodeStatuses.failing(np.zeros(3, dtype=np.bool_), REFUSED) is None
+
+
+@pytest.mark.parametrize(
+    "size", [pytest.param("3", id="text"), pytest.param(None, id="None"), pytest.param(object(), id="view")]
+)
+def test_the_constructor_takes_a_number_of_nodes(size: Any) -> None:
+    """The nodes themselves in place of their number are named in the message."""
+    what = type(size).__name__
+    with pytest.raises(TypeError, match=rf"NodeStatuses takes the number of nodes, not {what}; write len\(nodes\)"):
+        NodeStatuses(size)

@@ -194,7 +194,7 @@ def without_places(error: ConfigError) -> tuple[str, ...]:
         pytest.param({"Limit": 3}, 'plugin "Limit": want args to be of type LimitArgs, got int', id="of another type"),
         pytest.param(
             {"Lmit": LimitArgs()},
-            'args are given for plugin "Lmit", which no installed distribution offers',
+            'args are given for plugin "Lmit", which no installed distribution offers, did you mean "Limit"?',
             id="for a plugin that nobody offers",
         ),
     ],
@@ -212,11 +212,55 @@ def test_a_plugin_without_an_args_class_gets_what_the_file_says(kit: Any) -> Non
     assert profile.plugins["Plain"].args == {"weight": 2}
 
 
-def test_args_for_a_plugin_that_is_not_enabled_are_ignored(kit: Any) -> None:
-    """The defaults carry args for plugins that a profile may have disabled."""
+def test_args_for_a_plugin_that_is_not_enabled_are_ignored(kit: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """As in kube-scheduler; a line of the log says so."""
     kit.register(Limit)
-    profile = Profile.build(kit.spec("Sort", "Binder", args={"Limit": LimitArgs()}), kit.registry, kit.services)
+    spec = attrs.evolve(kit.spec("Sort", "Binder", args={"Limit": LimitArgs()}), args_index={"Limit": 2})
+    profile = Profile.build(spec, kit.registry, kit.services)
     assert set(profile.plugins) == {"Sort", "Binder"}
+    assert caplog.messages == [
+        "Args have no effect: the profile does not enable plugin \"Limit\" @ $.profiles['pyscheduler'].pluginConfig[2]"
+    ]
+
+
+def test_misspelt_names_among_args_have_their_place(kit: Any) -> None:
+    """The position is that in the file."""
+    kit.register(Limit)
+    spec = attrs.evolve(kit.spec("Sort", "Binder", args={"Lmit": {}}), args_index={"Lmit": 1})
+    with pytest.raises(ConfigError) as caught:
+        Profile.build(spec, kit.registry, kit.services)
+    assert caught.value.problems == (
+        (
+            'args are given for plugin "Lmit", which no installed distribution offers, did you mean "Limit"? '
+            "@ $.profiles['pyscheduler'].pluginConfig[1]"
+        ),
+    )
+
+
+def test_plugins_that_lack_some_of_their_points_are_logged(kit: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A plugin that is named under single extension points may need the others."""
+
+    class Counts(PreEnqueuePlugin, FilterPlugin):
+        def pre_enqueue(self, pod: Pod) -> Status | None:
+            return None
+
+        def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+            return None
+
+    kit.register(Counts)
+    only = PluginSet(enabled=(EnabledPlugin("Counts"),))
+    Profile.build(kit.spec("Sort", "Binder", plugins={ExtensionPoint.FILTER: only}), kit.registry, kit.services)
+    assert caplog.messages == [
+        (
+            'Plugin "Counts" also defines preEnqueue, where the profile does not enable it; enable it at multiPoint, '
+            "which means all of its extension points @ $.profiles['pyscheduler'].plugins"
+        )
+    ]
+    caplog.clear()
+    off = PluginSet(disabled=("Counts",))
+    chosen = {ExtensionPoint.FILTER: only, ExtensionPoint.PRE_ENQUEUE: off}
+    Profile.build(kit.spec("Sort", "Binder", plugins=chosen), kit.registry, kit.services)
+    assert not caplog.messages
 
 
 def test_all_mistakes_are_told_at_once(kit: Any) -> None:

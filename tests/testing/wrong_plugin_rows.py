@@ -417,6 +417,30 @@ ROWS: Final[Sequence[Row]] = (
         "defaults.",
     ),
     Row(
+        symptom="A value that is no member of an enum",
+        code=wrong.Scheduled,
+        run=build,
+        args={"Scheduled": {"outside": "never"}},
+        message='plugin "Scheduled": Unsupported value: "never": supported values: "allow", "reject"',
+        remedy="Write one of the values. The plugin gets the member of the enum.",
+    ),
+    Row(
+        symptom="A default of a wrong type",
+        code=wrong.Patient,
+        run=build,
+        message="plugin \"Patient\": the default of PatientArgs.patience_seconds is '30s'; write the seconds as a "
+        "number",
+        remedy='Write `30.0` for a `Duration`, and `Quantity("1Gi")` for a `Quantity`.',
+    ),
+    Row(
+        symptom="Args of a type that a file does not have",
+        code=wrong.Graceful,
+        run=build,
+        message='plugin "Graceful": GracefulArgs.grace cannot be read from a file: timedelta is no type of args; '
+        "write Duration",
+        remedy="[The list of types](write-a-plugin.md#args) is in the guide.",
+    ),
+    Row(
         symptom="A kind that is not declared",
         code=wrong.Unread,
         run=build,
@@ -439,6 +463,22 @@ ROWS: Final[Sequence[Row]] = (
         message='plugin "WatchesClass" watches ConfigMap, which is no ResourceKind; write '
         'kind_of(ConfigMap, "configmaps")',
         remedy='`watches = (kind_of(ConfigMap, "configmaps"),)`, with `kind_of` of `pyscheduler.api`.',
+    ),
+    Row(
+        symptom="`watches` that is no tuple",
+        code=wrong.WatchesWithoutTuple,
+        run=build,
+        message='`watches` of plugin "WatchesWithoutTuple" must be a tuple; write watches = (kind_of(ConfigMap, '
+        '"configmaps"),)',
+        remedy="The comma makes the tuple.",
+    ),
+    Row(
+        symptom="A kind with a wrong plural",
+        code=wrong.WatchesSingular,
+        run=build,
+        message='plugin "WatchesSingular" watches "configmap"; did you mean "configmaps"? Write kind_of(ConfigMap, '
+        '"configmaps")',
+        remedy="`kubectl api-resources` lists the plurals.",
     ),
     Row(
         symptom="Permissions that are no `PolicyRule`",

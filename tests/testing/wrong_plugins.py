@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Final
 
 import attrs
@@ -31,7 +33,7 @@ from pyscheduler import (
     SignPlugin,
     Status,
 )
-from pyscheduler.api import ConfigMap
+from pyscheduler.api import ConfigMap, kind_of
 from pyscheduler.framework import (
     ActionType,
     ClusterEventWithHint,
@@ -41,6 +43,7 @@ from pyscheduler.framework import (
     PluginRegistry,
     QueuedPodInfo,
 )
+from pyscheduler.framework.plugin_args import Duration
 
 NO_ROOM: Final = Status.unschedulable("no room")
 
@@ -464,6 +467,61 @@ class Priced(ScorePlugin):
         return 0
 
 
+class Outside(StrEnum):
+    """What happens to a pod outside of its hours."""
+
+    ALLOW = "allow"
+    REJECT = "reject"
+
+
+@attrs.frozen
+class ScheduledArgs:
+    """The args of `Scheduled`."""
+
+    outside: Outside = Outside.REJECT
+
+
+class Scheduled(ScorePlugin):
+    """Has an enum among its args."""
+
+    args_type = ScheduledArgs
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+@attrs.frozen
+class PatientArgs:
+    """The args of `Patient`."""
+
+    patience_seconds: Duration = "30s"  # type: ignore[assignment] # the mistake
+
+
+class Patient(ScorePlugin):
+    """Has args `patience_seconds: Duration = "30s"`."""
+
+    args_type = PatientArgs
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+@attrs.frozen
+class GracefulArgs:
+    """The args of `Graceful`."""
+
+    grace: timedelta = timedelta(seconds=30)
+
+
+class Graceful(ScorePlugin):
+    """Has args `grace: timedelta`."""
+
+    args_type = GracefulArgs
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
 class Unread(ScorePlugin):
     """Reads a kind that it did not declare."""
 
@@ -490,6 +548,24 @@ class WatchesClass(ScorePlugin):
     """Declares a class where a `ResourceKind` is needed."""
 
     watches = (ConfigMap,)  # type: ignore[assignment] # the mistake
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class WatchesWithoutTuple(ScorePlugin):
+    """Forgets the comma of a tuple."""
+
+    watches = kind_of(ConfigMap, "configmaps")  # type: ignore[assignment] # the mistake
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+
+class WatchesSingular(ScorePlugin):
+    """Names a kind in the singular."""
+
+    watches = (kind_of(ConfigMap, "configmap"),)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         return 0

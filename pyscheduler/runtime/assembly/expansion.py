@@ -15,12 +15,12 @@ from pyscheduler.framework.status import MAX_SCORE, MAX_TOTAL_SCORE
 from pyscheduler.runtime.extension_points.points import BASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.framework.profile import EnabledPlugin, ProfileSpec
 
-__all__ = ["enabled_names", "expand", "score_weights"]
+__all__ = ["enabled_names", "expand", "partial_plugins", "score_weights"]
 
 _ALL = "*"
 
@@ -98,6 +98,29 @@ def _expand_point(
         *expanded,
         *(name for name in named if name not in overrides),
     )
+
+
+def partial_plugins(
+    spec: ProfileSpec, points: Mapping[ExtensionPoint, Sequence[str]], classes: Mapping[str, type[Plugin]]
+) -> Iterator[str]:
+    """Yield a sentence about each plugin of another distribution that the profile enables at some of its points only.
+
+    A plugin that multiPoint enables, or that the profile disables at a point, is meant as it is.
+    """
+    everywhere = {enabled.name for enabled in spec.multi_point.enabled}
+    for name, plugin in classes.items():
+        if name in everywhere or plugin.__module__.partition(".")[0] == "pyscheduler":
+            continue
+        missing = [
+            point.value
+            for point, names in points.items()
+            if issubclass(plugin, BASES[point])
+            and name not in names
+            and {_ALL, name}.isdisjoint(_set_of(spec, point).disabled)
+        ]
+        if missing:
+            remedy = "enable it at multiPoint, which means all of its extension points"
+            yield f'Plugin "{name}" also defines {", ".join(missing)}, where the profile does not enable it; {remedy}'
 
 
 def score_weights(

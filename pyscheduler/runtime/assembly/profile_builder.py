@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from pyscheduler.api import ResourceKind
-from pyscheduler.api.kinds import declaration_of
 from pyscheduler.batch.extensions import BATCH_EXTENSIONS
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
@@ -24,16 +21,18 @@ from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
-from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
+from pyscheduler.runtime.assembly.expansion import enabled_names, expand, partial_plugins, score_weights
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods, wrong_parameters
 from pyscheduler.runtime.assembly.rbac_checks import rbac_problems
 from pyscheduler.runtime.assembly.registry import one_line
+from pyscheduler.runtime.assembly.watch_checks import watch_problems
 from pyscheduler.runtime.extension_points.event_registration import registrations_of
 from pyscheduler.runtime.extension_points.points import missing_methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler.api import ResourceKind
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.interfaces import Plugin
@@ -76,6 +75,8 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     weights = score_weights(spec, classes, problems, path=path)
     placement_weights = score_weights(spec, classes, [], path=path, point=ExtensionPoint.PLACEMENT_SCORE)
     _check_classes(points, classes, problems, path)
+    for text in partial_plugins(spec, points, classes):
+        _log.warning("%s @ %s.plugins", text, path)
     # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
     if len(classes) == len(places):
         _check_needed(spec, points, problems, path)
@@ -138,18 +139,7 @@ def _declare_watches(
         except PLUGIN_FAILURES as error:
             problems.append(f'watches of plugin "{name}": {_told(error, plugin.watched_kinds)} @ {path}.plugins')
             continue
-        if not isinstance(kinds, Iterable):
-            problems.append(f'`watches` of plugin "{name}" must be a tuple; write (kind,) @ {path}.plugins')
-            continue
-        for kind in kinds:
-            if isinstance(kind, ResourceKind):
-                declare(kind)
-                continue
-            what = kind.__name__ if isinstance(kind, type) else repr(kind)
-            remedy = declaration_of(kind) if isinstance(kind, type) else "kind_of(Type, plural)"
-            problems.append(
-                f'plugin "{name}" watches {what}, which is no ResourceKind; write {remedy} @ {path}.plugins'
-            )
+        problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
 
 
 def _declare_queues(
@@ -277,12 +267,17 @@ def _args(
 ) -> dict[str, object]:
     """Return the args of each plugin, defaults where none are given; plugins with wrong args are left out."""
     enabled = enabled_names(spec)  # of these, `_load` has said what is wrong
-    problems.extend(
-        f'args are given for plugin "{name}", which no installed distribution offers{registry.broken_text()} '
-        f"@ {path}.pluginConfig"
-        for name in spec.args
-        if name not in registry and name not in enabled
-    )
+    for name in spec.args:
+        if name in enabled:
+            continue
+        index = spec.args_index.get(name)
+        where = f"{path}.pluginConfig" if index is None else f"{path}.pluginConfig[{index}]"
+        if name in registry:
+            # kube-scheduler ignores these args without a word.
+            _log.warning('Args have no effect: the profile does not enable plugin "%s" @ %s', name, where)
+        else:
+            text = f'args are given for plugin "{name}", which no installed distribution offers'
+            problems.append(f"{text}{registry.hint(name)} @ {where}")
     args: dict[str, object] = {}
     for name, plugin in classes.items():
         wanted = plugin.args_type

@@ -323,21 +323,19 @@ class Registry:
         )
 
     def _unknown(self, name: str) -> str:
-        text = f'plugin "{name}" does not exist'
-        close = difflib.get_close_matches(name, self._offers, n=1)
-        if close:
-            text += f', did you mean "{close[0]}"?'
-        return text + self.broken_text()
+        return f'plugin "{name}" does not exist{self.hint(name)}'
 
-    def broken_text(self) -> str:
-        """Return the distributions that are broken or blocked, in parentheses; "" if there are none.
+    def hint(self, name: str) -> str:
+        """Return what may be wrong with a name that is not offered, to follow a message; "" if nothing is known.
 
-        One of them may be the one that was meant.
+        It is the most similar name, and the distributions that are broken or blocked: one may offer the plugin.
         """
+        close = difflib.get_close_matches(name, self._offers, n=1)
+        question = f', did you mean "{close[0]}"?' if close else ""
         broken = [f"{each} is broken: {each.errors[0]}" for each in self.distributions if each.errors]
         blocked = [f"{each} is blocked" for each in self.distributions if each.blocked]
         hints = [*broken, *blocked]
-        return f" ({'; '.join(hints)})" if hints else ""
+        return question + (f" ({'; '.join(hints)})" if hints else "")
 
 
 def _ambiguous(name: str, offers: Sequence[_Offer]) -> str:

@@ -1,0 +1,48 @@
+"""Check the kinds that a plugin watches while they are declared, when its profile is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pyscheduler.api import DecodeError, ResourceKind
+from pyscheduler.api.kinds import BUILT_IN_KINDS, declaration_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["watch_problems"]
+
+
+def watch_problems(name: str, kinds: object, declare: Callable[[ResourceKind], object]) -> Iterator[str]:
+    """Declare the kinds that plugin `name` watches; yield a sentence about each that is no kind or contradicts one."""
+    if isinstance(kinds, ResourceKind | str) or not isinstance(kinds, Iterable):
+        yield f'`watches` of plugin "{name}" must be a tuple; write watches = ({_example(kinds)},)'
+        return
+    for kind in kinds:
+        if not isinstance(kind, ResourceKind):
+            what = kind.__name__ if isinstance(kind, type) else repr(kind)
+            yield f'plugin "{name}" watches {what}, which is no ResourceKind; write {_example(kind)}'
+            continue
+        try:
+            declare(kind)
+        except DecodeError as error:
+            yield _contradiction(name, kind, error)
+
+
+def _example(kind: object) -> str:
+    """Return the call of `kind_of` that declares what was likely meant."""
+    if isinstance(kind, ResourceKind):
+        kind = kind.type
+    return declaration_of(kind) if isinstance(kind, type) else "kind_of(Type, plural)"
+
+
+def _contradiction(name: str, kind: ResourceKind, error: DecodeError) -> str:
+    """Return a sentence about a kind that is known with another plural, scope or type."""
+    known = next((each for each in BUILT_IN_KINDS if each.type is kind.type), None)
+    if known is None:
+        return f'plugin "{name}" watches "{kind.plural}": {error}'
+    if known.plural != kind.plural:
+        question = f'did you mean "{known.plural}"? Write {declaration_of(kind.type)}'
+        return f'plugin "{name}" watches "{kind.plural}"; {question}'
+    return f'plugin "{name}" watches "{kind.plural}" with another scope; write {declaration_of(kind.type)}'
