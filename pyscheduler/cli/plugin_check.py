@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pyscheduler.testing.checks.price import Price
 
 __all__ = ["check_installed"]
+
+#: The extension points whose price is measured.
+_PRICED: Final = ("PreFilter", "Filter", "PreScore", "Score")
 
 
 def check_installed(name: str, *, config_file: str | None, histories: int, seed: int, output: str) -> None:
@@ -50,7 +53,7 @@ def check_installed(name: str, *, config_file: str | None, histories: int, seed:
         click.echo(f"{name} passes {len(CHECKS) - len(result.skipped)} checks on {histories} random histories")
         for line in str(result).splitlines()[1:]:
             echo_wrapped(f"  {line}", indent=4)
-        _show_price(price)
+        _show_price(price, result)
     if failure is not None:
         sys.exit(1)
 
@@ -75,13 +78,17 @@ def _progress(histories: int, *, shown: bool) -> Callable[[int], None]:
     return show
 
 
-def _show_price(price: Price | None) -> None:
+def _show_price(price: Price | None, result: CheckResult) -> None:
     if price is None:
         click.echo("price: none at the choice of a node; the plugin does not filter or score")
         return
     amounts = (f"{amount:.0f} µs at {size:,} nodes" for size, amount in price.microseconds.items())
     click.echo(f"price per pod (CPU time, without the equivalence cache): {', '.join(amounts)}")
     click.echo(f"equivalence cache of the profile: {'on' if price.has_cache else 'off'}")
+    if not any(result.calls.get(point) for point in _PRICED):
+        echo_wrapped("the histories never called the plugin at these points; its real pods may cost more", indent=2)
+    elif not any(result.acted.get(point) for point in _PRICED):
+        echo_wrapped("the plugin gave only the default answer; pods that concern it may cost more", indent=2)
     for advice in price.advice:
         echo_wrapped(f"- {advice}", indent=2)
 

@@ -11,6 +11,7 @@ import logging
 import re
 import traceback
 from collections import Counter
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.step_watch import StepWatch
 
 __all__ = [
     "EVENT_HANDLER",
@@ -30,10 +32,12 @@ __all__ = [
     "HINT",
     "RUN",
     "SLOW_SECONDS",
+    "TASK",
     "PluginFailure",
     "PluginFailures",
     "error_place",
     "error_text",
+    "slow_remedy",
 ]
 
 _log = logging.getLogger(__name__)
@@ -43,11 +47,15 @@ EVENT_HANDLER: Final = "EventHandler"
 GROUP_CYCLE: Final = "GroupCycle"
 HINT: Final = "QueueingHint"
 RUN: Final = "run"
+TASK: Final = "Task"
 
 #: A call of a plugin that takes so long is reported, in seconds: the scheduler does nothing else meanwhile.
 SLOW_SECONDS: Final = 0.1
 #: The least time between two log lines about slow calls of a plugin at an extension point, in seconds.
 _SLOW_LOG_SECONDS: Final = 60.0
+
+#: Where plugins may await.
+_AWAITING: Final = frozenset({"PostFilter", "PreBind", "Bind", "PostBind", RUN, TASK})
 
 #: A field of `about`; a value with spaces is quoted.
 _FIELD: Final = re.compile(r'(\w+)=("[^"]*"|\S+)')
@@ -102,6 +110,8 @@ class PluginFailures:
         self._slow_logged: dict[tuple[str, str], float] = {}
         #: Knows the plugins of all profiles.
         self.owners = PluginOwners()
+        #: Measures event handlers and coroutines of plugins; None where nobody does.
+        self.steps: StepWatch | None = None
         #: Whether failures are logged; turn this off where a listener shows them.
         self.logs = True
         #: Called with each failure; for tests and for `explain --traceback`.
@@ -134,8 +144,8 @@ class PluginFailures:
         self._slow_logged[key] = now
         names, values = _fields(about)
         _log.warning(
-            "Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its result "
-            f"here plugin=%s extensionPoint=%s {names}seconds=%.3f times=%d",
+            f"Plugin is slow, and the scheduler does nothing else meanwhile; {slow_remedy(point)} "
+            f"plugin=%s extensionPoint=%s {names}seconds=%.3f times=%d",
             *(plugin, point, *values, seconds, self._slow[key]),
         )
 
@@ -178,6 +188,15 @@ class PluginFailures:
             _log.log(level, f"Plugin failed again times=%d {fields}", count, *values)
 
 
+def slow_remedy(point: str) -> str:
+    """Return what the author of a plugin that is slow at a point can do."""
+    if point in _AWAITING:
+        return "await what takes long, or await asyncio.to_thread(function)"
+    if point == EVENT_HANDLER:
+        return "only keep the object here, and do the work in run() or a task of handle.spawn"
+    return "do the work in run() and read its result here"
+
+
 def _fields(about: str) -> tuple[str, tuple[str, ...]]:
     """Return placeholders for the fields of `about` (`pod=default/web`), each with a space, and their values."""
     found = _FIELD.findall(about)
@@ -205,7 +224,7 @@ def error_place(error: BaseException, call: Callable[..., object] | CodeType | N
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        # Without code, `call` is a partial or a C function; then the frame after the scheduler's own, which caught it.
+        # Without code, `call` is a C function; then the frame after the scheduler's own, which caught it.
         if not file and (code is entry or (entry is None and step is not error.__traceback__)):
             file = code.co_filename
         if file and code.co_filename == file:
@@ -217,6 +236,8 @@ def error_place(error: BaseException, call: Callable[..., object] | CodeType | N
 def _code_of(call: Callable[..., object] | CodeType | None) -> CodeType | None:
     if isinstance(call, CodeType):
         return call
+    while isinstance(call, partial):
+        call = call.func
     return getattr(getattr(call, "__func__", call), "__code__", None)
 
 

@@ -62,6 +62,14 @@ class PluginOwners:
         """Return the name of the plugin; "" if nothing says which it is, or two plugins are in question."""
         return owner_of(call) or self._in_traceback(error) or self._of_module(getattr(call, "__module__", None))
 
+    def of_call(self, call: object) -> str:
+        """Return the name of the plugin to which a function, method or coroutine belongs; "" if nobody knows."""
+        frame = getattr(call, "cr_frame", None)
+        if frame is None:
+            return owner_of(call) or self._of_module(getattr(call, "__module__", None))
+        owner = frame.f_locals.get("self")
+        return owner.name if isinstance(owner, Plugin) else self._of_module(frame.f_globals.get("__name__"))
+
     def _in_traceback(self, error: BaseException) -> str:
         modules: list[object] = []
         step = error.__traceback__

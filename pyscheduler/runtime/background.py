@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.errors import PLUGIN_FAILURES
-from pyscheduler.framework.plugin_failures import RUN, error_text
+from pyscheduler.framework.plugin_failures import RUN, TASK, error_text
+from pyscheduler.framework.step_watch import is_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
@@ -97,7 +98,7 @@ class Background:
         while True:
             began = self._clock.now()
             try:
-                await run()
+                await self._watched(run(), plugin, RUN)
             except PLUGIN_FAILURES as error:
                 _raise_own_cancellation(error)
                 self._failures.report(error, plugin=plugin, point=RUN, call=run, warning="plugin_task_failed")
@@ -114,13 +115,24 @@ class Background:
             restarts.count += 1
             pause = min(pause * 2, _LONGEST_PAUSE)
 
+    def _watched(
+        self, work: Coroutine[object, object, None], plugin: str, point: str, about: str = ""
+    ) -> Awaitable[None]:
+        """Measure the steps of others' work; with `plugin` "", find out whose it is."""
+        watch = self._failures.steps
+        if watch is None or not asyncio.iscoroutine(work) or not is_foreign(work):
+            return work
+        plugin = plugin or self._failures.owners.of_call(work)
+        return watch.steps(work, plugin=plugin, point=point, about=about)
+
     async def _guarded(self, work: Coroutine[object, object, None], name: str) -> None:
         try:
-            await work
+            await self._watched(work, "", TASK, f'task="{name}"')
         except PLUGIN_FAILURES as error:
             _raise_own_cancellation(error)
             # There is nobody who would await it, and who would hear of what others' code did.
-            self._failures.report(error, plugin="", point="Task", about=f'task="{name}"', warning="plugin_task_failed")
+            about, code = f'task="{name}"', getattr(work, "cr_code", None)
+            self._failures.report(error, plugin="", point=TASK, about=about, call=code, warning="plugin_task_failed")
 
     async def close(self) -> None:
         """Cancel all tasks and wait until they are over; nothing can be spawned any more."""

@@ -20,6 +20,7 @@ from pyscheduler.config.problems import found_in
 from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.framework.step_watch import StepWatch
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
@@ -101,6 +102,7 @@ def build(
     client_settings = ClientSettings(qps=connection.qps, burst=connection.burst, host_name=settings.host_name)
     client = transport.connect(client_settings, clock=clock, rng=client_rng, recorder=recorder)
     failures = PluginFailures(recorder)
+    failures.steps = StepWatch(clock, failures)
     informers = Informers(client, failures=failures)
     pods = informers.get(Pod, field_selector=LIVE_PODS)
     nodes = informers.get(Node)

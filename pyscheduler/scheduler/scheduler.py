@@ -236,6 +236,11 @@ class Scheduler:
         """Return how many binding cycles run now, those of waiting pods included."""
         return len(self._bindings)
 
+    def binding_node(self, uid: str) -> str:
+        """Return the node to which a binding cycle is binding the pod; "" if none runs for it."""
+        attempts = (attempt for attempt in self._bindings.values() if attempt.pod.uid == uid)
+        return next((attempt.pod.node_name for attempt in attempts), "")
+
     @property
     def idle(self) -> bool:
         """Return True if nothing is left to do until an event or a timer: no work, no binding, no write."""

@@ -31,7 +31,7 @@ from pyscheduler.testing.argument_checks import (
     check_feature_gates,
     check_pod,
 )
-from pyscheduler.testing.watched_calls import SlowCalls, signers, watch_calls
+from pyscheduler.testing.watched_calls import RealStepWatch, SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -57,6 +57,11 @@ _START_SECONDS: Final = 300
 #: Limit for a framework to stop, in virtual seconds.
 _STOP_SECONDS: Final = 100
 
+_AWAITS: Final = (
+    "a plugin or the API server has not answered yet; advance the clock if it awaits handle.clock.sleep(). The test "
+    "kit does not wait for asyncio.sleep(), sockets and threads: await them in the test, and then framework.settle()"
+)
+
 #: How many failures of plugins are kept.
 _NOTED_FAILURES: Final = 100
 
@@ -67,7 +72,8 @@ class ScheduleResult:
 
     `state` is `bound`, `waiting` (at Permit), `pending` or `gated`. `node` is the node where the pod is bound, or
     reserved while it waits, else None. `message` is the message of the PodScheduled condition, or ""; of a gated pod
-    without this condition, it is `gated by PLUGIN: REASON`.
+    without this condition, it is `gated by PLUGIN: REASON`. Of a pod that is being bound, it begins with `binding to
+    NODE is under way`.
     """
 
     state: str
@@ -130,6 +136,8 @@ class FakeFramework:
             for profile in self.scheduler.profiles.values():
                 watch_calls(profile.calls, self._slow)
             self._signing = signers(self.profile)
+            failures = self.scheduler.plugin_failures
+            failures.steps = RealStepWatch(self._slow, cluster.clock, failures)
         self._running: asyncio.Task[None] | None = None
         #: Whether the error that ended the scheduler was raised to the caller.
         self._told = False
@@ -232,6 +240,8 @@ class FakeFramework:
         if queued is not None and queued.is_gated:
             message = message or f"gated by {queued.gating_plugin}: {queued.gating_reason}"
             return ScheduleResult(state="gated", node=None, message=message, pod=pod)
+        if node := self.scheduler.binding_node(pod.uid):
+            message = f"binding to {node} is under way: {_AWAITS}"
         return ScheduleResult(state="pending", node=None, message=message, pod=pod)
 
     def _find(self, name: str, namespace: str) -> Pod | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from pyscheduler.framework.interfaces import SignPlugin
-from pyscheduler.framework.plugin_failures import SLOW_SECONDS
+from pyscheduler.framework.plugin_failures import SLOW_SECONDS, slow_remedy
+from pyscheduler.framework.step_watch import StepWatch
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 from pyscheduler.runtime.extension_points.signing import Signing
 
@@ -31,14 +33,17 @@ else:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["PluginWarning", "SlowCalls", "signers", "watch_calls"]
+__all__ = ["PluginWarning", "RealStepWatch", "SlowCalls", "signers", "watch_calls"]
 
-_REMEDY: Final = "the scheduler does nothing else meanwhile; do the work in run() and read its result here"
+T = TypeVar("T")
+
 _CHANGED: Final = (
     "changed the labels or annotations of the pod, which all plugins share; write dict(pod.labels) for a copy of your "
     "own, or handle.client.patch(...) to change the pod"
@@ -64,9 +69,45 @@ class SlowCalls:
         """Return a sentence for each plugin and extension point."""
         return [
             f'plugin "{plugin}" is slow at {point}: {longest * 1000:.0f} ms in one call'
-            f"{f', {count} calls of over {SLOW_SECONDS * 1000:.0f} ms' if count > 1 else ''}; {_REMEDY}"
+            f"{f', {count} calls of over {SLOW_SECONDS * 1000:.0f} ms' if count > 1 else ''}"
+            f"; the scheduler does nothing else meanwhile; {slow_remedy(point)}"
             for (plugin, point), (count, longest) in self.found.items()
         ]
+
+
+@contextmanager
+def _measured(add: Callable[[float], object]) -> Iterator[None]:
+    """Give `add` the real seconds that a call took, if it was slow."""
+    # A collection of garbage would count as the plugin's time.
+    collects = gc.isenabled()
+    gc.disable()
+    pauses, began, worked = _pauses(), time.perf_counter(), time.thread_time()
+    try:
+        yield
+    finally:
+        seconds, worked = time.perf_counter() - began, time.thread_time() - worked
+        if collects:
+            gc.enable()
+        # A busy machine delays a thread that wants to work; that is no fault of the plugin.
+        if worked >= SLOW_SECONDS or (seconds >= SLOW_SECONDS and _pauses() > pauses):
+            add(seconds)
+
+
+class RealStepWatch(StepWatch):
+    """Measures real time beside the clock's, and adds what is slow to `slow`."""
+
+    def __init__(self, slow: SlowCalls, clock: Clock, failures: PluginFailures) -> None:
+        super().__init__(clock, failures)
+        self._slow = slow
+
+    def run(self, call: Callable[..., T], *args: object, plugin: str, point: str, about: str = "") -> T:
+        """Call a function and return its answer."""
+
+        def add(seconds: float) -> None:
+            self._slow.add(plugin or self.failures.owners.of_call(call) or about, point, seconds)
+
+        with _measured(add):
+            return super().run(call, *args, plugin=plugin, point=point, about=about)
 
 
 def watch_calls(calls: PluginCalls, slow: SlowCalls) -> None:
@@ -81,19 +122,8 @@ def watch_calls(calls: PluginCalls, slow: SlowCalls) -> None:
             if method.in_tree:
                 return super().run(method, pod, *args, sampled=sampled)
             before = _texts(pod)
-            # A collection of garbage would count as the plugin's time.
-            collects = gc.isenabled()
-            gc.disable()
-            pauses, began, worked = _pauses(), time.perf_counter(), time.thread_time()
-            try:
+            with _measured(lambda seconds: slow.add(method.plugin, method.point, seconds)):
                 answer = super().run(method, pod, *args, sampled=sampled)
-            finally:
-                seconds, worked = time.perf_counter() - began, time.thread_time() - worked
-                if collects:
-                    gc.enable()
-            # A busy machine delays a thread that wants to work; that is no fault of the plugin.
-            if worked >= SLOW_SECONDS or (seconds >= SLOW_SECONDS and _pauses() > pauses):
-                slow.add(method.plugin, method.point, seconds)
             if _texts(pod) != before:
                 self.failed(method, pod, TypeError(f"{method.point} {_CHANGED}"))
             return answer

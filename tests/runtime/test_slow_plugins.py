@@ -7,7 +7,17 @@ import random
 
 import pytest
 
-from pyscheduler import CycleState, EnqueueExtensions, FilterPlugin, PermitPlugin, Pod, PreFilterPlugin, Status
+from pyscheduler import (
+    CycleState,
+    EnqueueExtensions,
+    FilterPlugin,
+    Handle,
+    PermitPlugin,
+    Pod,
+    PreBindPlugin,
+    PreFilterPlugin,
+    Status,
+)
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,
@@ -88,3 +98,42 @@ async def test_a_slow_hint_is_named_at_once(pyscheduler_cluster: FakeCluster, ca
     assert messages(caplog)[0].endswith(
         "plugin=SlowHint extensionPoint=QueueingHint event=NodeAdd pod=default/p seconds=0.200 times=1"
     )
+
+
+class SlowElsewhere(PreBindPlugin):
+    """Takes 200 ms in a handler, and between two awaits of `pre_bind` and of `run`."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_delete=lambda _: self.block())
+
+    def block(self) -> None:
+        """Take 200 ms of the virtual clock."""
+        self.handle.clock._now += 0.2  # type: ignore[attr-defined] # nothing else takes time here
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        await self.handle.clock.sleep(60)
+        self.block()
+
+    async def run(self) -> None:
+        await self.handle.clock.sleep(5)
+        self.block()
+
+
+async def test_handlers_and_coroutines_that_block_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log names plugin and place; a coroutine that only waits is not slow."""
+    cluster = FakeCluster()
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[SlowElsewhere])
+    await framework.schedule("p")
+    assert not messages(caplog)
+    await cluster.clock.advance(60)
+    cluster.delete_pod("p")
+    await framework.settle()
+    await cluster.close()
+    found = [text.partition("plugin=")[2] for text in messages(caplog)]
+    assert found == [
+        "SlowElsewhere extensionPoint=run seconds=0.200 times=1",
+        "SlowElsewhere extensionPoint=PreBind pod=default/p seconds=0.200 times=1",
+        "SlowElsewhere extensionPoint=EventHandler resource=pods object=default/p seconds=0.200 times=1",
+    ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -23,6 +25,7 @@ from pyscheduler.framework import (
     NodeInfo,
     Nodes,
     NodeStatuses,
+    PermitPlugin,
     PostBindPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
@@ -272,6 +275,35 @@ class HashesNames(ScorePlugin):
         return hash((pod.name, node.name)) % 100
 
 
+class CountsInClass(ScorePlugin, ReservePlugin):
+    """Keeps a counter in the class, which outlives the plugin object."""
+
+    placed: ClassVar[Counter[str]] = Counter()
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
+        return np.array([100 - self.placed[node.name] % 100 for node in nodes], dtype=np.int64)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.placed[node_name] += 1
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.placed[node_name] -= 1
+
+
+class ReadsWallClock(FilterPlugin):
+    """Decides by the clock of the machine."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return NO_ROOM if time.time_ns() % 2 else None
+
+
+class DrawsNumbers(FilterPlugin):
+    """Decides by random numbers."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return random.choice((NO_ROOM, None))
+
+
 class Sleeps(FilterPlugin):
     """Waits for an answer from elsewhere."""
 
@@ -314,6 +346,23 @@ class Headroom(FilterPlugin, EnqueueExtensions, SignPlugin):
         grown = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         gone = ClusterEvent(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         return [ClusterEventWithHint(grown), ClusterEventWithHint(gone)]
+
+
+class WaitsByLabel(PermitPlugin, EnqueueExtensions):
+    """Breaks nothing: lets pods with a label wait for ten seconds; only another label helps them."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.wait("waits for another label", timeout=10) if pod.labels.get("tier") == "a" else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_LABEL))]
+
+
+class WaitsAndMissesLabels(WaitsByLabel):
+    """Does not register the change of the label that it waits for."""
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD))]
 
 
 class WaitsAtPreBind(PreBindPlugin):

@@ -116,6 +116,18 @@ def test_a_pod_that_a_new_node_would_take_is_found() -> None:
     assert "pod default/p1 sleeps among the unschedulable pods, but node n2 takes it now" in str(error)
 
 
+def test_a_wait_that_ends_without_an_event_is_no_missed_event() -> None:
+    """A pod whose wait at Permit has timed out would wait again; only an event that lets it go on is missed."""
+    history = [Step("add_node", "n1"), Step("add_pod", "p1", labels={"tier": "a"}), Step("advance", 30)]
+    check_plugin(wrong.WaitsByLabel, histories=[history], checks=["hints"])
+    check_plugin(wrong.WaitsByLabel, histories=6, checks=["hints"])
+
+    changed = Step("patch", Pod, "p1", {"metadata": {"labels": {"tier": None}}})
+    error = failure(wrong.WaitsAndMissesLabels, histories=[[*history, changed]], checks=["hints"])
+    assert "but node n1 takes it now; the step caused" in error.finding.what
+    assert "but the plugin registers NodeAdd" in error.finding.what
+
+
 def test_every_check_has_a_wrong_plugin() -> None:
     """A new check needs a plugin that fails it."""
     table = test_wrong_plugin_fails_its_check.pytestmark[0].args[1]  # type: ignore[attr-defined]  # pytest adds it
@@ -164,6 +176,29 @@ def test_installed_plugin_passes(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_state_in_the_class_is_not_taken_for_the_hash_seed() -> None:
+    """The message names what outlives the plugin object, and not the order of sets."""
+    history = [Step("add_node", "n1"), Step("add_node", "n2"), *(Step("add_pod", f"p{each}") for each in range(3))]
+    error = failure(wrong.CountsInClass, histories=[history] * 5, checks=["hash-seed"])
+    assert "something is left over from earlier runs" in error.finding.what
+    assert "values in the class or the module outlive the plugin object" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("plugin", "name"),
+    [
+        pytest.param(wrong.ReadsWallClock, "time.time_ns", id="clock"),
+        pytest.param(wrong.DrawsNumbers, "Random.getrandbits", id="random"),
+    ],
+)
+def test_decisions_by_the_clock_of_the_machine_are_named(plugin: type, name: str) -> None:
+    """Whichever check sees the unequal answers first, the message names the function and `handle.clock`."""
+    error = failure(plugin, histories=20, checks=["earlier-pods"])
+    assert f"{plugin.__name__}.filter (" in error.finding.what
+    assert f"calls {name}()" in error.finding.what
+    assert "self.handle.clock.now()" in error.remedy
+
+
 def test_installed_plugin_does_not_depend_on_the_hash_seed() -> None:
     """A plugin that keeps sets of texts decides alike in a process with another hash seed."""
     assert not check_plugin("PodTopologySpread", histories=8, checks=["hash-seed"]).skipped

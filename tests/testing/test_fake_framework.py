@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -531,3 +532,28 @@ async def test_a_success_without_a_binding_fails_the_test(pyscheduler_cluster: F
     framework.plugin_errors.clear()
     await cluster.clock.advance(60)
     assert not framework.plugin_errors, "a pod is reported once"
+
+
+class AsksThread(PreBindPlugin):
+    """Awaits a thread, which the test kit does not wait for."""
+
+    asked: ClassVar[threading.Event]
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        await asyncio.to_thread(self.asked.wait)
+
+
+async def test_a_pod_whose_plugin_awaits_a_thread_says_so(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result names the node of the binding and what to do; the pod is bound when the thread has answered."""
+    asked = threading.Event()
+    monkeypatch.setattr(AsksThread, "asked", asked, raising=False)
+    pyscheduler_cluster.add_node("n1")
+    framework = pyscheduler_cluster.framework(enable=[AsksThread])
+    result = await framework.schedule("p")
+    asked.set()
+    assert (result.state, result.node) == ("pending", None)
+    assert result.message.startswith("binding to n1 is under way: a plugin or the API server has not answered yet")
+    while not framework.result("p").bound:
+        await framework.settle()  # the loop notices the thread's answer

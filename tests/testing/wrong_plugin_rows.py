@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.testing import contract_breakers as breaking, wrong_plugins as wrong
+from tests.testing import wrong_plugins as wrong
+from tests.testing.contract_breaker_rows import CONTRACT_ROWS
 from tests.testing.wrong_plugin_runs import (
     Row,
     add_node,
     bind,
     block,
     build,
-    check,
     fixture,
     load,
     schedule,
@@ -288,9 +288,31 @@ ROWS: Final[Sequence[Row]] = (
         run=block,
         message="Plugin is slow, and the scheduler does nothing else meanwhile; do the work in run() and read its "
         "result here plugin=Blocks extensionPoint=PreFilter pod=default/q seconds=0.300 times=1",
-        remedy="Calls of over 100 ms are logged, one a minute for each plugin and extension point, from the second "
-        "slow call on. In your tests, the fixture issues a `PluginWarning` with the time of the slowest call. "
-        "Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
+        remedy="Calls of over 100 ms are logged, one a minute for each plugin and extension point. At the extension "
+        "points up to Permit, the log names the plugin from the second slow call on. Event handlers, queueing hints, "
+        "PreBind, Bind, PostBind, `run()` and tasks of `handle.spawn` are all measured; of a coroutine, the time "
+        "between two awaits counts. Constructors, `sort_key` and `close()` are not measured. "
+        "In your tests, the fixture issues a `PluginWarning` with the time of the slowest call; it does not measure "
+        "hints. Let `run()` fetch what the plugin needs; a `pre_bind` that is `async def` may await.",
+    ),
+    Row(
+        symptom="A slow event handler",
+        code=wrong.BlocksInHandler,
+        run=block,
+        message="Plugin is slow, and the scheduler does nothing else meanwhile; only keep the object here, and do the "
+        "work in run() or a task of handle.spawn plugin=BlocksInHandler extensionPoint=EventHandler resource=pods "
+        "object=default/p seconds=0.300 times=1",
+        remedy="The same holds for a coroutine that calls `time.sleep` or another function that blocks: its message "
+        "says `await what takes long`.",
+    ),
+    Row(
+        symptom="An event handler that is `async def`",
+        code=wrong.AsyncHandler,
+        run=schedule,
+        message='plugin "AsyncHandler" failed at EventHandler (resource=pods object=default/p): TypeError: an event '
+        "handler is a plain function, and this one is `async def`; write `def`, and start what awaits with "
+        "handle.spawn(self.work(pod)), wrong_plugins.py:... in AsyncHandler.pod_added",
+        remedy="Write a plain `def` that calls `self.handle.spawn(self.work(pod))`.",
     ),
     Row(
         symptom="A method that is misspelled",
@@ -491,73 +513,7 @@ ROWS: Final[Sequence[Row]] = (
         remedy="Correct the name in the hook. `pyscheduler plugins` shows each installed distribution with its "
         "plugins, and why one is broken.",
     ),
-    Row(
-        symptom="A `reuse` that promises too much",
-        code=breaking.ReusesTooLong,
-        run=check,
-        check="cache",
-        message='plugin "ReusesTooLong" fails the check "cache" in ReusesTooLong.filter_nodes '
-        "(...contract_breakers.py:...answers feasible with the equivalence cache, but rejected without it; the plugin "
-        "declares Reuse.WHILE_NODE_STAYS",
-        remedy="Nothing else shows this: run [`check_plugin`](write-a-plugin.md#test-it) in your tests. Declare a "
-        "`reuse` that covers everything on which the answer depends; here `Reuse.WHILE_PODS_STAY`.",
-    ),
-    Row(
-        symptom="A signature that leaves something out",
-        code=breaking.SignsNothing,
-        run=check,
-        check="signature",
-        message='plugin "SignsNothing" fails the check "signature" in SignsNothing.sign_pod '
-        "(...contract_breakers.py:...for a copy with other labels; both have the signature ()",
-        remedy="Return each part of the pod on which the answers depend from `sign_pod`. `check_plugin` finds this.",
-    ),
-    Row(
-        symptom="An event that is not registered",
-        code=breaking.MissesDeletions,
-        run=check,
-        check="hints",
-        message='plugin "MissesDeletions" fails the check "hints" in MissesDeletions.events_to_register '
-        "(...contract_breakers.py:...sleeps among the unschedulable pods, but node n2 takes it now...but the plugin "
-        "registers NodeAdd, NodeUpdateNodeTaint",
-        remedy="Register the event that helps the pod. Without it, the pod waits up to five minutes, and a pod that "
-        "PreEnqueue rejected waits for ever. `check_plugin` finds this.",
-    ),
-    Row(
-        symptom="An `unreserve` that gives nothing back",
-        code=breaking.ForgetsUnreserve,
-        run=check,
-        check="reserve",
-        message='plugin "ForgetsUnreserve" fails the check "reserve" in ForgetsUnreserve.unreserve '
-        "(...contract_breakers.py:...after 10 times of reserve and unreserve",
-        remedy="Undo in `unreserve` everything that `reserve` did, also in a trial. `check_plugin` finds this.",
-    ),
-    Row(
-        symptom="An answer that depends on the order of the nodes",
-        code=breaking.PrefersRows,
-        run=check,
-        check="node-order",
-        message='plugin "PrefersRows" fails the check "node-order" in PrefersRows.filter_nodes '
-        "(...contract_breakers.py:...in one order of the nodes, but...in the opposite order",
-        remedy="Let each answer depend on its own node, and not on its row. `check_plugin` finds this.",
-    ),
-    Row(
-        symptom="An answer that depends on earlier pods",
-        code=breaking.CountsAttempts,
-        run=check,
-        check="earlier-pods",
-        message='plugin "CountsAttempts" fails the check "earlier-pods" in CountsAttempts.pre_filter '
-        "(...contract_breakers.py:...of this scheduler, but nothing of a new scheduler on the same cluster",
-        remedy="Keep the values of one attempt in the `CycleState`. `check_plugin` finds this.",
-    ),
-    Row(
-        symptom="A change of a node of the snapshot",
-        code=breaking.ChangesNodes,
-        run=check,
-        check="snapshot",
-        message='plugin "ChangesNodes" fails the check "snapshot" in ChangesNodes.pre_filter '
-        "(...contract_breakers.py:...the call for pod default/p0 changed nodes",
-        remedy="Copy what you change. `check_plugin` finds this; a write into an array raises at once.",
-    ),
+    *CONTRACT_ROWS,
 )
 
 _HEAD: Final = """\

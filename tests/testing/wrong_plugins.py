@@ -328,6 +328,34 @@ class Blocks(PreFilterPlugin):
 # The class
 
 
+class BlocksInHandler(PostBindPlugin):
+    """Waits for something else in an event handler."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_add=self.pod_added)
+
+    def pod_added(self, pod: Pod) -> None:
+        time.sleep(0.3)
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
+class AsyncHandler(PostBindPlugin):
+    """Gives a coroutine function as an event handler: nobody awaits it."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.lister(Pod).add_event_handler(on_add=self.pod_added)  # type: ignore[arg-type] # the mistake
+
+    async def pod_added(self, pod: Pod) -> None:
+        await self.handle.clock.sleep(1)
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
 class Misspelled(FilterPlugin):
     """`filter_node` for `filter_nodes`."""
 

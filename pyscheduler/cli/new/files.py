@@ -81,9 +81,6 @@ class NewPlugin:
     def _draw(self) -> str:
         """Return the function that adds labels to random clusters; "" if the plugin reads none."""
         parts = self._parts
-        # No event ends a wait at Permit that has timed out: with events of other points, the check `hints` fails.
-        if any(part.events for part in parts):
-            parts = [part for part in parts if part is not POINTS["permit"]]
         labels = {
             "node_labels": [part.on_nodes for part in parts if part.on_nodes],
             "pod_labels": [part.on_pods for part in parts if part.on_pods],

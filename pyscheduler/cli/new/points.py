@@ -250,6 +250,7 @@ def test_unreserve_may_be_called_twice(cluster: FakeCluster) -> None:
         base="PermitPlugin",
         on_pods="wait",
         names=("CycleState", "Pod", "Status"),
+        events=(_POD_EVENT,),
         init="""\
         handle.lister(Pod).add_event_handler(on_update=self.pod_updated)
 """,

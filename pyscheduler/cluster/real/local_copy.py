@@ -14,7 +14,8 @@ kind are compared for equality alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+import inspect
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import attrs
 
@@ -24,6 +25,7 @@ from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.plugin_failures import EVENT_HANDLER, PluginFailures
+from pyscheduler.framework.step_watch import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -35,6 +37,11 @@ __all__ = ["LocalCopy", "UnannouncedError"]
 
 T = TypeVar("T", bound=KubeObject)
 
+_ASYNC: Final = (
+    "an event handler is a plain function, and this one is `async def`; write `def`, and start what awaits with "
+    "handle.spawn(self.work(pod))"
+)
+
 
 @attrs.define(kw_only=True)
 class _Handler(Generic[T]):
@@ -42,6 +49,8 @@ class _Handler(Generic[T]):
     on_update: Callable[[T, T], None] | None
     on_delete: Callable[[T], None] | None
     late: bool
+    #: Whether it is measured, because it is a plugin's from outside of this distribution.
+    foreign: bool
 
 
 class UnannouncedError(Exception):
@@ -92,11 +101,12 @@ class LocalCopy(Generic[T]):
     ) -> None:
         """Tell a new handler what is there, and from now on every change."""
         # A new tuple, so that a call of the handlers that is under way does not include the new one.
-        handler = _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
+        foreign = any(each is not None and is_foreign(each) for each in (on_add, on_update, on_delete))
+        handler = _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late, foreign=foreign)
         self._handlers = tuple(sorted((*self._handlers, handler), key=lambda each: each.late))
         if on_add is not None:
             for item in list(self._objects.values()):
-                self._call(on_add, item)
+                self._call(handler, on_add, item)
 
     # A list
 
@@ -112,14 +122,14 @@ class LocalCopy(Generic[T]):
             self._objects[key] = item
             for handler in self._handlers:
                 if handler.on_add is not None:
-                    self._call(handler.on_add, item)
+                    self._call(handler, handler.on_add, item)
         # Objects without a version come from builders and traces, not from a server.
         elif old.resource_version != item.resource_version or (not item.resource_version and old != item):
             self._shared.share(item)
             self._objects[key] = item
             for handler in self._handlers:
                 if handler.on_update is not None:
-                    self._call(handler.on_update, old, item)
+                    self._call(handler, handler.on_update, old, item)
 
     def finish_list(self, seen: AbstractSet[str], unreadable: AbstractSet[str]) -> Iterator[None]:
         """Drop what a complete list did not name, one object per turn of the iterator.
@@ -189,12 +199,19 @@ class LocalCopy(Generic[T]):
             # Handlers get the state they know: a deletion may carry one that was never announced.
             for handler in self._handlers:
                 if handler.on_delete is not None:
-                    self._call(handler.on_delete, old)
+                    self._call(handler, handler.on_delete, old)
 
-    def _call(self, handler: Callable[..., None], *objects: T) -> None:
-        """Run a handler; its failure is reported and stops neither the others nor the watch."""
+    def _call(self, handler: _Handler[T], call: Callable[..., object], *objects: T) -> None:
+        """Run a function of a handler; its failure is reported and stops neither the others nor the watch."""
         try:
-            handler(*objects)
+            if handler.foreign and (watch := self.failures.steps) is not None:
+                about = f"resource={self._what} object={objects[-1].key}"
+                answer = watch.run(call, *objects, plugin="", point=EVENT_HANDLER, about=about)
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                    raise TypeError(_ASYNC)
+            else:
+                call(*objects)
         except PLUGIN_FAILURES as error:  # plugins add handlers, too
             about = f"resource={self._what} object={objects[-1].key}"
             self.failures.report(
@@ -202,6 +219,6 @@ class LocalCopy(Generic[T]):
                 plugin="",
                 point=EVENT_HANDLER,
                 about=about,
-                call=handler,
+                call=call,
                 warning="handler_failed",
             )

@@ -106,10 +106,17 @@ class PluginCalls:
     async def run_async(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
         """Call a method that may be a coroutine function; await what it returns where that can be awaited."""
         began = self.clock.now() if sampled else 0.0
+        watch = self.failures.steps
         try:
-            answer = method.call(*args)
-            if answer is not None and not isinstance(answer, Status) and inspect.isawaitable(answer):
-                answer = await answer
+            if method.in_tree or watch is None:
+                answer = method.call(*args)
+                if answer is not None and not isinstance(answer, Status) and inspect.isawaitable(answer):
+                    answer = await answer
+            else:
+                where = {"plugin": method.plugin, "point": method.point, "about": f"pod={pod.key}"}
+                answer = watch.run(method.call, *args, **where)
+                if inspect.isawaitable(answer):
+                    answer = await watch.steps(answer, **where)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():

@@ -15,8 +15,13 @@ import attrs
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing.checks.coverage import Coverage
 from pyscheduler.testing.checks.drawing import draw_history
-from pyscheduler.testing.checks.findings import CHECKS, Finding, PluginCheckError
-from pyscheduler.testing.checks.hash_seed import OtherProcess, first_difference, obstacle
+from pyscheduler.testing.checks.findings import CHANGING_REMEDY, CHECKS, Finding, PluginCheckError
+from pyscheduler.testing.checks.hash_seed import (
+    OtherProcess,
+    depends_on_earlier_runs,
+    first_difference,
+    obstacle,
+)
 from pyscheduler.testing.checks.history import decide, observe
 from pyscheduler.testing.checks.shrinking import shrink
 from pyscheduler.testing.checks.steps import code_of
@@ -42,6 +47,13 @@ _CPU_LIMIT_SECONDS: Final = 0.1
 #: How many attempts to shorten a history, by whether the finding is a time.
 _ATTEMPTS: Final = 200
 _MEASURED_ATTEMPTS: Final = 10
+_LEFT_OVER: Final = (
+    "; but two new processes decide alike, so the cause is not the hash seed: something is left over from earlier runs"
+)
+_LEFT_OVER_REMEDY: Final = (
+    "Keep what changes in the plugin object, and make it in __init__: values in the class or the module outlive the "
+    "plugin object, and all profiles share them."
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -142,7 +154,7 @@ def run_checks(
             if "hash-seed" in checks and not skipped and count % _HASH_SEED_SHARE == 0:
                 if other is None:
                     other = stack.enter_context(OtherProcess(subject))
-                run.raise_first(history, partial(_compare_processes, subject, other))
+                run.compare_processes(history, other)
             count += 1
             progress(count)
     return CheckResult(
@@ -197,6 +209,30 @@ class _Run:
             plugin=self.subject.name, finding=found, history=shortest, code=self._code(shortest, found.check)
         )
 
+    def compare_processes(self, history: Sequence[Step], other: OtherProcess) -> None:
+        """Raise an error if the other process decides otherwise, and say whether the hash seed is the cause."""
+        findings = self._differences(other, history)
+        if not findings:
+            return
+        if self.coverage.changing:
+            what = f"{findings[0].what}; {self.coverage.calls_of_changing()}"
+            found = attrs.evolve(findings[0], what=what, remedy=CHANGING_REMEDY)
+        elif depends_on_earlier_runs(self.subject, history):
+            found = attrs.evolve(findings[0], what=findings[0].what + _LEFT_OVER, remedy=_LEFT_OVER_REMEDY)
+        else:
+            self.raise_first(history, partial(self._differences, other))
+            return
+        raise PluginCheckError(
+            plugin=self.subject.name, finding=found, history=[*history], code=self._code(history, found.check)
+        )
+
+    def _differences(self, other: OtherProcess, history: Sequence[Step]) -> Sequence[Finding]:
+        found = first_difference(decide(self.subject, history), other.decide(history))
+        if found is None:
+            return ()
+        step, what = found
+        return [Finding(check="hash-seed", place=self.subject.name, what=what, step=step)]
+
     def _code(self, history: Sequence[Step], check: str) -> str:
         words = [self.subject.call(), "histories=[history]"]
         # The same checks as here: each check calls the plugin, and what the plugin answers may depend on that.
@@ -204,14 +240,6 @@ class _Run:
             words.append(f"checks={[each for each in CHECKS if each in self.checks]!r}")
         call = f"check_plugin({', '.join(words)})"
         return code_of(history, imports=self.subject.classes(), name=check, call=call)
-
-
-def _compare_processes(subject: Subject, other: OtherProcess, history: Sequence[Step]) -> Sequence[Finding]:
-    found = first_difference(decide(subject, history), other.decide(history))
-    if found is None:
-        return ()
-    step, what = found
-    return [Finding(check="hash-seed", place=subject.name, what=what, step=step)]
 
 
 def _check_call(checks: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods
 from pyscheduler.runtime.extension_points.points import extension_points_of
+from pyscheduler.testing.checks.findings import CHANGING_REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ _NOT_COUNTED: Final = frozenset(
 #: Where a plugin that always gives the default answer does nothing.
 _DECIDING: Final = frozenset({"PreEnqueue", "Filter", "Score", "Permit"})
 _DRAW: Final = (
-    "let draw= add what concerns the plugin: check_plugin(..., draw=draw) with `def draw(rng, draft): "
+    "in a test, let draw= add what concerns the plugin: check_plugin(..., draw=draw) with `def draw(rng, draft): "
     'draft.pod_labels["example.com/team"] = ["a", "b"]`'
 )
 
@@ -43,6 +44,15 @@ class Coverage:
 
     calls: Counter[str] = attrs.Factory(Counter)
     acted: Counter[str] = attrs.Factory(Counter)
+    #: By method: the function that it called whose answer is another in each run (`time.time`).
+    changing: dict[str, str] = attrs.Factory(dict)
+
+    #: Group, resource and verb of the requests that nothing grants.
+    undeclared: set[tuple[str, str, str]] = attrs.Factory(set)
+
+    def calls_of_changing(self) -> str:
+        """Return a sentence about the calls of functions whose answer is another in each run."""
+        return " and ".join(f"{place} calls {name}()" for place, name in self.changing.items())
 
     def add(self, point: str, answer: object) -> None:
         """Count a call."""
@@ -51,8 +61,19 @@ class Coverage:
 
     def advice(self, plugin: type[Plugin]) -> Sequence[str]:
         """Return a sentence about each thing that the histories did not try, and about methods that nobody calls."""
+        undeclared = [
+            f'plugin "{plugin.name}" sends "{verb}" requests for {resource}, which no `rbac` grants, so a cluster '
+            f'refuses them; add PolicyRule(api_groups=("{group}",), resources=("{resource}",), verbs=("{verb}",)) to '
+            "its `rbac`"
+            for group, resource, verb in sorted(self.undeclared)
+        ]
         points = [point.metric_label for point in extension_points_of(plugin) if point not in _NOT_COUNTED]
-        found = [*misspelt_methods(plugin)]
+        found = [*misspelt_methods(plugin), *undeclared]
+        if self.changing:
+            found.append(
+                f"{self.calls_of_changing()}, whose answer is another in each run; if the plugin decides by it, equal "
+                f"attempts end differently. {CHANGING_REMEDY}"
+            )
         never = [point for point in points if not self.calls[point]]
         if never:
             names = " and ".join(never)

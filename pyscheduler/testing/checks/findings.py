@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.testing.checks.steps import Step
 
-__all__ = ["CHECKS", "Finding", "PluginCheckError"]
+__all__ = ["CHANGING_REMEDY", "CHECKS", "UNEQUAL", "Finding", "PluginCheckError"]
 
 #: The checks, and how an author mends what each of them finds.
 CHECKS: Final[Mapping[str, str]] = {
@@ -26,8 +26,8 @@ CHECKS: Final[Mapping[str, str]] = {
         "Let each answer depend on its own node, not on the row, on the order of the nodes, or on the other nodes."
     ),
     "signature": (
-        "Return each part of the pod that the answers depend on from sign_pod, or return None for a pod without "
-        "a signature."
+        "Return each part of the pod that the answers depend on from sign_pod, or return a rejection, such as "
+        "Status.unschedulable(reason), for a pod without a signature."
     ),
     "cache": (
         "Declare a `reuse` that covers everything the answers depend on, return False from may_reuse(pod) for the pods "
@@ -48,6 +48,15 @@ CHECKS: Final[Mapping[str, str]] = {
         "Do slow work in run() or a task of handle.spawn, with awaitable calls, and let this method read the result."
     ),
 }
+
+
+#: The checks that find unequal answers to equal questions.
+UNEQUAL: Final = frozenset({"forms", "node-order", "signature", "cache", "reserve", "earlier-pods", "hash-seed"})
+#: The remedy if the plugin reads a clock of the machine, or draws random numbers.
+CHANGING_REMEDY: Final = (
+    "Read self.handle.clock.now(), or wall() for the time of day, in place of a clock of the machine: tests move "
+    "this clock. Derive choices from the pod, for example zlib.crc32(pod.uid.encode()), and not from random numbers."
+)
 
 
 @attrs.frozen(kw_only=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.testing.checks.steps import Step
     from pyscheduler.testing.checks.subject import Subject
 
-__all__ = ["OtherProcess", "first_difference", "obstacle"]
+__all__ = ["OtherProcess", "depends_on_earlier_runs", "first_difference", "obstacle"]
 
 _LENGTH = struct.Struct("!Q")
 
@@ -43,12 +43,12 @@ def obstacle(subject: Subject) -> str | None:
 
 
 class OtherProcess:
-    """A process with another hash seed; use it as a context manager."""
+    """A process with another hash seed, by default another than that of this process; use it as a context manager."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, hash_seed: str = "") -> None:
         self._subject = subject
         own = os.environ.get("PYTHONHASHSEED", "random")
-        environment = {**os.environ, "PYTHONHASHSEED": "1" if own != "1" else "2"}
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed or ("1" if own != "1" else "2")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pyscheduler.testing.checks.hash_seed"],
             stdin=subprocess.PIPE,
@@ -83,6 +83,15 @@ class OtherProcess:
         self._to.close()
         self._process.wait()
         self._from.close()
+
+
+def depends_on_earlier_runs(subject: Subject, history: Sequence[Step]) -> bool:
+    """Return True if two new processes with different hash seeds decide alike.
+
+    If the decisions of this process are others, then something is left over from its earlier runs.
+    """
+    with OtherProcess(subject, "3") as first, OtherProcess(subject, "4") as second:
+        return first_difference(first.decide(history), second.decide(history)) is None
 
 
 def first_difference(first: Decisions, second: Decisions) -> tuple[int, str] | None:

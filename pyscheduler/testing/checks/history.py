@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.testing.checks.answers import PluginAnswers, difference
 from pyscheduler.testing.checks.observation import Observation
+from pyscheduler.testing.checks.permissions import UndeclaredRequests
 from pyscheduler.testing.checks.plugin_calls import observe_calls, place_of
 from pyscheduler.testing.checks.probes import Probes, ProbingPipeline
 from pyscheduler.testing.checks.sleeping_pods import SleepingPods
@@ -53,6 +54,9 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
     scheduler = framework.scheduler
     probes = Probes(profile, seen, scheduler.work.close)
     observe_calls(probes.answers.calls, profile.snapshot, seen)
+    # Only the scheduler sends requests; the steps change the objects themselves.
+    cluster.server.access.authorizer = UndeclaredRequests(scheduler, seen.coverage)
+    cluster.server.access.closed = True
     former = scheduler.scheduling.pipeline
     scheduler.scheduling.pipeline = ProbingPipeline(
         snapshot=former.snapshot,

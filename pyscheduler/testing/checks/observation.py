@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.testing.checks.coverage import Coverage
-from pyscheduler.testing.checks.findings import Finding
+from pyscheduler.testing.checks.findings import CHANGING_REMEDY, UNEQUAL, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,6 +35,8 @@ class Observation:
     def add(self, check: str, place: str, what: str, *, remedy: str = "", is_measured: bool = False) -> None:
         """Keep a finding, if its check is to run."""
         if check in self.checks:
+            if check in UNEQUAL and self.coverage.changing:
+                what, remedy = f"{what}; {self.coverage.calls_of_changing()}", CHANGING_REMEDY
             finding = Finding(
                 check=check, place=place, what=what, step=self.step, remedy=remedy, is_measured=is_measured
             )

@@ -11,18 +11,20 @@ import sys
 import time
 import traceback
 from contextlib import contextmanager
-from types import BuiltinFunctionType, BuiltinMethodType
+from types import BuiltinFunctionType, BuiltinMethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
 from pyscheduler.framework.status import Status
+from pyscheduler.framework.step_watch import stepwise
 from pyscheduler.runtime.extension_points.codes import ALLOWED_CODES, unexpected_code
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
+from pyscheduler.testing.checks.findings import UNEQUAL
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator, Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from pyscheduler.api import Pod
@@ -49,6 +51,22 @@ _BLOCKING: Final = frozenset(
         ("socket", "accept"),
     }
 )
+#: Functions whose answers are others in each run.
+_CHANGING: Final = frozenset(
+    {
+        ("time", "time"),
+        ("time", "time_ns"),
+        ("datetime", "now"),
+        ("datetime", "utcnow"),
+        ("datetime", "today"),
+        ("date", "today"),
+        ("Random", "random"),
+        ("Random", "getrandbits"),
+        ("posix", "urandom"),
+    }
+)
+#: Log records have times, and the scheduler's own code draws from its own seed.
+_NOT_THE_PLUGIN: Final = frozenset({"logging", "pyscheduler"})
 #: The points at which a plugin only reads the snapshot.
 _READING: Final = frozenset(
     {
@@ -96,10 +114,13 @@ def observe_calls(calls: PluginCalls, snapshot: Snapshot, seen: Observation) -> 
                 return await super().run_async(method, pod, *args, sampled=sampled)
             call = method.call
 
-            def observed(*given: object) -> object:
+            def observed_step(step: Callable[..., object], *given: object) -> object:
                 with _observed_thread(method, seen):
-                    answer = call(*given)
-                return _Observed(answer, method, seen) if inspect.isawaitable(answer) else answer
+                    return step(*given)
+
+            def observed(*given: object) -> object:
+                answer = observed_step(call, *given)
+                return stepwise(answer, observed_step) if inspect.isawaitable(answer) else answer
 
             named = type(method)(plugin=method.plugin, point=method.point, call=observed, running=method.running)
             answer = await super().run_async(named, pod, *args, sampled=sampled)
@@ -160,14 +181,19 @@ def snapshot_digest(snapshot: Snapshot, pod: Pod) -> tuple[object, ...]:
 @contextmanager
 def _observed_thread(method: PluginMethod, seen: Observation) -> Iterator[None]:
     """Add a finding if the code blocks the thread, or takes more CPU time than the limit."""
-    if not seen.wants("blocking"):
+    if not seen.wants("blocking", *UNEQUAL):
         yield
         return
     former = sys.getprofile()
 
-    def on_call(_frame: FrameType, event: str, function: object) -> None:
-        if event == "c_call" and (name := _blocking_name(function)) is not None:
-            seen.add("blocking", place_of(method), f"it calls {name}, which stops the event loop of the scheduler")
+    def on_call(frame: FrameType, event: str, function: object) -> None:
+        if event != "c_call" or (name := _name_of(function)) is None:
+            return
+        if name in _BLOCKING:
+            what = f"it calls {'.'.join(name)}, which stops the event loop of the scheduler"
+            seen.add("blocking", place_of(method), what)
+        elif name in _CHANGING and method.point in _READING and _is_of_plugin(frame):
+            seen.coverage.changing.setdefault(place_of(method), ".".join(name))
 
     # A collection of garbage during the call would count as the plugin's time.
     collects = gc.isenabled()
@@ -186,38 +212,18 @@ def _observed_thread(method: PluginMethod, seen: Observation) -> Iterator[None]:
             seen.add("blocking", place_of(method), f"one call took {limit}; all pods wait meanwhile", is_measured=True)
 
 
-def _blocking_name(function: object) -> str | None:
+def _is_of_plugin(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] not in _NOT_THE_PLUGIN
+
+
+def _name_of(function: object) -> tuple[str, str] | None:
+    """Return the module or type of a built-in function, and its name."""
     if not isinstance(function, BuiltinFunctionType | BuiltinMethodType):
         return None
     owner = function.__self__
-    # Functions of a module belong to the module, methods to an object.
-    home = owner.__name__ if inspect.ismodule(owner) else type(owner).__name__
-    return f"{home}.{function.__name__}" if (home, function.__name__) in _BLOCKING else None
-
-
-class _Observed:
-    """An awaitable of a plugin, each step of which is observed."""
-
-    def __init__(self, awaitable: Awaitable[object], method: PluginMethod, seen: Observation) -> None:
-        self._awaitable = awaitable
-        self._method = method
-        self._seen = seen
-
-    def __await__(self) -> Generator[Any, Any, object]:
-        steps = self._awaitable.__await__()
-        argument: object = None
-        error: BaseException | None = None
-        while True:
-            try:
-                with _observed_thread(self._method, self._seen):
-                    waited = steps.throw(error) if error is not None else steps.send(argument)
-            except StopIteration as done:
-                return done.value
-            error = None
-            try:
-                argument = yield waited
-            except BaseException as thrown:  # noqa: BLE001 - cancellation, too, belongs to the plugin
-                error = thrown
+    # Functions of a module belong to the module, methods to an object, and class methods to a class.
+    home = owner if isinstance(owner, ModuleType | type) else type(owner)
+    return home.__name__, function.__name__
 
 
 def _note_error(method: PluginMethod, pod: Pod, error: BaseException, seen: Observation) -> None:

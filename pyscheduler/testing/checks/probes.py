@@ -71,7 +71,7 @@ class ProbingPipeline(PlacementPipeline):
         if is_real and keywords.get("nodes") is None and len(self.snapshot.nodes):
             self.probes.run(pod)
         try:
-            return await PlacementPipeline.find_node(self, profile, state, pod, **keywords)
+            placement = await PlacementPipeline.find_node(self, profile, state, pod, **keywords)
         except FitError as error:
             # By name and now: rows of later snapshots are others.
             self.probes.rejections[pod.uid] = dict(error.diagnosis.node_statuses.items())
@@ -80,10 +80,14 @@ class ProbingPipeline(PlacementPipeline):
             if error.plugin == self.seen.plugin and "invalid score" in str(error):
                 self.seen.add("scores", self.probes.place("Score"), f"for pod {pod.key}, {error}")
             raise
+        if is_real:
+            # If this attempt fails, it fails at Reserve or later.
+            self.probes.rejections.pop(pod.uid, None)
+        return placement
 
 
 class Probes:
-    """The questions about one plugin. `rejections`: by uid, why each node failed in the last attempt."""
+    """The questions about one plugin. `rejections`: by uid, why each node failed, if the last attempt found none."""
 
     def __init__(self, profile: Profile, seen: Observation, stop: Callable[[], object] = lambda: None) -> None:
         self.profile = profile

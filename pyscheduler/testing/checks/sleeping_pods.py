@@ -67,6 +67,8 @@ class SleepingPods:
             result = self._framework.result(pod.name, namespace=pod.namespace)
             if result.node is None:
                 continue
+            if not is_gated and rejections is None and result.state == "waiting":
+                continue  # the last attempt had a node, too, and ended after Filter: at Permit, nothing has changed
             if not is_gated and rejections is not None:
                 former = rejections.get(result.node)
                 if former is not None and former.plugin not in {"", name}:
