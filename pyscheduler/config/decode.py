@@ -47,6 +47,8 @@ _LISTS: Final[Mapping[object, Callable[[list[object]], object]]] = {
     Collection: tuple,
 }
 _LONGEST_SHOWN: Final = 60
+#: A shorter part of a name says too little about what was meant.
+_SHORTEST_PREFIX: Final = 3
 _STRING: Final = "a string"
 
 
@@ -442,7 +444,8 @@ def _found(value: object) -> str:
 
 def _unknown(key: str, known: Collection[str]) -> str:
     folded = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(key.lower(), folded, n=1)
+    longer = [each for each in folded if len(key) >= _SHORTEST_PREFIX and each.startswith(key.lower())]
+    close = longer or difflib.get_close_matches(key.lower(), folded, n=1)  # "poll" means "pollSeconds"
     hint = f', did you mean "{folded[close[0]]}"?' if close else ""
     return f"unknown field {shown(key)}{hint}"
 

@@ -116,6 +116,8 @@ class PluginFailures:
         self.logs = True
         #: Called with each failure; for tests and for `explain --traceback`.
         self.listeners: list[Callable[[PluginFailure], object]] = []
+        #: What is likely a mistake of a plugin although nothing failed; the test kit shows it.
+        self.warnings: list[str] = []
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
@@ -126,6 +128,12 @@ class PluginFailures:
     def slow_counts(self) -> Mapping[tuple[str, str], int]:
         """Return how many calls took longer than `SLOW_SECONDS`, by plugin and extension point; measured calls only."""
         return self._slow
+
+    def warn(self, text: str) -> None:
+        """Log what is likely a mistake of a plugin, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            _log.warning("%s", text)
 
     def slow(self, *, plugin: str, point: str, about: str, seconds: float, now: float) -> None:
         """Count a call that took longer than `SLOW_SECONDS`; log one a minute. `now`: clock seconds."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from pyscheduler.api import Pod
 from pyscheduler.framework.plugin_metrics import PluginMetrics
+from pyscheduler.runtime.assembly.plugin_methods import check_rules
 from pyscheduler.runtime.background import Background
 from pyscheduler.runtime.preemption.eviction import Evictions
 from pyscheduler.runtime.preemption.search import BUDGETS, Preemption
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
@@ -68,14 +69,14 @@ class PluginHandle:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods that are unschedulable or in backoff to activeQ at once."""
-        self._dependencies.queue.activate(pods)
+        self._dependencies.queue.activate(_several(pods, "activate"))
 
     def _retry_after_backoff(self, pods: Iterable[Pod]) -> None:
         self._dependencies.queue.retry_after_backoff(pods)
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again, in whichever queue they are."""
-        self._dependencies.queue.resort(pods)
+        self._dependencies.queue.resort(_several(pods, "resort"))
 
     def queue_place(self, uid: str) -> str:
         """Return where a pod queues, or ""."""
@@ -86,8 +87,13 @@ class PluginHandle:
         return what_if(self.profile, self._dependencies.snapshot_access)
 
     def preemptor(self, plugin: str, rules: PreemptionRules) -> Preemption:
-        """Return what makes room in the name of a plugin, by its rules; watch the budgets of victims."""
+        """Return what makes room in the name of a plugin, by its rules; watch the budgets of victims.
+
+        Raises `TypeError` for rules that cannot be called.
+        """
         dependencies = self._dependencies
+        for problem in check_rules(rules):
+            dependencies.failures.warn(f'plugin "{plugin}": {problem}')
         dependencies.declare(BUDGETS)
         evictions = Evictions(
             plugin,
@@ -121,3 +127,10 @@ class PluginHandle:
     def add_route(self, path: str, handler: Callable[[Mapping[str, str]], object]) -> None:
         """Answer GET `path` beside the metrics."""
         self._dependencies.routes.add(path, handler, profile=self.profile_name)
+
+
+def _several(pods: Iterable[Pod], method: str) -> Iterable[Pod]:
+    """Return the pods; raise `TypeError` for one pod alone."""
+    if isinstance(pods, Pod):
+        raise TypeError(f"{method}() takes several pods; write handle.{method}([pod])")
+    return pods

@@ -6,7 +6,7 @@ plugin registered. Nothing else is read from the API server.
 
 from __future__ import annotations
 
-import logging
+from difflib import get_close_matches
 from types import new_class
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import ClusterClient, Informer
 
 __all__ = ["LIVE_PODS", "Informers"]
-
-_log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -58,24 +56,49 @@ class Informers:
         What is neither built in nor in anybody's `watches` is watched by its name, `plural.version.group`; of its
         objects only the metadata are read. Source: kube-scheduler 1.36, `addAllEventHandlers`.
         """
+        profiles = tuple(profiles)
         wanted = {event.resource for profile in profiles for event in profile.hints()}
         for kind in BUILT_IN_KINDS:
             if event_resource(kind) in wanted:
                 self.declare(kind)
         known = {event_resource(kind) for kind, _ in self._made.values()}.union(EventResource)
         for resource in sorted(wanted - known):
-            self._declare_named(resource)
+            is_name = self._declare_named(resource)
+            similar = () if is_name else known.union(map(event_resource, BUILT_IN_KINDS))
+            self._warn_of_misspelt(resource, profiles, similar, is_name=is_name)
 
-    def _declare_named(self, resource: str) -> None:
+    def _declare_named(self, resource: str) -> bool:
+        """Watch a kind by its name; return False if it is no `plural.version.group`."""
         plural, _, group_version = resource.partition(".")
         version, _, group = group_version.partition(".")
         if not (plural and version and group):
-            _log.error("Incorrect event registration resource=%s; a custom kind is plural.version.group", resource)
-            return
+            return False
         # Its kind is not known; whoever reads about it is served better by the plural than by nothing.
         names = {"api_version": f"{group}/{version}", "kind": plural}
         cls = new_class(plural.capitalize(), (KubeObject,), {}, lambda namespace: namespace.update(names))
         self.declare(kind_of(cls, plural))
+        return True
+
+    def _warn_of_misspelt(
+        self, resource: str, profiles: Iterable[Profile], known: Iterable[str], *, is_name: bool
+    ) -> None:
+        """Warn of the plugins that registered events which never come, or whose own kind has nearly this name."""
+        for profile in profiles:
+            for plugin, events in profile.registered_events().items():
+                if all(event.resource != resource for event in events):
+                    continue
+                own = [event_resource(kind) for kind in profile.plugins[plugin].watches]
+                close = [*get_close_matches(resource, own, n=1, cutoff=0.85), *get_close_matches(resource, known, n=1)]
+                if is_name and not close:
+                    continue
+                remedy = (
+                    f'did you mean "{close[0]}"?'
+                    if close
+                    else "declare the kind in `watches`, and write event_resource(KIND)"
+                )
+                problem = "no plugin watches" if is_name else "is no plural.version.group, and no plugin watches"
+                text = f'plugin "{plugin}" registers events of "{resource}", which {problem}; {remedy}'
+                self._failures.warn(f"Incorrect event registration: {text}")
 
     def announced(self, profiles: Iterable[Profile]) -> Sequence[tuple[str, ActionType, Informer[KubeObject]]]:
         """Return what some plugin wants to hear of, besides pods and nodes: the name of its events, and which actions.

@@ -21,6 +21,8 @@ __all__ = ["VirtualClock", "settle"]
 _QUIET_TURNS = 3
 #: Turns after which `settle` gives up.
 _MOST_TURNS = 100_000
+#: How many tasks that do not rest are named.
+_NAMED_TASKS = 3
 
 
 async def settle() -> None:
@@ -38,7 +40,10 @@ async def settle() -> None:
         quiet = 0 if ready else quiet + 1
         if quiet >= wanted:
             return
-    raise TimeoutError("the event loop does not come to rest: a callback reschedules itself without waiting")
+    owners = (getattr(getattr(handle, "_callback", None), "__self__", None) for handle in ready or ())
+    names = sorted({task.get_name() for task in owners if isinstance(task, asyncio.Task)})
+    where = f", in {' or '.join(names[:_NAMED_TASKS])}" if names else ""
+    raise TimeoutError(f"the event loop does not come to rest: a callback reschedules itself without waiting{where}")
 
 
 #: Timers that may fire at one instant; more than that start each other.

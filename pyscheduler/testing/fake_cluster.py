@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import warnings
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
@@ -20,7 +20,7 @@ from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.argument_checks import check_name, check_type
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 from pyscheduler.testing.clock import VirtualClock
-from pyscheduler.testing.fake_framework import FakeFramework
+from pyscheduler.testing.fake_framework import FakeFramework, advance_until_done
 from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited, unbound_pods
 from pyscheduler.testing.watched_calls import PluginWarning
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["FakeCluster"]
 
 K = TypeVar("K", bound=KubeObject)
-
-#: Limit for a framework to stop, in virtual seconds.
-_CLOSE_SECONDS: Final = 100
 
 
 class FakeCluster:
@@ -251,13 +248,10 @@ class FakeCluster:
 
     async def close(self) -> None:
         """Stop all frameworks; raise `TimeoutError` if one does not end. Closing again does nothing."""
-        # Stopping waits for the virtual clock (bindings, events), which must be advanced meanwhile.
-        closing = asyncio.gather(*(framework.close() for framework in self._frameworks))
-        for _ in range(_CLOSE_SECONDS):
-            if closing.done():
-                break
-            await self.clock.advance(1.0)
-        else:
-            closing.cancel()
-            raise TimeoutError(f"a framework has not stopped after {_CLOSE_SECONDS} s of virtual time")
-        await closing
+        await advance_until_done(self.clock, self._stop_schedulers())
+        for framework in self._frameworks:
+            await framework.close()
+
+    async def _stop_schedulers(self) -> None:
+        # All at once: none goes on while the clock advances for another.
+        await asyncio.gather(*(framework.scheduler.stop() for framework in self._frameworks))

@@ -34,7 +34,7 @@ from pyscheduler.testing.argument_checks import (
 from pyscheduler.testing.watched_calls import RealStepWatch, SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node
     from pyscheduler.cluster.real.informer import RealInformer
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing.builders import PodKeywords
+    from pyscheduler.testing.clock import VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster
 
-__all__ = ["FakeFramework", "ScheduleResult"]
+__all__ = ["FakeFramework", "ScheduleResult", "advance_until_done"]
 
 #: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
@@ -57,6 +58,9 @@ _AWAITS: Final = (
     "a plugin or the API server has not answered yet; advance the clock if it awaits handle.clock.sleep(). The test "
     "kit does not wait for asyncio.sleep(), sockets and threads: await them in the test, and then framework.settle()"
 )
+
+#: Limit for a framework to stop, in virtual seconds.
+_STOP_SECONDS: Final = 100
 
 #: How many failures of plugins are kept.
 _NOTED_FAILURES: Final = 100
@@ -156,11 +160,15 @@ class FakeFramework:
 
     @property
     def plugin_warnings(self) -> list[str]:
-        """Return what is likely wrong although it works: slow calls, and methods that nobody calls."""
+        """Return what is likely wrong although it works: slow calls, and names that are nearly right."""
         plugins = {
             type(each): None for profile in self.scheduler.profiles.values() for each in profile.plugins.values()
         }
-        return [*self._slow.texts(), *(text for plugin in plugins for text in misspelt_methods(plugin))]
+        return [
+            *self._slow.texts(),
+            *(text for plugin in plugins for text in misspelt_methods(plugin)),
+            *self.scheduler.plugin_failures.warnings,
+        ]
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the value of a plugin's counter or gauge: the sum of all its series that have these labels.
@@ -373,8 +381,22 @@ class FakeFramework:
         self.scheduler.check_invariants()
 
     async def close(self) -> None:
-        """Stop; raise the error that ended the scheduler, if it was not raised before."""
-        await self.scheduler.stop()
+        """Stop as SIGTERM does: finish the bindings under way, for ten seconds of virtual time at most.
+
+        Advances the clock if something waits for it, such as the retry of a request. Raises the error that ended the
+        scheduler, if it was not raised before, and `TimeoutError` if it does not stop.
+        """
+        await advance_until_done(self.cluster.clock, self._stop())
+
+    async def crash(self) -> None:
+        """Stop and finish nothing: cancel the bindings under way, and write no status.
+
+        What a plugin wrote before stays. Otherwise as `close`.
+        """
+        await advance_until_done(self.cluster.clock, self._stop(at_once=True))
+
+    async def _stop(self, *, at_once: bool = False) -> None:
+        await self.scheduler.stop(at_once=at_once)
         if self._running is not None:
             await asyncio.wait([self._running])
             self._raise_if_ended()
@@ -404,6 +426,20 @@ class FakeFramework:
                     objects = self.cluster.objects(kind.type)
                     lister.prime([one for one in objects if not isinstance(one, EndedPod) or one.is_terminal])
         scheduler.cache.update_snapshot(scheduler.snapshot)
+
+
+async def advance_until_done(clock: VirtualClock, stopping: Coroutine[object, object, None]) -> None:
+    """Advance the clock until `stopping` ends; raise `TimeoutError` if that takes too long."""
+    task = asyncio.ensure_future(stopping)
+    await clock.advance(0)
+    for _ in range(_STOP_SECONDS):
+        if task.done():
+            break
+        await clock.advance(1.0)
+    else:
+        task.cancel()
+        raise TimeoutError(f"a framework has not stopped after {_STOP_SECONDS} s of virtual time")
+    await task
 
 
 def _given(state: CycleState | None) -> CycleState:

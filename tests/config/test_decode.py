@@ -267,6 +267,7 @@ def test_classes_may_contain_themselves() -> None:
                 {"text": "x", "plainSecond": 5},
                 'unknown field "plainSecond", did you mean "plainSeconds"? @ $.plainSecond',
             ),
+            ({"plai": 5}, 'unknown field "plai", did you mean "plainSeconds"? @ $.plai'),
             ({"names": ["x" * 100, 1]}, "expected a string, found 1, put it in quotes @ $.names[1]"),
             ({"number": "x" * 100}, f'expected an integer, found the string "{"x" * 59}... @ $.number'),
         ]

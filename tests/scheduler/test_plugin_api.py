@@ -141,6 +141,7 @@ def undefine(cluster: FakeCluster) -> None:
     cluster.server.remove(*definition)
 
 
+@pytest.mark.filterwarnings("ignore:Incorrect event registration")
 async def test_a_kind_that_is_only_named_in_an_event_wakes_pods(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,7 +151,8 @@ async def test_a_kind_that_is_only_named_in_an_event_wakes_pods(
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Named])
     await framework.start()
-    assert "Incorrect event registration resource=closures.v1;" in caplog.text
+    text = 'Incorrect event registration: plugin "Named" registers events of "closures.v1", which is no plural.version'
+    assert text in caplog.text
     await framework.schedule("p")
     monkeypatch.setattr(Named, "is_shut", False)
     closure(cluster, "c", "elsewhere")

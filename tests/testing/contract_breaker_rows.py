@@ -39,8 +39,8 @@ CONTRACT_ROWS: Final[Sequence[Row]] = (
         message='plugin "MissesDeletions" fails the check "hints" in MissesDeletions.events_to_register '
         "(...contract_breakers.py:...sleeps among the unschedulable pods, but node n2 takes it now...but the plugin "
         "registers NodeAdd, NodeUpdateNodeTaint",
-        remedy="Register the event that helps the pod. Without it, the pod waits up to five minutes. `check_plugin` "
-        "finds this.",
+        remedy="Register the event that helps the pod. Without it, the pod waits up to five minutes, and a pod that "
+        "PreEnqueue rejected waits for ever. `check_plugin` finds this.",
     ),
     Row(
         symptom="An `unreserve` that gives nothing back",

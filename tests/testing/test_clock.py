@@ -149,6 +149,19 @@ async def test_settle_gives_up_on_an_endless_loop(monkeypatch: pytest.MonkeyPatc
     going = False
 
 
+async def test_a_task_that_never_waits_is_named() -> None:
+    """The error names the task, which has the name of the plugin if it runs `run()`."""
+
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - the mistake
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(spin(), name="pyscheduler Spinning.run")
+    with pytest.raises(TimeoutError, match=r"without waiting, in pyscheduler Spinning\.run$"):
+        await settle()
+    task.cancel()
+
+
 @given(st.lists(st.floats(0, 100, allow_nan=False), max_size=20), st.lists(st.floats(0, 50), max_size=6))
 def test_timers_run_once_and_in_order_for_any_steps(delays: list[float], steps: list[float]) -> None:
     """One long advance and many short ones run the same timers, each at its own time."""

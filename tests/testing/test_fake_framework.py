@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -35,7 +35,7 @@ from pyscheduler import (
 )
 from pyscheduler.api import KubeObject, PriorityClass, kind_of
 from pyscheduler.framework import Handle, Nodes, NodeStatuses, PreBindPreFlightResult, QueuedPodInfo
-from pyscheduler.testing import FakeCluster, make_pod
+from pyscheduler.testing import FakeCluster, Fault, make_pod
 
 SEEN = StateKey[list[str]]("test/seen")
 
@@ -197,6 +197,71 @@ async def test_error_that_ends_the_scheduler_is_raised(cluster: FakeCluster, mon
         await framework.settle()
     # Told once: the end of the test is not another failure.
     await framework.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"lose": "request"}, id="lost request"),
+        pytest.param({"status": 503}, id="status 503"),
+        pytest.param({"delay_seconds": 60.0}, id="late answer"),
+    ],
+)
+@pytest.mark.parametrize("crash", [False, True], ids=["close", "crash"])
+async def test_a_framework_stops_while_a_binding_is_retried(
+    cluster: FakeCluster, fault: dict[str, Any], crash: bool
+) -> None:
+    """`close` advances the clock for the retries of a binding; `crash` cancels the binding, and no time passes."""
+    framework = cluster.framework()
+    cluster.server.faults.add(Fault(method="POST", path="/binding", **fault))
+    assert (await framework.schedule("p")).state == "pending"
+    begun = cluster.clock.now()
+    async with asyncio.timeout(60):
+        await (framework.crash() if crash else framework.close())
+    assert framework.scheduler.binding_count == 0
+    assert (cluster.clock.now() == begun) == crash
+    assert cluster.pod("p").node_name == ""
+
+    cluster.server.faults.clear()
+    framework = cluster.framework()
+    assert (await framework.schedule("p")).bound
+
+
+async def test_close_finishes_a_binding(cluster: FakeCluster) -> None:
+    """A binding whose first request was lost is sent again before `close` returns; after `crash` it is not."""
+    for name, stop, bound in (("p", "close", True), ("q", "crash", False)):
+        framework = cluster.framework()
+        cluster.server.faults.add(Fault(method="POST", path="/binding", lose="request", times=1))
+        await framework.schedule(name)
+        await getattr(framework, stop)()
+        await cluster.clock.advance(30)
+        assert bool(cluster.pod(name).node_name) == bound
+
+
+class Swapped(BindPlugin):
+    """Passes the arguments of the handle in the wrong order, or one pod for several."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        handle: Any = self.handle
+        if pod.name == "bind":
+            await handle.client.bind(node_name, pod)
+        getattr(handle, pod.name)(pod)
+        return None
+
+
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        pytest.param("bind", "not (str, Pod); write bind(pod, node_name)", id="bind"),
+        pytest.param("activate", "activate() takes several pods; write handle.activate([pod])", id="activate"),
+        pytest.param("resort", "resort() takes several pods; write handle.resort([pod])", id="resort"),
+    ],
+)
+async def test_wrong_arguments_of_the_handle_are_explained(cluster: FakeCluster, method: str, remedy: str) -> None:
+    """The error of the plugin says what to write."""
+    framework = cluster.framework(enable=[Swapped], disable=["DefaultBinder"], allow_plugin_errors=True)
+    await framework.schedule(method)
+    assert remedy in str(framework.plugin_errors[0])
 
 
 async def test_error_is_raised_at_close(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import gc
 import random
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
-from pyscheduler import CycleState, FilterPlugin, Handle, NodeStatuses, Pod, PostBindPlugin, PreFilterPlugin, Status
+from pyscheduler import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    NodeStatuses,
+    Pod,
+    PostBindPlugin,
+    PreFilterPlugin,
+    Status,
+)
+from pyscheduler.api import KubeObject, ResourceKind, kind_of
 from pyscheduler.framework import NodeInfo, Nodes, PolicyRule, PreBindPlugin
 from pyscheduler.testing import Draft, FakeCluster, PluginWarning, Step, check_plugin, watched_calls
 from pyscheduler.testing.plugin_errors import unawaited_coroutines
+
+
+class Booking(KubeObject, frozen=True):
+    """An object of a custom kind."""
+
+    api_version: ClassVar[str] = "example.com/v1"
+    kind: ClassVar[str] = "Booking"
+
+
+BOOKINGS = kind_of(Booking, "bookings")
 
 
 class OnlyTeams(FilterPlugin):
@@ -87,6 +111,40 @@ def test_few_histories_need_not_try_everything() -> None:
     """A short run does not warn; its result has the advice."""
     result = check_plugin(NeverThere, histories=1, checks=["statuses"])
     assert "was never called at Filter" in result.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("watches", "resource", "words"),
+    [
+        pytest.param((), "configmap.v1.", 'which is no plural.version.group.*did you mean "configmaps.v1."', id="core"),
+        pytest.param((), "bookings.v1", "declare the kind in `watches`", id="without group"),
+        pytest.param(
+            (BOOKINGS,), "booking.v1.example.com", 'which no plugin watches; did you mean "bookings.v1.', id="singular"
+        ),
+        pytest.param((BOOKINGS,), "bookings.v1.example.com", "", id="right"),
+        pytest.param((), "bookings.v1.example.com", "", id="by name"),
+    ],
+)
+async def test_a_misspelt_resource_of_events_is_a_warning(
+    pyscheduler_cluster: FakeCluster, watches: Sequence[ResourceKind], resource: str, words: str
+) -> None:
+    """Events of a kind that nobody watches never come; the warning names the plugin and the nearest name."""
+
+    class Booked(FilterPlugin):
+        def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+            return None
+
+        def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+            return [ClusterEventWithHint(ClusterEvent(resource, ActionType.ADD))]
+
+    Booked.watches = watches
+    framework = pyscheduler_cluster.framework(enable=[Booked])
+    if not words:
+        assert not framework.plugin_warnings
+        return
+    with pytest.warns(PluginWarning, match=f'plugin "Booked" registers events of "{resource}", .*{words}'):
+        pyscheduler_cluster.warn_of_plugins()
+    framework.allow_plugin_errors = True
 
 
 async def test_slow_calls_are_named(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

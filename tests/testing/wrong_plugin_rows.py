@@ -501,7 +501,7 @@ ROWS: Final[Sequence[Row]] = (
         code=wrong.NodeAffinity,
         run=build,
         message='plugin "NodeAffinity" is offered by kube-pyscheduler ... and this program '
-        "(tests.testing.wrong_plugins:NodeAffinity); uninstall or block one of them",
+        "(tests.testing.wrong_plugins:NodeAffinity); give the class of this program another name",
         remedy="Rename the class, or set its `name`. `--block` excludes a distribution that you cannot rename.",
     ),
     Row(

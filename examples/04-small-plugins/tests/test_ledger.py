@@ -56,6 +56,19 @@ async def test_the_books_are_right_although_the_api_server_fails(pyscheduler_clu
     assert framework.result("p").bound
 
 
+async def test_a_crash_between_two_writes(pyscheduler_cluster):
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Ledger])
+    cluster.server.faults.add(Fault(method="POST", path="/binding", lose="request"))
+    assert (await framework.schedule("p", annotations={STAMP: ""})).state == "pending"
+
+    await framework.crash()
+    cluster.server.faults.clear()
+    framework = cluster.framework(enable=[Ledger])
+    assert (await framework.schedule("p")).bound
+
+
 def draw_stamps(rng, draft):
     draft.pod_annotations[STAMP] = [""]
     draft.pods.append({"requests": {"cpu": rng.choice(["100m", "1"])}})

@@ -199,6 +199,10 @@ class RealClient:
         what was wanted, not bound means to try again. Raises `ConflictError` where it is bound to another node or may
         not be bound, `NotFoundError` where it is gone.
         """
+        given: tuple[object, object] = pod, node_name  # of others' code, types prove nothing
+        if not (isinstance(given[0], Pod) and isinstance(given[1], str)):
+            names = ", ".join(type(each).__name__ for each in given)
+            raise TypeError(f"bind() takes a pod and the name of a node, not ({names}); write bind(pod, node_name)")
         path = PODS.path(pod.namespace, pod.name, "binding")
         body = {
             "apiVersion": "v1",

@@ -24,12 +24,13 @@ from pyscheduler.framework.interfaces import (
     SignPlugin,
 )
 from pyscheduler.framework.plugin_failures import error_place
+from pyscheduler.framework.preemption import PreemptionRules
 from pyscheduler.runtime.extension_points.points import BASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["misspelt_methods", "wrong_parameters"]
+__all__ = ["check_rules", "misspelt_methods", "wrong_parameters"]
 
 #: How similar two names must be, from 0 to 1: a letter more, or two letters swapped.
 _CUTOFF: Final = 0.85
@@ -64,7 +65,7 @@ def _is_ours(kind: type) -> bool:
     return kind is object or kind.__module__.partition(".")[0] == "pyscheduler"
 
 
-def _declared(base: type[Plugin]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _declared(base: type) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the methods of an interface with their parameters, optional ones included."""
     for name, found in vars(base).items():
         if inspect.isfunction(found) and not name.startswith("_"):
@@ -72,6 +73,10 @@ def _declared(base: type[Plugin]) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from _OPTIONAL.get(base, {}).items()
 
 
+#: The methods of preemption rules, with their parameters.
+_RULES: Final[Mapping[str, tuple[str, ...]]] = dict(_declared(PreemptionRules))
+#: Rules have few other methods, so that a name may differ by a word: `can_evict`.
+_RULES_CUTOFF: Final = 0.7
 #: The methods of each interface, with their parameters.
 _METHODS: Final[Mapping[type[Plugin], Mapping[str, tuple[str, ...]]]] = {
     base: dict(_declared(base)) for base in _INTERFACES
@@ -88,21 +93,47 @@ def wrong_parameters(plugin: type[Plugin]) -> Sequence[str]:
     """Return a sentence about each method of an interface that cannot be called as the scheduler calls it."""
     if _is_ours(plugin):
         return ()
+    return [
+        problem
+        for base in _INTERFACES
+        if issubclass(plugin, base)
+        for name, parameters in _METHODS[base].items()
+        if (problem := _wrong_call(f'plugin "{plugin.name}"', plugin, base, name, parameters))
+    ]
+
+
+def check_rules(rules: object) -> Sequence[str]:
+    """Return a sentence about each method of preemption rules that nobody calls, because its name is misspelt.
+
+    Raises `TypeError` for what are no `PreemptionRules`, and for a method that cannot be called as the scheduler does.
+    """
+    if not isinstance(rules, PreemptionRules):
+        is_class = inspect.isclass(rules) and issubclass(rules, PreemptionRules)
+        remedy = f"; write {rules.__name__}()" if is_class else ""  # type: ignore[attr-defined] # mypy does not follow
+        raise TypeError(f"handle.preemptor() takes an object of PreemptionRules, not {rules!r}{remedy}")
+    kind = type(rules)
+    for name, parameters in _RULES.items():
+        wrong = _wrong_call(f"class {kind.__name__}", kind, PreemptionRules, name, parameters)
+        if wrong:
+            raise TypeError(wrong)
     problems = []
-    for base in _INTERFACES:
-        if not issubclass(plugin, base):
-            continue
-        for name, parameters in _METHODS[base].items():
-            found = inspect.getattr_static(plugin, name, None)
-            if found is None or found is inspect.getattr_static(base, name, None) or _takes(found, len(parameters)):
-                continue
-            function = getattr(found, "__func__", found)
-            place = error_place(TypeError(), function)
-            where = f" ({place})" if place else ""
-            written = f"{name}({', '.join(inspect.signature(function, follow_wrapped=False).parameters)})"
-            call = f"{name}({', '.join(parameters)})"
-            problems.append(f'plugin "{plugin.name}" defines {written}{where}, but the scheduler calls {call}')
+    for name in _own_methods(kind):
+        if name not in _RULES and (close := difflib.get_close_matches(name, _RULES, n=1, cutoff=_RULES_CUTOFF)):
+            remedy = f'rename it to "{close[0]}", or begin the name of a helper with an underscore'
+            problems.append(f"class {kind.__name__} defines {name}, which is never called; {remedy}")
     return problems
+
+
+def _wrong_call(who: str, kind: type, base: type, name: str, parameters: Sequence[str]) -> str:
+    """Return a sentence if the method `name` of `kind` does not take the parameters of that of `base`, else ""."""
+    found = inspect.getattr_static(kind, name, None)
+    if found is None or found is inspect.getattr_static(base, name, None) or _takes(found, len(parameters)):
+        return ""
+    function = getattr(found, "__func__", found)
+    place = error_place(TypeError(), function)
+    where = f" ({place})" if place else ""
+    written = f"{name}({', '.join(inspect.signature(function, follow_wrapped=False).parameters)})"
+    return f"{who} defines {written}{where}, but the scheduler calls {name}({', '.join(parameters)})"
 
 
 def _takes(found: object, number: int) -> bool:
@@ -128,13 +159,7 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
 
     A method whose name begins with an underscore is a helper.
     """
-    own = {
-        name: kind
-        for kind in plugin.__mro__
-        if not _is_ours(kind)
-        for name, found in vars(kind).items()
-        if inspect.isroutine(found) and not name.startswith("_")
-    }
+    own = _own_methods(plugin)
     problems = []
     for name in own:
         meant = _meant(name)
@@ -153,6 +178,18 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
             "or begin the name of a helper with an underscore"
         )
     return problems
+
+
+def _own_methods(kind: type) -> Sequence[str]:
+    """Return the names of the methods of a class that are not of this package, without helpers."""
+    found = {
+        name: None
+        for each in kind.__mro__
+        if not _is_ours(each)
+        for name, member in vars(each).items()
+        if inspect.isroutine(member) and not name.startswith("_")
+    }
+    return tuple(found)
 
 
 def _meant(name: str) -> str | None:

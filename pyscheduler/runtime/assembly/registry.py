@@ -30,6 +30,9 @@ __all__ = ["Distribution", "PluginDescription", "Registry", "one_line"]
 
 _log = logging.getLogger(__name__)
 
+#: Stands for the distribution of plugins that come with none.
+_DIRECT: Final = "this program"
+
 _LONGEST_CAUSE: Final = 400
 _API_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
@@ -202,7 +205,7 @@ class Registry:
         self._actions: dict[str, Offer] = {}
         self._queue_dialects: dict[str, Offer] = {}
         self._groupers: dict[str, Offer] = {}
-        self._direct = Distribution(name="this program")
+        self._direct = Distribution(name=_DIRECT)
         self._loaded: dict[str, type[Plugin]] = {}
 
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
@@ -340,7 +343,10 @@ class Registry:
 
 def _ambiguous(name: str, offers: Sequence[_Offer]) -> str:
     whose = " and ".join(f"{offer.distribution} ({offer.target})" for offer in offers)
-    return f'plugin "{name}" is offered by {whose}; uninstall or block one of them'
+    # A test cannot block a distribution, and its class is easily renamed.
+    is_own = any(offer.distribution.name == _DIRECT for offer in offers)
+    remedy = "give the class of this program another name" if is_own else "uninstall or block one of them"
+    return f'plugin "{name}" is offered by {whose}; {remedy}'
 
 
 def _import(target: str, whose: str) -> object:

@@ -21,7 +21,7 @@ import numpy as np
 
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.preemption.victim_order import by_importance
+from pyscheduler.runtime.preemption.victim_order import by_importance, evictable
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ class DryRun:
         """Evict all pods of the node that may be victims; None if there are none."""
         info = self.handle.snapshot.get(name)
         assert info is not None, f"node {name} is not in the snapshot"
-        rules, pod = self.rules, self.pod
-        pods = [each for each in info.pods if rules.may_evict(each, pod)]
+        pods = evictable(info.pods, self.rules, self.pod)
         if not pods:
             return None
         if self.counts_across_nodes:

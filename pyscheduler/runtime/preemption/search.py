@@ -40,6 +40,7 @@ from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.preemption.eviction import EvictionCause
 from pyscheduler.runtime.preemption.group_search import GroupSearch
+from pyscheduler.runtime.preemption.victim_order import evictable
 from pyscheduler.runtime.preemption.victim_units import VictimUnits
 
 if TYPE_CHECKING:
@@ -333,9 +334,8 @@ class Preemption:
         if self._columns is not None:
             await self._columns.sync(nodes, turns)
             return self._columns.may_help(worth.rows, pod)
-        may_evict = self._rules.may_evict
         for number, row in enumerate(worth.rows.tolist(), 1):
-            if any(may_evict(info, pod) for info in nodes[row].pods):
+            if evictable(nodes[row].pods, self._rules, pod):
                 return True
             if number % _MAX_NODES == 0:
                 await turns.yield_if_due()

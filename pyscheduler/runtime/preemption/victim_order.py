@@ -16,13 +16,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pyscheduler.framework.plugin_failures import error_place
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyscheduler.api import Pod
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules
 
-__all__ = ["FEW", "by_importance", "places_of"]
+__all__ = ["FEW", "by_importance", "evictable", "places_of"]
 
 #: Up to so many pods are sorted by insertion, which leaves equal pods in their order.
 FEW: Final = 12
@@ -31,6 +34,19 @@ _NINTHER: Final = 50
 _SHIFTED: Final = 50
 _EIGHT: Final = 8
 _MASK: Final = 2**64 - 1
+
+
+def evictable(infos: Iterable[PodInfo], rules: PreemptionRules, pod: Pod) -> list[PodInfo]:
+    """Return the pods that the rules allow as victims; raise `TypeError` if `may_evict` returned None."""
+    found = []
+    for info in infos:
+        answer: object = rules.may_evict(info, pod)  # of others' code, types prove nothing
+        if answer:
+            found.append(info)
+        elif answer is None:
+            place = error_place(TypeError(), rules.may_evict)
+            raise TypeError(f"{type(rules).__name__}.may_evict returned None; return True or False ({place})")
+    return found
 
 
 def by_importance(infos: Sequence[PodInfo], rules: PreemptionRules, now: float) -> list[PodInfo]:

@@ -107,9 +107,9 @@ def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroun
     plugin was never called, or never did anything. Raises `ConfigError` if the plugin cannot be loaded or made, and
     `RuntimeError` in a running event loop.
 
-    Not checked: PostFilter, PreBind, Bind and PostBind beyond what they raise, return and block; what plugins write to
-    the API server; the policies, actions and statements of batch profiles; the shares of GPUs and the BindRequests
-    of KAI, of which only the decisions about nodes are compared.
+    Not checked: PostFilter, PreBind, Bind and PostBind beyond what they raise and return, whether they block, and what
+    they cause in the other checks; what a plugin writes to the API server; queue order; the actions and policies of
+    batch profiles, and in them shares of GPUs and BindRequests.
     """
     subject = Subject(
         plugin=plugin,
