@@ -1,4 +1,4 @@
-"""Check the arrays that policies return: a wrong shape would decide about the wrong tasks or nodes, unnoticed."""
+"""Check what policies return: a wrong shape would decide about the wrong tasks or nodes, unnoticed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,53 @@ from pyscheduler.framework.errors import PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
     from numpy.typing import NDArray
 
-__all__ = ["mask_of", "scores_of"]
+__all__ = ["ContractError", "mask_of", "scores_of", "wrong_answer"]
+
+
+class ContractError(PluginError):
+    """Report a policy, an action or a queue dialect that broke the contract.
+
+    `plugin` is its name, `kind` says which of them it is, and `code` is that of its method, None if it has none.
+    """
+
+    def __init__(self, message: str, *, plugin: str, kind: str = "policy", code: CodeType | None = None) -> None:
+        self.kind = kind
+        self.code = code
+        super().__init__(message, plugin=plugin)
 
 
 def mask_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[np.bool_]:
-    """Return the answer of a policy's method, a bool[size]; raise `PluginError` for anything else."""
+    """Return the answer of a policy's method, a bool[size]; raise `ContractError` for anything else."""
     if type(answer) is np.ndarray and answer.shape == (size,) and answer.dtype == np.bool_:
         return answer
-    raise _wrong(answer, f"bool[{size}]", method)
+    raise wrong_answer(answer, f"bool[{size}]", method)
 
 
 def scores_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[np.float64]:
-    """Return the answer of a policy's method, numbers[size]; raise `PluginError` for anything else, NaN included."""
+    """Return the answer of a policy's method, numbers[size]; raise `ContractError` for anything else, NaN included."""
     if type(answer) is np.ndarray and answer.shape == (size,) and answer.dtype.kind in "fiu":
         scores: NDArray[np.float64] = answer
         if not np.isnan(scores).any():
             return scores
-        raise _wrong("NaN", "numbers", method)
-    raise _wrong(answer, f"float64[{size}]", method)
+        raise wrong_answer("NaN", "numbers", method)
+    raise wrong_answer(answer, f"float64[{size}]", method)
 
 
-def _wrong(answer: object, expected: str, method: Callable[..., Any]) -> PluginError:
+def wrong_answer(
+    answer: object, expected: str, method: Callable[..., Any], about: str = "", called: str = ""
+) -> ContractError:
+    """Return the error about an answer of a policy's bound method.
+
+    `about` names what the method was asked about, `called` the method, if a test put a function of another name there.
+    """
     policy = getattr(method, "__self__", method)
-    name, called = str(getattr(policy, "name", type(policy).__name__)), getattr(method, "__name__", "")
+    name = str(getattr(policy, "name", type(policy).__name__))
+    called = called or getattr(method, "__name__", "")
     kind = "" if type(answer) is np.ndarray else f"{type(answer).__name__} of "
     found = f"{kind}{answer.dtype}{[*answer.shape]}" if isinstance(answer, np.ndarray) else repr(answer)[:60]
-    return PluginError(f'policy "{name}": {called} returned {found}, expected {expected}', plugin=name)
+    text = f'policy "{name}": {called} returned {found}{about and f" for {about}"}, expected {expected}'
+    return ContractError(text, plugin=name, code=getattr(getattr(method, "__func__", method), "__code__", None))

@@ -9,6 +9,8 @@ A queue and a node are rows: of `session.queues` (a `QueueTable`) and of `sessio
 arrays of float64 with a column for each resource of `session.axis` (a `ResourceAxis`).
 
 `Tasks` are candidates for eviction as columns: a mask over them is one bool per task.
+
+A dialect of queues is a `QueueDialect`, whose `read` returns a `QueueSpec` for an object.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from pyscheduler import lazy_names
 from pyscheduler.batch.axis import ResourceAxis
 from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.queue_spec import AmountsByResource, QueueSpec, QueueState
 from pyscheduler.batch.queue_table import QueueTable
 from pyscheduler.batch.statement import Statement
 from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.batch.session import Session
 
 __all__ = [
     "Action",
     "Allocatable",
+    "AmountsByResource",
     "Claim",
     "EnqueueListener",
     "Enqueueable",
@@ -56,7 +61,10 @@ __all__ = [
     "Preemptable",
     "PromiseGate",
     "QueueComparison",
+    "QueueDialect",
     "QueueOrder",
+    "QueueSpec",
+    "QueueState",
     "QueueTable",
     "Reclaimable",
     "Refusal",
@@ -80,7 +88,10 @@ __all__ = [
 Key = tuple[float | str, ...]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    __getattr__ = lazy_names(__name__, {"Session": "pyscheduler.batch.session"})  # that module imports this one
+    # The first imports this module; the second knows all systems.
+    __getattr__ = lazy_names(
+        __name__, {"Session": "pyscheduler.batch.session", "QueueDialect": "pyscheduler.batch.dialects"}
+    )
 
 
 @attrs.frozen
@@ -126,7 +137,10 @@ class Tasks:
 
 
 class Policy:
-    """The base of all policies."""
+    """The base of all policies.
+
+    Read the arguments in `__init__`: what it raises is reported when the configuration is loaded.
+    """
 
     #: The name in configuration files. Two presets may have policies of one name.
     name: ClassVar[str]
@@ -144,7 +158,10 @@ class Policy:
 
 
 class Action:
-    """One step of a pass. Made once per profile, with its arguments."""
+    """One step of a pass. Made once per profile, with its arguments.
+
+    Read the arguments in `__init__`: what it raises is reported when the configuration is loaded.
+    """
 
     name: ClassVar[str]
     #: The names of its arguments, as those of a policy.
@@ -154,7 +171,7 @@ class Action:
         self.arguments = arguments or {}
 
     async def run(self, session: Session) -> None:
-        """Run the action; await `session.turn()` now and then."""
+        """Run the action; await `session.turn()` now and then. Commit or discard each statement that it makes."""
         raise NotImplementedError
 
 

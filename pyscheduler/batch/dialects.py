@@ -64,7 +64,8 @@ class QueueDialect:
     system: str
     #: The kinds that describe a queue, one for each group and version, each with a type of its own.
     kinds: tuple[ResourceKind, ...]
-    #: Returns what an object of any of `kinds` says; it never raises.
+    #: Returns what an object of any of `kinds` says; it never raises. Of an object that makes no sense, it returns a
+    #: `QueueSpec` with an `error`.
     read: Callable[[Any], QueueSpec]
 
 

@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.dialects import QueueDialect
+from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.plugin_failures import error_place, error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler.api import KubeObject
     from pyscheduler.framework.handle import Handle
 
 __all__ = ["BATCH_EXTENSIONS", "BatchExtensions", "Offer"]
 
 #: The key under which all plugins of a scheduler share the offers.
 BATCH_EXTENSIONS: Final = "pyscheduler/batch-extensions"
+#: The resources without a domain in their names.
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 @attrs.frozen
@@ -83,5 +88,48 @@ class BatchExtensions:
         return handle.shared(BATCH_EXTENSIONS, cls)
 
     def queue_rows(self) -> Sequence[QueueDialect]:
-        """Return the dialects of queues, imported now; raise `ConfigError` for one that is none."""
-        return [offer.load(f'queue dialect "{name}"', QueueDialect) for name, offer in self.queue_dialects.items()]
+        """Return the dialects of queues, imported now; raise `ConfigError` for one that is none.
+
+        Their `read` raises `ContractError` if the distribution's raises, or returns no `QueueSpec`.
+        """
+        return [self._queue_row(name, offer) for name, offer in self.queue_dialects.items()]
+
+    @staticmethod
+    def _queue_row(name: str, offer: Offer) -> QueueDialect:
+        whose = f'queue dialect "{name}"'
+        row: QueueDialect = offer.load(whose, QueueDialect)
+        if row.name != name:
+            raise ConfigError(f"{whose}: the row has the name {row.name!r}; write name={name!r}")
+        return attrs.evolve(row, read=_Reader(name, row.read))
+
+
+@attrs.frozen
+class _Reader:
+    """What reads the queues of a distribution's dialect. Equal rows have equal readers."""
+
+    name: str
+    read: Callable[[Any], QueueSpec]
+
+    def __call__(self, queue: KubeObject) -> QueueSpec:
+        try:
+            spec: object = self.read(queue)
+        except PLUGIN_FAILURES as error:
+            raise self._error(f"read raised {error_text(error)} for queue {queue.name}") from error
+        if not isinstance(spec, QueueSpec):
+            raise self._error(f"read returned {spec!r} for queue {queue.name}, expected a QueueSpec")
+        return attrs.evolve(spec, warnings=(*spec.warnings, *_unknown_resources(spec)))
+
+    def _error(self, text: str) -> ContractError:
+        code = getattr(self.read, "__code__", None)
+        return ContractError(f'queue dialect "{self.name}": {text}', plugin=self.name, kind="dialect", code=code)
+
+
+def _unknown_resources(spec: QueueSpec) -> list[str]:
+    """Return a sentence about each amount of a resource that no pod can request."""
+    return [
+        f'{field} names "{resource}", which no pod requests'
+        + ('; GPUs are "nvidia.com/gpu"' if resource.lower() in {"gpu", "gpus"} else "")
+        for field in ("quota", "limit", "guarantee", "over_quota_weight")
+        for resource in getattr(spec, field)
+        if not ("/" in resource or resource in _NATIVE or resource.startswith("hugepages-"))
+    ]

@@ -27,8 +27,10 @@ class QueueState(StrEnum):
 class QueueSpec:
     """What a Queue object says, with the defaults of its dialect.
 
-    In the maps of amounts, a missing resource is one that the queue does not mention. For a limit that means unlimited
-    in every dialect. For the others it means what the policies of the dialect say; see each attribute.
+    The keys of amounts are names of resources as pods request them: `cpu` (in millicores), `memory` (in bytes),
+    `nvidia.com/gpu` (in devices), not `gpu`. A missing resource is one that the queue does not mention. For a limit
+    that means unlimited in every dialect. For the others it means what the policies of the dialect say; see each
+    attribute.
     """
 
     name: str

@@ -5,6 +5,7 @@ Pure: the session works on tables, asks a `Placer` where tasks may go, and hands
 
 from __future__ import annotations
 
+import inspect
 import math
 from functools import cached_property
 from random import Random
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
+from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.contract import Listener, plays
 from pyscheduler.batch.memory import Memory
-from pyscheduler.batch.statement import Ledger, Statement
+from pyscheduler.batch.statement import CheckedStatement, Ledger, Statement, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set as AbstractSet
@@ -33,6 +35,8 @@ __all__ = ["EnabledPolicy", "Session"]
 
 #: Other tasks of the scheduler may run after so many tasks of a statement that is carried out.
 _TURN_EVERY: Final = 64
+#: The actions of the systems may keep what no statement carries out, until the pass ends.
+_OURS: Final = ("pyscheduler.", "pyscheduler_batch.")
 
 
 @attrs.frozen
@@ -123,6 +127,8 @@ class Session:
     reasons: dict[str, dict[str, str]] = attrs.Factory(dict)
     #: Whether all policies have prepared for the pass; before, it cannot be cut.
     is_open: bool = False
+    #: The statements of the action that runs, if it must end them.
+    _statements: list[Statement] | None = attrs.field(default=None, init=False)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -142,7 +148,11 @@ class Session:
 
     def statement(self) -> Statement:
         """Return a new, empty statement."""
-        return Statement(self.ledger)
+        if self._statements is None:
+            return Statement(self.ledger)
+        made = CheckedStatement(self.ledger)
+        self._statements.append(made)
+        return made
 
     def commit(self, statement: Statement) -> None:
         """Carry out what a statement holds."""
@@ -205,5 +215,25 @@ class Session:
         self.is_open = True
         for action in actions:
             self.action = getattr(action, "name", type(action).__name__)
-            await action.run(self)
+            await self._run(action)
         self.close()
+
+    async def _run(self, action: Action) -> None:
+        """Run an action; raise `ContractError` if its `run` is not async, or if it leaves a statement open."""
+        is_ours = type(action).__module__.startswith(_OURS)
+        self._statements = None if is_ours else []
+        running: object = action.run(self)
+        if not inspect.isawaitable(running):
+            raise self._broken(action, 'run is not async; write "async def run(self, session)"')
+        await running
+        for statement in self._statements or ():
+            left = [change.task for change in statement.changes if position_of(change.task) == change.new]
+            if left:
+                count = f" and {len(left) - 1} more" if len(left) > 1 else ""
+                text = f"run ended with an open statement (task {left[0].key}{count})"
+                raise self._broken(action, f"{text}; call session.commit(statement) or statement.discard()")
+        self._statements = None
+
+    def _broken(self, action: Action, text: str) -> ContractError:
+        code = getattr(type(action).run, "__code__", None)
+        return ContractError(f'action "{self.action}": {text}', plugin=self.action, kind="action", code=code)

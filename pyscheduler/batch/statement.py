@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
+import numpy as np
 
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, NO_NODE, TaskState
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job, Task
 
-__all__ = ["Change", "Ledger", "Position", "Statement", "position_of"]
+__all__ = ["Change", "CheckedStatement", "Ledger", "Position", "Statement", "position_of"]
 
 
 #: The states in which a task holds what it requests of its node.
@@ -159,11 +160,11 @@ class Statement:
         self._ledger.move(task, to)
 
     def allocate(self, task: Task, node: int) -> None:
-        """Place a task on idle resources of a node."""
+        """Place a task on idle resources of a node, a row of `session.nodes`."""
         self._do(task, Position(TaskState.ALLOCATED, node))
 
     def pipeline(self, task: Task, node: int) -> None:
-        """Place a task on resources of a node that are still being released.
+        """Place a task on resources of a node (a row of `session.nodes`) that are still being released.
 
         A task that was evicted is moved: it also holds its former nodes until it has ended there.
         """
@@ -242,3 +243,30 @@ class Statement:
         elif task.state == TaskState.ALLOCATED:
             is_bound = effects.bind(task, task.node)
             self._ledger.move(task, Position(TaskState.BINDING, task.node) if is_bound else first.old)
+
+
+class CheckedStatement(Statement):
+    """A statement of another distribution's action: it refuses a node that is no row.
+
+    A negative number would mean another node, and a name would fail far from the action.
+    """
+
+    __slots__ = ()
+
+    def allocate(self, task: Task, node: int) -> None:
+        """Place a task on idle resources of a node; raise `TypeError` or `IndexError` if it is no row."""
+        self._check_row(node)
+        super().allocate(task, node)
+
+    def pipeline(self, task: Task, node: int) -> None:
+        """Place a task on resources that are still being released; raise as `allocate` does."""
+        self._check_row(node)
+        super().pipeline(task, node)
+
+    def _check_row(self, node: int) -> None:
+        if not isinstance(node, (int, np.integer)):
+            raise TypeError(
+                f"node is a row (int) of session.nodes, not {node!r}; NodeTable.index has the row of a name"
+            )
+        if not 0 <= node < len(self._ledger.nodes):
+            raise IndexError(f"there is no node in row {node}; session.nodes has {len(self._ledger.nodes)} rows")

@@ -176,7 +176,8 @@ class Job:
     #: The same by name, with resources that the axis lacks, such as `requests.cpu`; units as in `amounts_of`.
     min_amounts: Mapping[str, float] = NOTHING
     preemptible: bool = True
-    #: When the job last went from nothing to bound; None if never. Seconds since 1970, as all times here.
+    #: When the job last went from nothing to bound; None if never, and in other presets than KAI's.
+    #: Seconds since 1970, as all times here.
     last_start: float | None = None
     stale_since: float | None = None
     #: Whether the job had its minimum of nodes, and lost some of them without an eviction: it comes first in its queue.

@@ -54,13 +54,13 @@ __all__ = ["FakeFramework", "ScheduleResult", "advance_until_done"]
 #: Limit for the first lists, in virtual seconds.
 _START_SECONDS: Final = 300
 
+#: Limit for a framework to stop, in virtual seconds.
+_STOP_SECONDS: Final = 100
+
 _AWAITS: Final = (
     "a plugin or the API server has not answered yet; advance the clock if it awaits handle.clock.sleep(). The test "
     "kit does not wait for asyncio.sleep(), sockets and threads: await them in the test, and then framework.settle()"
 )
-
-#: Limit for a framework to stop, in virtual seconds.
-_STOP_SECONDS: Final = 100
 
 #: How many failures of plugins are kept.
 _NOTED_FAILURES: Final = 100

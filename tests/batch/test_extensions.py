@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
+from pyscheduler.api import KubeObject
 from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
-from pyscheduler.batch.contract import Action, Policy
-from pyscheduler.batch.dialects import QUEUE_DIALECTS, QueueDialect
+from pyscheduler.batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Task
+from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
+from pyscheduler.testing import make_node
 from pyscheduler_batch.presets import make_actions, make_tiers
 
 HERE = "pyscheduler.batch"
@@ -35,6 +38,12 @@ class Deadline(Policy):
     argument_names = ("annotation", "spareSeconds")
 
 
+class Any(Policy):
+    """A policy that accepts any argument."""
+
+    name = "any"
+
+
 class Tidy(Action):
     """An action without arguments."""
 
@@ -46,7 +55,7 @@ def test_unknown_arguments_of_others_are_refused() -> None:
     """A policy or action of a distribution that names its arguments gets no other; the message has the names."""
     registry = Registry()
     registry.add_batch("deadline", f"{__name__}:Deadline")
-    registry.add_batch("any", f"{HERE}.contract:Policy")
+    registry.add_batch("any", f"{__name__}:Any")
     registry.add_action("tidy", f"{__name__}:Tidy")
     offers = registry.batch_extensions()
     entries = (
@@ -137,13 +146,105 @@ def test_one_name_belongs_to_one_offer() -> None:
         registry.add_queue_dialect("acme", "other.rows:ROW")
 
 
-ROW = QUEUE_DIALECTS[0]
+class Misspelt(Policy, JobOrder):
+    """Inherits a method that it means to define."""
+
+    name = "mine"
+
+    def jobkey(self, job: Job) -> Key:
+        return (job.priority,)
+
+
+class Uncalled(Policy):
+    """Takes part in nothing, by a misspelling."""
+
+    name = "mine"
+
+    def taskkey(self, task: Task) -> Key:
+        return (task.created,)
+
+
+class WrongParameters(Policy):
+    """Has a method without its parameter."""
+
+    name = "mine"
+
+    def job_key(self) -> Key:
+        return ()
+
+
+class OtherName(Policy):
+    """Has another name than the one under which it is offered."""
+
+    name = "other"
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        (Misspelt, 'policy "mine" inherits JobOrder, but does not define job_key; rename jobkey'),
+        (Uncalled, 'policy "mine" defines taskkey, which is never called; did you mean task_key'),
+        (WrongParameters, 'policy "mine": job_key must take (self, job), as JobOrder says'),
+        (OtherName, "policy \"mine\": OtherName.name is 'other'; write name = 'mine'"),
+    ],
+)
+def test_a_policy_whose_class_is_wrong_is_refused(policy: type[Policy], problem: str) -> None:
+    """The message says what to write."""
+    registry = Registry()
+    registry.add_batch("mine", f"{__name__}:{policy.__name__}")
+    args = BatchArgs(preset="kai", actions=(), tiers=((PolicyEntry(name="mine"),),))
+    with pytest.raises(ConfigError) as caught:
+        make_tiers(args, registry.batch_extensions())
+    assert caught.value.problems == (problem,)
+
+
+def test_an_action_with_another_name_is_refused() -> None:
+    """The name of the class and the name of the offer are one."""
+    registry = Registry()
+    registry.add_action("clean", f"{__name__}:Tidy")
+    with pytest.raises(ConfigError) as caught:
+        make_actions(BatchArgs(preset="kai", actions=("clean",), tiers=()), registry.batch_extensions())
+    assert caught.value.problems == ("action \"clean\": Tidy.name is 'tidy'; write name = 'clean'",)
+
+
+def _read(queue: KubeObject) -> QueueSpec:
+    return QueueSpec(
+        name=queue.name,
+        uid=queue.uid,
+        dialect="acme",
+        quota={"gpus": 1.0, "cpu": 1000.0, "hugepages-2Mi": 1.0},
+        limit={"gpu": 1.0, "nvidia.com/gpu": 1.0, "pods": 3.0, "tpu": 1.0},
+    )
+
+
+ROW = attrs.evolve(QUEUE_DIALECTS[0], name="acme", read=_read)
 
 
 def test_a_dialect_of_queues_is_a_row() -> None:
-    """A row that imports is read by batch profiles."""
+    """A row that imports is read by batch profiles; each time it is loaded it is the same."""
     registry = Registry()
     registry.add_queue_dialect("acme", f"{__name__}:ROW")
     rows = registry.batch_extensions().queue_rows()
-    assert rows == [ROW]
+    assert [(row.name, row.kinds) for row in rows] == [("acme", ROW.kinds)]
+    assert rows == registry.batch_extensions().queue_rows()
     assert isinstance(rows[0], QueueDialect)
+
+
+def test_resources_that_no_pod_requests_are_warnings() -> None:
+    """A queue with a quota of `gpus` would limit nothing."""
+    registry = Registry()
+    registry.add_queue_dialect("acme", f"{__name__}:ROW")
+    (row,) = registry.batch_extensions().queue_rows()
+    assert row.read(make_node("a")).warnings == (
+        'quota names "gpus", which no pod requests; GPUs are "nvidia.com/gpu"',
+        'limit names "gpu", which no pod requests; GPUs are "nvidia.com/gpu"',
+        'limit names "tpu", which no pod requests',
+    )
+
+
+def test_a_dialect_with_another_name_is_refused() -> None:
+    """The name of the row and the name of the offer are one."""
+    registry = Registry()
+    registry.add_queue_dialect("fair", f"{__name__}:ROW")
+    with pytest.raises(ConfigError, match="queue dialect \"fair\": the row has the name 'acme'; write name='fair'"):
+        registry.batch_extensions().queue_rows()

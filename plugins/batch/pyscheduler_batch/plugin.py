@@ -94,6 +94,14 @@ def _phase(group: KubeObject) -> str:
     return group.status.phase if isinstance(group, GroupObject) else ""
 
 
+def _is_changed(row: QueueDialect, old: KubeObject, new: KubeObject) -> bool:
+    """Return whether a pass reads a queue differently now; True if it cannot be read, which the pass reports."""
+    try:
+        return row.read(old) != row.read(new)
+    except PluginError:
+        return True
+
+
 def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
     """Return a dialect whose jobs are in this queue if they name none."""
     if not queue:
@@ -343,7 +351,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             # Amounts in the status are written by this scheduler; a pass does not read them.
-            if row.read(old) != row.read(new) or self._pool.has(old) != self._pool.has(new):
+            if _is_changed(row, old, new) or self._pool.has(old) != self._pool.has(new):
                 on_change(None)
 
         for lister, row in self._queues:
@@ -486,6 +494,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             queue=self._queue_of(pod) or self._row.default_queue,
             min_member=1,
             preemptible=self._row.preemptible(pod),
+            last_start=kai_last_start(None, pods) if self._row.name == "kai" else None,
             phase="Inqueue",
             error=GROUP_REQUIRED if self._args.require_group else "",
         )

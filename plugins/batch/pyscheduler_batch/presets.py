@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.contract import Action, Policy
+from pyscheduler.batch.policy_checks import role_problems, with_checks
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
 
@@ -63,7 +64,8 @@ def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> 
             made.append(_load(known[bare])(args.arguments_of(bare)))
         elif bare in offers:
             offered = offers[bare].load(f'action "{bare}"', Action)
-            wrong = _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), offered)
+            wrong = _wrong_name(f'action "{bare}"', bare, offered)
+            wrong += _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), offered)
             problems += wrong
             if not wrong:
                 made.append(offers[bare].make(f'action "{bare}"', Action, args.arguments_of(bare)))
@@ -85,12 +87,13 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
             return [EnabledPolicy(_load(known[name])(args.policy_arguments(entry)), entry.enabled)]
         if name in offers:
             offered = offers[name].load(f'policy "{name}"', Policy)
-            wrong = _unknown_arguments(f'policy "{name}"', entry.arguments, offered)
+            wrong = _wrong_name(f'policy "{name}"', name, offered) + role_problems(f'policy "{name}"', offered)
+            wrong += _unknown_arguments(f'policy "{name}"', entry.arguments, offered)
             problems.extend(wrong)
             if wrong:
                 return []
             policy = offers[name].make(f'policy "{name}"', Policy, args.policy_arguments(entry))
-            return [EnabledPolicy(policy, entry.enabled)]
+            return [EnabledPolicy(with_checks(policy), entry.enabled)]
         if name not in _BUILT_IN:
             problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
         return []
@@ -110,6 +113,12 @@ def session_type(args: BatchArgs) -> type[Session]:
 def _bare(name: str) -> str:
     """Return the name without its preset."""
     return name.rpartition("/")[2]
+
+
+def _wrong_name(whose: str, name: str, made: type[Policy | Action]) -> list[str]:
+    """Return a sentence if the class of another distribution has not the name under which it is offered."""
+    own = getattr(made, "name", None)
+    return [] if own == name else [f"{whose}: {made.__qualname__}.name is {own!r}; write name = {name!r}"]
 
 
 def _unknown_arguments(whose: str, given: Iterable[str], made: type[Policy | Action]) -> list[str]:

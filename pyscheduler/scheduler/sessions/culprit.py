@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.contract import Action, Policy
 from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import APIError, PluginError, TransportError
@@ -21,16 +22,18 @@ _KINDS: Final = {Policy: "policy", Action: "action", BatchPlugin: "plugin"}
 
 @attrs.frozen
 class Culprit:
-    """The policy, action or plugin whose method raised; `code` is the method's."""
+    """The policy, action or plugin whose method raised or broke the contract; `code` is the method's, if known."""
 
     kind: str
     name: str
-    code: CodeType
+    code: CodeType | None
 
     def text(self, error: BaseException) -> str:
         """Return one line: whose failure it is, what happened, and where."""
         if isinstance(error, PluginError):
-            return error_text(error)  # it names the policy whose answer is wrong
+            # It names the policy whose answer is wrong.
+            place = isinstance(error, ContractError) and error_place(error, self.code)
+            return f"{error_text(error)}, {place}" if place else error_text(error)
         return f'{self.kind} "{self.name}": {error_text(error)}, {error_place(error, self.code)}'
 
 
@@ -41,11 +44,14 @@ def culprit_of(error: BaseException) -> Culprit | None:
     """
     if isinstance(error, (APIError, TransportError)):
         return None
+    if isinstance(error, ContractError):
+        return Culprit(error.kind, error.plugin, error.code)
     found: Culprit | None = None
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        owner = step.tb_frame.f_locals.get("self") if "self" in code.co_varnames else None
+        # The first parameter; a function that a test puts in place of a method may not call it `self`.
+        owner = step.tb_frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         for kind, label in _KINDS.items():
             if isinstance(owner, kind):
                 found = Culprit(label, getattr(owner, "name", type(owner).__name__), code)

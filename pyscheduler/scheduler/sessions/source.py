@@ -16,6 +16,7 @@ import attrs
 
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
+from pyscheduler.batch.policy_checks import incomparable_keys
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler.framework.plugin_failures import error_text
@@ -339,8 +340,10 @@ class Sessions:
             try:
                 todo = self.plugin.actions if actions is None else actions
                 is_cut = await self._run_actions(session, [held, *todo], until)
-            except BaseException:
+            except BaseException as error:
                 session.ledger.put_back()
+                if isinstance(error, TypeError) and (wrong := incomparable_keys(session)) is not None:
+                    raise wrong from error
                 raise
             session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
