@@ -20,6 +20,7 @@ from pyscheduler.framework.preemption import PreemptionFindings, preemption_find
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.extension_points.event_registration import EXTENDER
+from pyscheduler.runtime.extension_points.reserving import try_reserve
 from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.runtime.statement import Statement
@@ -195,8 +196,7 @@ def _reserve(found: Evaluation, snapshot: Snapshot) -> None:
     info = PodInfo.of(found.pod.with_node_name(node_name))
     with Statement(snapshot, TrialKind.EXPLAIN) as statement:
         statement.place(info, node_name)
-        status = found.profile.run_reserve(found.state, info.pod, node_name)
-        found.profile.run_unreserve(found.state, info.pod, node_name)
+        status = try_reserve(found.profile, found.state, info.pod, node_name)
     if status is not None and status.is_rejected:
         found.reserve = status
     else:

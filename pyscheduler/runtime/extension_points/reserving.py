@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 
-__all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "ReservesPods", "Reserving", "reserve"]
+__all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "ReservesPods", "Reserving", "reserve", "try_reserve"]
 
 #: Frees what a pod holds on a node; returns what books it again.
 Release: TypeAlias = "Callable[[Pod, str], Sequence[Callable[[], None]]]"
@@ -75,6 +75,13 @@ def reserve(
     else:
         unreserve()
     return status, timeouts
+
+
+def try_reserve(profile: ReservesPods, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """Return the answer of Reserve for a pod that is on its node in a statement; Unreserve has run."""
+    status = profile.run_reserve(state, pod, node_name)
+    profile.run_unreserve(state, pod, node_name)
+    return status
 
 
 @attrs.frozen
