@@ -74,6 +74,7 @@ class VirtualClock:
         self._offset = epoch - start
         self._timers: list[tuple[float, int, _Timer]] = []
         self._ids = count()
+        self._advancing = asyncio.Lock()
 
     def now(self) -> float:
         """Return the virtual time in seconds."""
@@ -108,11 +109,16 @@ class VirtualClock:
     async def advance(self, seconds: float, *, at_rest: Callable[[], object] | None = None) -> None:
         """Advance by `seconds`; run each timer at its time and let its effects finish.
 
-        0 runs the timers that are due. `at_rest` is called when they have finished, before time passes. Raises
-        `ValueError` for a negative value.
+        0 runs the timers that are due. `at_rest` is called when they have finished, before time passes. Several tasks
+        may advance the clock: each waits until the others are done. Raises `ValueError` for a negative value.
         """
         if seconds < 0:
             raise ValueError(f"time cannot go back: advance({seconds})")
+        # Two at once would wait for each other to rest.
+        async with self._advancing:
+            await self._advance(seconds, at_rest)
+
+    async def _advance(self, seconds: float, at_rest: Callable[[], object] | None) -> None:
         end = self._now + seconds
         await settle()
         ready = getattr(asyncio.get_running_loop(), "_ready", None)

@@ -31,6 +31,7 @@ from pyscheduler.testing.argument_checks import (
     check_feature_gates,
     check_pod,
 )
+from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.watched_calls import RealStepWatch, SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import KubeObject, Node
     from pyscheduler.cluster.real.informer import RealInformer
+    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.plugin_failures import PluginFailure
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing.builders import PodKeywords
-    from pyscheduler.testing.clock import VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster
 
 __all__ = ["FakeFramework", "ScheduleResult", "advance_until_done"]
@@ -428,8 +429,14 @@ class FakeFramework:
         scheduler.cache.update_snapshot(scheduler.snapshot)
 
 
-async def advance_until_done(clock: VirtualClock, stopping: Coroutine[object, object, None]) -> None:
-    """Advance the clock until `stopping` ends; raise `TimeoutError` if that takes too long."""
+async def advance_until_done(clock: Clock, stopping: Coroutine[object, object, None]) -> None:
+    """Advance the clock until `stopping` ends; raise `TimeoutError` if that takes too long.
+
+    A clock that is not virtual advances by itself.
+    """
+    if not isinstance(clock, VirtualClock):
+        await stopping
+        return
     task = asyncio.ensure_future(stopping)
     await clock.advance(0)
     for _ in range(_STOP_SECONDS):

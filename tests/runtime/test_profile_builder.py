@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -248,6 +249,7 @@ def test_plugins_that_lack_some_of_their_points_are_logged(kit: Any, caplog: pyt
             return None
 
     kit.register(Counts)
+    caplog.set_level(logging.INFO, logger="pyscheduler")
     only = PluginSet(enabled=(EnabledPlugin("Counts"),))
     Profile.build(kit.spec("Sort", "Binder", plugins={ExtensionPoint.FILTER: only}), kit.registry, kit.services)
     assert caplog.messages == [

@@ -108,6 +108,16 @@ async def test_sleep_of_zero_does_not_wait_for_the_clock(seconds: float) -> None
     await asyncio.wait_for(VirtualClock().sleep(seconds), timeout=PATIENCE_SECONDS)
 
 
+async def test_two_tasks_may_advance_the_clock() -> None:
+    """Each waits for the other instead of for rest, which two at once would never see."""
+    clock = VirtualClock(start=0.0)
+    seen: list[float] = []
+    for when in (1.0, 3.0, 5.0):
+        clock.call_at(when, lambda: seen.append(clock.now()))
+    await asyncio.gather(clock.advance(2.0), clock.advance(3.0))
+    assert (clock.now(), seen) == (5.0, [1.0, 3.0, 5.0])
+
+
 async def test_time_does_not_go_back() -> None:
     """Advancing by a negative time is a mistake of the test's, and said so."""
     clock = VirtualClock()

@@ -76,7 +76,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     placement_weights = score_weights(spec, classes, [], path=path, point=ExtensionPoint.PLACEMENT_SCORE)
     _check_classes(points, classes, problems, path)
     for text in partial_plugins(spec, points, classes):
-        _log.warning("%s @ %s.plugins", text, path)
+        _log.info("%s @ %s.plugins", text, path)
     # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
     if len(classes) == len(places):
         _check_needed(spec, points, problems, path)
