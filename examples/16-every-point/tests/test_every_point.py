@@ -22,7 +22,7 @@ def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
 def draw(rng: random.Random, draft: Draft) -> None:
     """Give nodes and pods of the random clusters the labels that concern the plugin."""
     draft.node_labels[LABEL] = ["closed", "7"]
-    draft.pod_labels[LABEL] = ["hold", "reject", "any", "stamp", "bind"]
+    draft.pod_labels[LABEL] = ["hold", "reject", "any", "wait", "stamp", "bind"]
 
 
 def test_plugin_keeps_the_contract() -> None:
