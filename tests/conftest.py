@@ -50,8 +50,10 @@ if hypothesis.settings.default.derandomize:
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
     """Put logging back as it was: commands that run in this process set it up for themselves."""
-    _forget_levels()  # of commands that a fixture of a module ran
     root, kind = logging.getLogger(), logging.getLoggerClass()
+    # Of commands that fixtures of modules ran, or tests of plugins; their streams may be closed.
+    _forget_levels()
+    root.handlers[:] = [each for each in root.handlers if type(each) is not logging.StreamHandler]
     handlers, level = root.handlers[:], root.level
     yield
     if root.handlers != handlers:
