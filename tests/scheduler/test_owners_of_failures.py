@@ -68,7 +68,7 @@ class CapturingHandler(Gives):
 class PartialKey(Gives):
     """Its index has a function of the module as its key."""
 
-    key = partial(key_of, {})
+    key = staticmethod(partial(key_of, {}))
 
 
 @pytest.mark.parametrize(
