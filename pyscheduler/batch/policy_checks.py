@@ -16,6 +16,7 @@ import numpy as np
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import ContractError, wrong_answer
 from pyscheduler.batch.contract import Claim, Job, JobOrder, Policy, QueueOrder, Refusal, Task, TaskOrder
+from pyscheduler.framework.callables import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -51,9 +52,10 @@ def role_problems(whose: str, policy: type[Policy]) -> list[str]:
                 close = difflib.get_close_matches(name, own, n=1, cutoff=0.8)
                 hint = f"; rename {close[0]}" if close else ""
                 problems.append(f"{whose} inherits {role.__name__}, but does not define {name}{hint}")
-            elif isinstance(found, FunctionType) and not _takes(found, wanted):
-                parameters = ", ".join(inspect.signature(wanted).parameters)
-                problems.append(f"{whose}: {name} must take ({parameters}), as {role.__name__} says")
+                continue
+            parameters = inspect.signature(wanted).parameters
+            if not takes(inspect.getattr_static(policy, name, None), len(parameters) - 1):
+                problems.append(f"{whose}: {name} must take ({', '.join(parameters)}), as {role.__name__} says")
     if not problems and not any(hasattr(policy, name) for name in _METHODS):
         close_to = {name: difflib.get_close_matches(name, _METHODS, n=1, cutoff=0.8) for name in own}
         problems += [
@@ -62,15 +64,6 @@ def role_problems(whose: str, policy: type[Policy]) -> list[str]:
             if close
         ]
     return problems
-
-
-def _takes(method: FunctionType, wanted: Callable[..., Any]) -> bool:
-    """Return whether a method can be called with as many arguments as the one of the contract."""
-    try:
-        inspect.signature(method).bind(*inspect.signature(wanted).parameters)
-    except TypeError:
-        return False
-    return True
 
 
 # When a method is called

@@ -221,15 +221,13 @@ def error_place(error: BaseException, call: Callable[..., object] | CodeType | N
     """
     entry = _code_of(call)
     file = found = ""
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
+    for depth, (frame, line) in enumerate(traceback.walk_tb(error.__traceback__)):
+        code = frame.f_code
         # Without code, `call` is a C function; then the frame after the scheduler's own, which caught it.
-        if not file and (code is entry or (entry is None and step is not error.__traceback__)):
+        if not file and (code is entry or (entry is None and depth > 0)):
             file = code.co_filename
         if file and code.co_filename == file:
-            found = _place(code, step.tb_lineno)
-        step = step.tb_next
+            found = _place(code, line)
     return found or (_place(entry, entry.co_firstlineno) if entry is not None else "")
 
 

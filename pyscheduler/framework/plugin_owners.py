@@ -6,10 +6,12 @@ for after the failure: in the traceback, in what the function captured, and by t
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING
 
+from pyscheduler.framework.callables import receiver
 from pyscheduler.framework.interfaces import Plugin
 
 if TYPE_CHECKING:
@@ -67,21 +69,16 @@ class PluginOwners:
         frame = getattr(call, "cr_frame", None)
         if frame is None:
             return owner_of(call) or self._of_module(getattr(call, "__module__", None))
-        owner = frame.f_locals.get("self")
+        owner = receiver(frame)
         return owner.name if isinstance(owner, Plugin) else self._of_module(frame.f_globals.get("__name__"))
 
     def _in_traceback(self, error: BaseException) -> str:
         modules: list[object] = []
-        step = error.__traceback__
-        while step is not None:
-            frame = step.tb_frame
-            code = frame.f_code
-            if "self" in code.co_varnames or "self" in code.co_freevars:
-                owner = frame.f_locals.get("self")
-                if isinstance(owner, Plugin):
-                    return owner.name
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            owner = receiver(frame)
+            if isinstance(owner, Plugin):
+                return owner.name
             modules.append(frame.f_globals.get("__name__"))
-            step = step.tb_next
         return next((name for module in modules if (name := self._of_module(module))), "")
 
     def _of_module(self, module: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyscheduler.framework.plugin_failures import SLOW_SECONDS
 
@@ -18,20 +18,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
 
-__all__ = ["StepWatch", "is_foreign", "stepwise"]
+__all__ = ["StepWatch", "stepwise"]
 
 T = TypeVar("T")
-
-_OWN: Final = __name__.partition(".")[0]
-
-
-def is_foreign(call: object) -> bool:
-    """Return True if a function, method or coroutine is defined outside of this distribution."""
-    while isinstance(call, partial):
-        call = call.func
-    frame = getattr(call, "cr_frame", None)
-    module = frame.f_globals.get("__name__") if frame is not None else getattr(call, "__module__", None)
-    return isinstance(module, str) and module.partition(".")[0] != _OWN
 
 
 class StepWatch:

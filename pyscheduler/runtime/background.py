@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.plugin_failures import RUN, TASK, error_text
-from pyscheduler.framework.step_watch import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping

@@ -13,6 +13,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Final, TextIO
 
+from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.errors import APIError, PluginError, TransportError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def is_answer_of_the_server(failure: PluginFailure, plugins: Mapping[str, Plugin
     PreBind and Bind may do so; elsewhere only in-tree plugins, which are tested for it.
     """
     plugin = plugins.get(failure.plugin)
-    in_tree = plugin is not None and type(plugin).__module__.startswith("pyscheduler.")
+    in_tree = plugin is not None and not is_foreign(type(plugin))
     return isinstance(failure.error, (APIError, TransportError)) and (in_tree or failure.point in _RETRIED)
 
 

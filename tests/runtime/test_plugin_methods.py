@@ -67,7 +67,7 @@ def test_other_methods_are_left_alone(base: type[Plugin], method: str) -> None:
 def test_no_installed_plugin_causes_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     """In-tree plugins and distributions have many helpers, and none of them is taken for a mistake."""
     monkeypatch.setattr(
-        plugin_methods, "_is_ours", lambda kind: kind is object or kind.__module__.startswith("pyscheduler.framework")
+        plugin_methods, "is_foreign", lambda kind: not kind.__module__.startswith(("builtins", "pyscheduler.framework"))
     )
     registry = discover()
     found = [each for name in registry.names() for each in misspelt_methods(registry.load(name))]

@@ -23,9 +23,9 @@ from pyscheduler.api import KubeObject
 from pyscheduler.api.codec import ADDED, DELETED
 from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.interning import SharedParts
+from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.plugin_failures import EVENT_HANDLER, PluginFailures
-from pyscheduler.framework.step_watch import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.profile import ExtensionPoint, PluginSet
 from pyscheduler.framework.status import MAX_SCORE, MAX_TOTAL_SCORE
 from pyscheduler.runtime.extension_points.points import BASES
@@ -109,7 +110,7 @@ def partial_plugins(
     """
     everywhere = {enabled.name for enabled in spec.multi_point.enabled}
     for name, plugin in classes.items():
-        if name in everywhere or plugin.__module__.partition(".")[0] == "pyscheduler":
+        if name in everywhere or not is_foreign(plugin):
             continue
         missing = [
             point.value

@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from pyscheduler.framework.callables import is_foreign, takes
 from pyscheduler.framework.interfaces import (
     BindPlugin,
     EnqueueExtensions,
@@ -61,10 +62,6 @@ _INTERFACES: Final[Sequence[type[Plugin]]] = (
 )
 
 
-def _is_ours(kind: type) -> bool:
-    return kind is object or kind.__module__.partition(".")[0] == "pyscheduler"
-
-
 def _declared(base: type) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the methods of an interface with their parameters, optional ones included."""
     for name, found in vars(base).items():
@@ -91,7 +88,7 @@ _KNOWN: Final = frozenset(name for base in _INTERFACES for name in (*_METHODS[ba
 
 def wrong_parameters(plugin: type[Plugin]) -> Sequence[str]:
     """Return a sentence about each method of an interface that cannot be called as the scheduler calls it."""
-    if _is_ours(plugin):
+    if not is_foreign(plugin):
         return ()
     return [
         problem
@@ -127,31 +124,13 @@ def check_rules(rules: object) -> Sequence[str]:
 def _wrong_call(who: str, kind: type, base: type, name: str, parameters: Sequence[str]) -> str:
     """Return a sentence if the method `name` of `kind` does not take the parameters of that of `base`, else ""."""
     found = inspect.getattr_static(kind, name, None)
-    if found is None or found is inspect.getattr_static(base, name, None) or _takes(found, len(parameters)):
+    if found is None or found is inspect.getattr_static(base, name, None) or takes(found, len(parameters)):
         return ""
     function = getattr(found, "__func__", found)
     place = error_place(TypeError(), function)
     where = f" ({place})" if place else ""
     written = f"{name}({', '.join(inspect.signature(function, follow_wrapped=False).parameters)})"
     return f"{who} defines {written}{where}, but the scheduler calls {name}({', '.join(parameters)})"
-
-
-def _takes(found: object, number: int) -> bool:
-    """Return True if a method takes so many arguments, or nobody knows."""
-    is_bound = not isinstance(found, staticmethod)
-    function: Any = getattr(found, "__func__", found)
-    if not inspect.isroutine(function):
-        return True
-    try:
-        # A decorator may add arguments of its own: what counts is what it returns.
-        signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):
-        return True
-    try:
-        signature.bind(*range(number + is_bound))
-    except TypeError:
-        return False
-    return True
 
 
 def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
@@ -185,7 +164,7 @@ def _own_methods(kind: type) -> Sequence[str]:
     found = {
         name: None
         for each in kind.__mro__
-        if not _is_ours(each)
+        if each is not object and is_foreign(each)
         for name, member in vars(each).items()
         if inspect.isroutine(member) and not name.startswith("_")
     }

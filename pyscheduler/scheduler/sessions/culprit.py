@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -9,6 +10,7 @@ import attrs
 from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.contract import Action, Policy
 from pyscheduler.batch.plugin import BatchPlugin
+from pyscheduler.framework.callables import receiver
 from pyscheduler.framework.errors import APIError, PluginError, TransportError
 from pyscheduler.framework.plugin_failures import error_place, error_text
 
@@ -47,15 +49,11 @@ def culprit_of(error: BaseException) -> Culprit | None:
     if isinstance(error, ContractError):
         return Culprit(error.kind, error.plugin, error.code)
     found: Culprit | None = None
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        # The first parameter; a function that a test puts in place of a method may not call it `self`.
-        owner = step.tb_frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner = receiver(frame)
         for kind, label in _KINDS.items():
             if isinstance(owner, kind):
-                found = Culprit(label, getattr(owner, "name", type(owner).__name__), code)
-        step = step.tb_next
+                found = Culprit(label, getattr(owner, "name", type(owner).__name__), frame.f_code)
     if found is not None and isinstance(error, PluginError) and error.plugin:
         return attrs.evolve(found, kind="policy", name=error.plugin)
     return found

@@ -1,0 +1,55 @@
+"""What the scheduler must know of code that it calls: whose it is, what it takes, and on which object it works."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["is_foreign", "receiver", "takes"]
+
+_OWN: Final = __name__.partition(".")[0]
+
+
+def is_foreign(code: object) -> bool:
+    """Return True if a class, function, method or coroutine is defined outside of the package `pyscheduler`."""
+    while isinstance(code, partial):
+        code = code.func
+    frame = getattr(code, "cr_frame", None)
+    module = frame.f_globals.get("__name__") if frame is not None else getattr(code, "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] != _OWN
+
+
+def takes(member: object, number: int) -> bool:
+    """Return True if a member of a class can be called with `number` arguments on an object, or nobody knows.
+
+    `member` is what stands in the class: `inspect.getattr_static` returns it.
+    """
+    is_bound = not isinstance(member, staticmethod)
+    function: Any = getattr(member, "__func__", member)
+    if not inspect.isroutine(function):
+        return True
+    try:
+        # A decorator may add arguments of its own: what counts is what it returns.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(number + is_bound))
+    except TypeError:
+        return False
+    return True
+
+
+def receiver(frame: FrameType) -> object:
+    """Return the object on whose behalf the code of a frame runs: its `self`, captured or not, or its first argument.
+
+    A function that a test puts in place of a method may not call it `self`.
+    """
+    code = frame.f_code
+    if "self" in code.co_varnames or "self" in code.co_freevars:
+        return frame.f_locals.get("self")
+    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
