@@ -6,18 +6,19 @@ takes the place of the class of the profile's `PluginCalls`. In-tree plugins are
 
 from __future__ import annotations
 
-import gc
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
+from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.interfaces import SignPlugin
 from pyscheduler.framework.plugin_failures import SLOW_SECONDS, slow_remedy
 from pyscheduler.framework.step_watch import StepWatch
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
 from pyscheduler.runtime.extension_points.signing import Signing
+from pyscheduler.testing.garbage import without_collections
 
 try:
     from resource import RUSAGE_THREAD, getrusage
@@ -78,16 +79,12 @@ class SlowCalls:
 @contextmanager
 def _measured(add: Callable[[float], object]) -> Iterator[None]:
     """Give `add` the real seconds that a call took, if it was slow."""
-    # A collection of garbage would count as the plugin's time.
-    collects = gc.isenabled()
-    gc.disable()
     pauses, began, worked = _pauses(), time.perf_counter(), time.thread_time()
     try:
-        yield
+        with without_collections():
+            yield
     finally:
         seconds, worked = time.perf_counter() - began, time.thread_time() - worked
-        if collects:
-            gc.enable()
         # A busy machine delays a thread that wants to work; that is no fault of the plugin.
         if worked >= SLOW_SECONDS or (seconds >= SLOW_SECONDS and _pauses() > pauses):
             add(seconds)
@@ -137,7 +134,7 @@ def signers(profile: Profile) -> list[Signing]:
     return [
         Signing(calls, [PluginMethod(plugin=name, point="Sign", call=plugin.sign_pod, running=f'signing by "{name}"')])
         for name, plugin in profile.plugins.items()
-        if isinstance(plugin, SignPlugin) and not type(plugin).__module__.startswith("pyscheduler.")
+        if isinstance(plugin, SignPlugin) and is_foreign(type(plugin))
     ]
 
 

@@ -205,7 +205,7 @@ class Gang(
         gangs = self.gangs
         if not record.state.group.is_declared:
             return messages.about(messages.NOT_INIT, record.id, pod)
-        if pod.uid in record.timed_out or has_timed_out(pod):
+        if _is_timed_out(record, pod):
             return messages.about(messages.TIMED_OUT, record.id, pod)
         if (other := gangs.other_scheduler(record, pod)) is not None:
             return messages.different_schedulers(pod.scheduler_name, other)
@@ -215,15 +215,13 @@ class Gang(
 
     def _refusal(self, record: GangRecord, pod: Pod) -> str | None:
         refusal = self._standing_refusal(record, pod)
-        if (
-            pod.uid in record.timed_out
-            or has_timed_out(pod)
-            or (refusal is None and self.gangs.is_satisfied_for_good(record))
-        ):
+        if _is_timed_out(record, pod):
             return refusal
-        if refusal is None and self.gangs.takes_turns(record):
-            return self._rounds.take_turn(record, pod)
         if refusal is None:
+            if self.gangs.is_satisfied_for_good(record):
+                return None
+            if self.gangs.takes_turns(record):
+                return self._rounds.take_turn(record, pod)
             self._rounds.try_freely(record, pod)
         if pod.uid in record.state.pending and pod.uid not in record.visited:
             record.asleep[pod.uid] = None
@@ -309,3 +307,7 @@ class Gang(
         """Raise AssertionError if the records of gangs contradict each other."""
         self.gangs.check_invariants()
         self.verdicts.check_invariants()
+
+
+def _is_timed_out(record: GangRecord, pod: Pod) -> bool:
+    return pod.uid in record.timed_out or has_timed_out(pod)

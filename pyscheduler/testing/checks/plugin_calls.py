@@ -5,7 +5,6 @@ The observer takes the place of the class of the profile's `PluginCalls`, throug
 
 from __future__ import annotations
 
-import gc
 import inspect
 import sys
 import time
@@ -22,6 +21,7 @@ from pyscheduler.framework.step_watch import stepwise
 from pyscheduler.runtime.extension_points.codes import ALLOWED_CODES, unexpected_code
 from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
 from pyscheduler.testing.checks.findings import UNEQUAL
+from pyscheduler.testing.garbage import without_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -195,18 +195,14 @@ def _observed_thread(method: PluginMethod, seen: Observation) -> Iterator[None]:
         elif name in _CHANGING and method.point in _READING and _is_of_plugin(frame):
             seen.coverage.changing.setdefault(place_of(method), ".".join(name))
 
-    # A collection of garbage during the call would count as the plugin's time.
-    collects = gc.isenabled()
-    gc.disable()
     began = time.thread_time()
     sys.setprofile(on_call)
     try:
-        yield
+        with without_collections():
+            yield
     finally:
         sys.setprofile(former)
         took = time.thread_time() - began
-        if collects:
-            gc.enable()
         if took > seen.cpu_limit:
             limit = f"{took * 1000:.0f} ms of CPU time, more than {seen.cpu_limit * 1000:.0f} ms"
             seen.add("blocking", place_of(method), f"one call took {limit}; all pods wait meanwhile", is_measured=True)
