@@ -64,7 +64,7 @@ def _targets(document: Mapping[str, Any], _: str) -> str:
 
 def _unmet(document: Mapping[str, Any], _: str) -> str:
     sheet = report.unmet_sheet(document["rows"])
-    return sheet.markdown() if sheet.rows else "No measured row missed its target."
+    return sheet.markdown() if sheet.rows else "No measured case missed its target."
 
 
 def _model(document: Mapping[str, Any], _: str) -> str:
