@@ -79,15 +79,16 @@ class SlowCalls:
 @contextmanager
 def _measured(add: Callable[[float], object]) -> Iterator[None]:
     """Give `add` the real seconds that a call took, if it was slow."""
-    pauses, began, worked = _pauses(), time.perf_counter(), time.thread_time()
-    try:
-        with without_collections():
+    # Until the time is read: a collection that is due begins at once when they are allowed again.
+    with without_collections():
+        pauses, began, worked = _pauses(), time.perf_counter(), time.thread_time()
+        try:
             yield
-    finally:
-        seconds, worked = time.perf_counter() - began, time.thread_time() - worked
-        # A busy machine delays a thread that wants to work; that is no fault of the plugin.
-        if worked >= SLOW_SECONDS or (seconds >= SLOW_SECONDS and _pauses() > pauses):
-            add(seconds)
+        finally:
+            seconds, worked = time.perf_counter() - began, time.thread_time() - worked
+            # A busy machine delays a thread that wants to work; that is no fault of the plugin.
+            if worked >= SLOW_SECONDS or (seconds >= SLOW_SECONDS and _pauses() > pauses):
+                add(seconds)
 
 
 class RealStepWatch(StepWatch):

@@ -112,7 +112,7 @@ class Rehearsal:
         self._masks: dict[int, NDArray[np.bool_]] = {}
 
     async def outcome(self, gang: Gang, free: FreeGpus, line: JobQueue, left: Counter[int]) -> Outcome | None:
-        """Return what becomes of a job and of the evicted victims; None if nobody can say for certain.
+        """Return what becomes of a job and of the evicted victims, or None if that is not known.
 
         `line` has the job and those of the victims; it and `left`, how many of them it has by queue row, are used up.
         """
