@@ -110,7 +110,7 @@ class DryRun:
         """Evict all pods of the node that may be victims; None if there are none."""
         info = self.handle.snapshot.get(name)
         assert info is not None, f"node {name} is not in the snapshot"
-        pods = evictable(info.pods, self.rules, self.pod)
+        pods = list(evictable(info.pods, self.rules, self.pod))
         if not pods:
             return None
         if self.counts_across_nodes:

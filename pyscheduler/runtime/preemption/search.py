@@ -335,7 +335,7 @@ class Preemption:
             await self._columns.sync(nodes, turns)
             return self._columns.may_help(worth.rows, pod)
         for number, row in enumerate(worth.rows.tolist(), 1):
-            if evictable(nodes[row].pods, self._rules, pod):
+            if any(True for _ in evictable(nodes[row].pods, self._rules, pod)):
                 return True
             if number % _MAX_NODES == 0:
                 await turns.yield_if_due()

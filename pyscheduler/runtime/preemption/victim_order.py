@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.framework.plugin_failures import error_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.pod_info import PodInfo
@@ -36,17 +36,15 @@ _EIGHT: Final = 8
 _MASK: Final = 2**64 - 1
 
 
-def evictable(infos: Iterable[PodInfo], rules: PreemptionRules, pod: Pod) -> list[PodInfo]:
-    """Return the pods that the rules allow as victims; raise `TypeError` if `may_evict` returned None."""
-    found = []
+def evictable(infos: Iterable[PodInfo], rules: PreemptionRules, pod: Pod) -> Iterator[PodInfo]:
+    """Yield the pods that the rules allow as victims; raise `TypeError` if `may_evict` returned None."""
     for info in infos:
         answer: object = rules.may_evict(info, pod)  # of others' code, types prove nothing
         if answer:
-            found.append(info)
+            yield info
         elif answer is None:
             place = error_place(TypeError(), rules.may_evict)
             raise TypeError(f"{type(rules).__name__}.may_evict returned None; return True or False ({place})")
-    return found
 
 
 def by_importance(infos: Sequence[PodInfo], rules: PreemptionRules, now: float) -> list[PodInfo]:
