@@ -20,6 +20,7 @@ __all__ = [
     "RECLAIMING",
     "STALE",
     "EvictionRecord",
+    "announced_in",
     "record_in",
     "record_of_event",
     "record_of_pod",
@@ -30,6 +31,8 @@ CONSOLIDATION: Final = "consolidation"
 RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
 
+#: The pods that an event about evictions names.
+_NAMES: Final = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
 _TEXT: Final = re.compile(r"\baction=(?P<action>[a-z-]+)(?:\s+by=(?P<by>[^\s,;]+))?(?P<moved>\s+moved=true)?")
 
 
@@ -62,6 +65,13 @@ def record_of_pod(pod: Mapping[str, Any]) -> EvictionRecord | None:
         if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
             return record_in(one.get("message") or "", pod["metadata"]["uid"])
     return None
+
+
+def announced_in(event: Mapping[str, Any]) -> tuple[EvictionRecord, list[str]] | None:
+    """Return the record in an event ``Evict``, without a uid, and the keys of the pods that it names; or None."""
+    note = event.get("note") or event.get("message") or ""
+    record = record_in(note, "") if event.get("reason") == "Evict" else None
+    return None if record is None else (record, _NAMES.findall(note.partition(" preempted ")[0]))
 
 
 def record_of_event(event: Mapping[str, Any]) -> EvictionRecord | None:

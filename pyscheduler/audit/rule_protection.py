@@ -10,13 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.audit.batch_objects import KAI
-from pyscheduler.audit.evictions import PREEMPTING, RECLAIMING, STALE
+from pyscheduler.audit.evictions import PREEMPTING, RECLAIMING, STALE, announced_in
 from pyscheduler.audit.facts import Evicted, Fact, Outside
 from pyscheduler.audit.gangs import leaf_minima, leaf_of
 from pyscheduler.audit.rule import Rule
 
 if TYPE_CHECKING:
     from pyscheduler.audit.batch_objects import Queue
+    from pyscheduler.audit.core_objects import Pod
+    from pyscheduler.audit.history import Change
     from pyscheduler.audit.verdict import Verdict
     from pyscheduler.audit.world import World
 
@@ -38,6 +40,20 @@ class ProtectionRule(Rule):
         self._taken: dict[tuple[str, str, str], set[str]] = {}
         #: When a job last lost a pod that nobody evicted.
         self._lost: dict[str, float] = {}
+        #: Pods that a job might lose when their eviction was announced: key of the pod, and the job that evicts it.
+        self._surplus: set[tuple[str, str]] = set()
+
+    def before(self, change: Change) -> None:
+        """Judge what an event announces: other decisions of the pass, and failures, come before it is written."""
+        found = announced_in(change.obj) if change.kind == "Event" else None
+        if found is None:
+            return
+        record, keys = found
+        pods = [pod for pod in self.world.pods.values() if pod.key in keys]
+        for pod in pods:
+            gone = {one.uid for one in pods if one.job == pod.job}
+            if self._holds_minimum(pod, gone | self._taken_by(record.by, pod)):
+                self._surplus.add((pod.key, record.by))
 
     def take(self, fact: Fact) -> None:
         """Check an eviction."""
@@ -103,19 +119,32 @@ class ProtectionRule(Rule):
         """Return True if the decision leaves the job its minimum; only then an elastic job may lose pods.
 
         As in KAI, promised pods count, and pods that other decisions evicted until they are gone. If a pod left a
-        moment ago, the eviction may have been decided before, and nothing objects to it.
+        moment ago, the eviction may have been decided before, and nothing objects to it; nor if it was right when it
+        was announced.
         """
-        pod, group = fact.pod, self.world.group_of(fact.pod.job)
-        leaf = leaf_of(group, pod)
-        taken = self._taken.setdefault((fact.record.by, pod.job, leaf), set())
+        pod = fact.pod
+        taken = self._taken_by(fact.record.by, pod)
         taken.add(pod.uid)
+        if (pod.key, fact.record.by) in self._surplus:
+            return True
+        if fact.at - self._lost.get(pod.job, float("-inf")) <= self.options.in_flight_seconds:
+            return True
+        return self._holds_minimum(pod, taken)
+
+    def _taken_by(self, evictor: str, pod: Pod) -> set[str]:
+        """Return the UIDs of the pods that a job took from the leaf of a pod."""
+        leaf = leaf_of(self.world.group_of(pod.job), pod)
+        return self._taken.setdefault((evictor, pod.job, leaf), set())
+
+    def _holds_minimum(self, pod: Pod, gone: set[str]) -> bool:
+        """Return whether the leaf of a pod has its minimum without these UIDs."""
+        group = self.world.group_of(pod.job)
+        leaf = leaf_of(group, pod)
         members = self.world.members.get(pod.job, {}).values()
         used = {
             one.uid for one in members if (one.node or one.nominated) and not one.ended and leaf_of(group, one) == leaf
         }
-        if fact.at - self._lost.get(pod.job, float("-inf")) <= self.options.in_flight_seconds:
-            return True
-        return len(used - taken) >= leaf_minima(group).get(leaf, 0)
+        return len(used - gone) >= leaf_minima(group).get(leaf, 0)
 
     def _nearest(self, path: tuple[str, ...], field: str) -> float:
         values = (getattr(self._queue(name), field) for name in path)

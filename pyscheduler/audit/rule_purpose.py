@@ -1,7 +1,8 @@
 """Rule 4: each eviction names a job that then binds its minimum, or it ends a broken gang.
 
 The job has the grace period of the victim and the lease. It is excused if its pods, its group, its queue or a node
-change meanwhile, or if another scheduler takes room.
+change meanwhile, or if another scheduler takes room. A later decision may take the promised room for another job: then
+it is enough that this one binds its minimum.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.audit.evictions import STALE
+from pyscheduler.audit.evictions import STALE, record_of_pod
 from pyscheduler.audit.facts import Bound, Evicted, Fact, Left, Outside
 from pyscheduler.audit.gangs import gang_state
 from pyscheduler.audit.rule import Rule
@@ -45,6 +46,8 @@ class PurposeRule(Rule):
         self._debts: dict[str, list[_Debt]] = defaultdict(list)
         #: When each job last bound a pod and had its minimum then.
         self._served: dict[str, float] = {}
+        #: By job, those that took the promise of a waiting pod from it.
+        self._heirs: dict[str, set[str]] = defaultdict(set)
         #: When each job last lost a pod from outside.
         self._lost: dict[str, float] = {}
         #: When a node last left or lost room.
@@ -66,6 +69,8 @@ class PurposeRule(Rule):
         if change.kind == "Pod":
             pod = self.world.pods.get(change.obj["metadata"]["uid"])
             self._note_broken(pod.job if pod is not None else "")
+            if pod is not None and not pod.node and (record := record_of_pod(change.obj)) is not None:
+                self._heirs[pod.job].add(record.by)
         elif change.kind == "PodGroup":
             metadata = change.obj["metadata"]
             self._note_broken(f"{metadata.get('namespace', 'default')}/{metadata['name']}")
@@ -89,11 +94,22 @@ class PurposeRule(Rule):
     def _report(self, job: str, overdue: list[_Debt]) -> None:
         for debt in overdue:
             fact = debt.fact
+            if any(self._served.get(heir, float("-inf")) >= fact.at for heir in self._all_heirs(job)):
+                continue
             text = (
                 f"pod {fact.pod.key} was evicted ({fact.record.action}) for {job}, "
                 f"which did not bind its minimum until {debt.deadline:.3f} s"
             )
             self.report(fact.at, fact.revision, (fact.pod.key, job), text)
+
+    def _all_heirs(self, job: str) -> set[str]:
+        """Return who took a job's promises, and who took theirs."""
+        found: set[str] = set()
+        left = {job}
+        while left:
+            left = {heir for one in left for heir in self._heirs.get(one, ())} - found
+            found |= left
+        return found
 
     def take(self, fact: Fact) -> None:
         """Follow evictions, bindings and what excuses a job."""

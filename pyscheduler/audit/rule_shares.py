@@ -10,7 +10,6 @@ moment earlier, nothing objects to it: what a pass knew is not known then.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.audit.amounts import Amounts, add, plus
-from pyscheduler.audit.evictions import RECLAIMING, record_in
+from pyscheduler.audit.evictions import RECLAIMING, announced_in
 from pyscheduler.audit.facts import Bound, Evicted, Fact
 from pyscheduler.audit.gangs import leaf_minima, leaf_of, next_tasks
 from pyscheduler.audit.reclaims import Claim, ShareState, kai_objection, volcano_objection
@@ -43,8 +42,6 @@ __all__ = ["ShareRule"]
 #: many amounts of queues, but not fewer states than that.
 _AMOUNTS: Final = 4096
 _STATES: Final = 16
-#: The pods that an event about evictions names.
-_NAMES: Final = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
 #: So many pods that were evicted before they were bound are remembered.
 _UNBOUND: Final = 1024
 
@@ -161,6 +158,8 @@ class ShareRule(Rule):
         super().__init__(world, verdict)
         self._moments: deque[_Moment] = deque()
         self._decisions: dict[str, _Decision] = {}
+        #: Decisions whose jobs have bound pods. The bindings of other jobs that the pass had placed may follow.
+        self._ended: list[_Decision] = []
         #: By name of a queue, its newest spec; and whether the last change was one of quotas or nodes.
         self._specs: dict[str, object] = {}
         self._has_turned = False
@@ -197,12 +196,9 @@ class ShareRule(Rule):
 
     def _note_announced(self, change: Change) -> None:
         """Take in an event about evictions: they are decided, and perhaps not written yet."""
-        if change.obj.get("reason") != "Evict":
-            return
-        note = change.obj.get("note") or change.obj.get("message") or ""
-        record = record_in(note, "")
-        if record is not None:
-            keys = _NAMES.findall(note.partition(" preempted ")[0])
+        found = announced_in(change.obj)
+        if found is not None:
+            record, keys = found
             self._announced.extend((change.at, record.by, key) for key in keys)
 
     def _note_unbound(self, change: Change) -> None:
@@ -247,12 +243,20 @@ class ShareRule(Rule):
         for by in list(self._decisions):
             if at - self._decisions[by].last > self.options.burst_seconds:
                 self._judge(self._decisions.pop(by))
+        if self._ended:
+            over = [each for each in self._ended if not self._is_in_flight(each, at)]
+            self._ended = [each for each in self._ended if self._is_in_flight(each, at)]
+            for decision in over:
+                self._judge(decision)
+
+    def _is_in_flight(self, decision: _Decision, at: float) -> bool:
+        return at - decision.evicted[0].at <= self.options.in_flight_seconds
 
     def take(self, fact: Fact) -> None:
         """Collect the evictions of each decision."""
         if isinstance(fact, Bound):
             if fact.pod.job in self._decisions:
-                self._judge(self._decisions.pop(fact.pod.job))
+                self._ended.append(self._decisions.pop(fact.pod.job))
             self._count_placed(fact.at, fact.pod)
         if not isinstance(fact, Evicted) or fact.record.action not in RECLAIMING or self.options.formula == "none":
             return
@@ -279,8 +283,9 @@ class ShareRule(Rule):
 
     def _count_placed(self, at: float, pod: Pod) -> None:
         """Count a pod for the decisions that were made a moment ago: a pass may have placed it before."""
-        for decision in self._decisions.values():
-            if at - decision.evicted[0].at <= self.options.in_flight_seconds:
+        for decision in (*self._decisions.values(), *self._ended):
+            # What the job itself binds is what it reclaimed for.
+            if self._is_in_flight(decision, at) and pod.job != decision.by:
                 self._place(decision, pod)
 
     def _place(self, decision: _Decision, pod: Pod) -> None:
@@ -290,7 +295,7 @@ class ShareRule(Rule):
     def finish(self, end: float) -> None:
         """Judge the remaining decisions."""
         del end
-        for decision in self._decisions.values():
+        for decision in (*self._decisions.values(), *self._ended):
             self._judge(decision)
 
     def _judge(self, decision: _Decision) -> None:

@@ -222,6 +222,19 @@ def never_used() -> Log:
     return log
 
 
+def promise_that_nobody_used() -> Log:
+    """Evict for a job whose promise goes to another one, which never binds."""
+    log = situation()
+    log.job("v", "a", 8, 1, node="n1")
+    log.job("k", "b", 1)
+    log.job("m", "b", 1)
+    log.evict("v-7", action="reclaim", by="k")
+    condition = {"type": "DisruptionTarget", "status": "True", "message": "action=preempt by=team/m"}
+    log.update("Pod", "k-0", status={"conditions": [condition]})
+    log.wait(300.0)
+    return log
+
+
 def used_by_half() -> Log:
     """Evict for a gang of two that binds one member."""
     log = situation()
@@ -436,6 +449,7 @@ BROKEN: dict[int, dict[Callable[[], Log], str]] = {
     },
     4: {
         never_used: "team/k, which did not bind its minimum",
+        promise_that_nobody_used: "team/k, which did not bind its minimum",
         used_by_half: "team/k, which did not bind its minimum",
         nameless_eviction: "for no job",
         whole_gang_called_broken: "but team/v was whole",

@@ -167,6 +167,61 @@ def reclaim_from_what_the_pass_placed() -> Log:
     return log
 
 
+def reclaim_from_what_the_pass_placed_and_bound_last() -> Log:
+    """Do the same where the binding of the job that was placed fails at first, so that it comes last."""
+    log = situation()
+    log.job("full", "b", 2, node="n1")
+    log.job("v", "a", 2, node="n1")
+    log.job("w", "a", 2, node="n1")
+    log.job("x", "a", 2)
+    log.job("k", "b", 2)
+    log.wait(10.0)
+    log.evict("v-0", "v-1", action="reclaim", by="k")
+    log.wait(0.2)
+    log.bind("k-0", "k-1")
+    log.wait(0.1)
+    log.bind("x-0", "x-1")
+    return log
+
+
+def promise_that_another_job_took() -> Log:
+    """Evict for a job whose promise a later decision gives to a job of its queue, which starts."""
+    log = situation()
+    log.create("scheduling.k8s.io/v1", "PriorityClass", "high", value=90)
+    log.job("v", "a", 8, 1, node="n1")
+    log.job("k", "b", 1)
+    log.job("m", "b", 1, priorityClassName="high")
+    log.evict("v-7", action="reclaim", by="k")
+    condition = {"type": "DisruptionTarget", "status": "True", "message": "action=preempt by=team/m"}
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    log.update("Pod", "k-0", status={"conditions": [condition, unschedulable]})
+    log.bind("m-0")
+    log.wait(300.0)
+    return log
+
+
+def surplus_that_was_announced() -> Log:
+    """Reclaim the surplus of a young job for two jobs in one pass; the second eviction is written much later."""
+    log = situation(quota=0, overQuotaWeight=0)
+    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.job("full", "a", 6, node="n1")
+    log.job("v", "a", 2, 1)
+    log.bind("v-0", "v-1")
+    log.job("k", "b", 1)
+    log.job("l", "b", 1)
+    log.wait(60.0)
+    regarding = {"kind": "PodGroup", "namespace": "team", "name": "v"}
+    for number, by in enumerate("kl"):
+        note = f"Pod team/v-{number} was preempted by workload team/{by} (action=reclaim by=team/{by} pods=1)"
+        log.create("events.k8s.io/v1", "Event", f"v.{number}", reason="Evict", regarding=regarding, note=note)
+    log.evict("v-0", action="reclaim", by="k")
+    log.bind("k-0")
+    log.wait(3.0)
+    log.evict("v-1", action="reclaim", by="l")
+    log.bind("l-0")
+    return log
+
+
 def reclaim_from_what_was_never_bound() -> Log:
     """Place a job of queue ``a`` in memory, evict it before its binding, and reclaim a running job of ``a``, too."""
     log = situation()
@@ -254,6 +309,9 @@ CLEAN = (
     fair_reclaim,
     reclaim_from_what_was_never_bound,
     reclaim_from_what_the_pass_placed,
+    reclaim_from_what_the_pass_placed_and_bound_last,
+    promise_that_another_job_took,
+    surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
     reclaim_from_what_left_meanwhile,
     reclaim_by_a_pass_that_does_not_know_of_a_lost_node,
