@@ -288,8 +288,8 @@ def score_totals(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) ->
     """
     if profile.run_pre_score(state, pod, nodes) is not None:
         return None
-    outcome = profile.run_score(state, pod, nodes)
-    return outcome.totals if outcome.status is None else None
+    ranking = profile.rank_nodes(state, pod, nodes)
+    return ranking.totals if ranking.status is None else None
 
 
 @attrs.define

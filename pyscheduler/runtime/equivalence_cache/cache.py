@@ -258,7 +258,9 @@ class EquivalenceCache:
     def _recall_scores(self, cycle: CycleInput, known: EquivalenceClass) -> Ranking | None:
         """Add cached scores and those of plugins that are called for every pod; None where nothing is cached."""
         rows, view, nodes = cycle.context.feasible, self._snapshot.nodes, cycle.nodes
-        if rows is None or known.pre_score is None or (nodes is not view and nodes.rows is not rows):
+        if rows is None or known.pre_score is None:
+            return None
+        if len(nodes) != len(rows) or (nodes is not view and nodes.rows is not rows):
             return None
         skipped = cycle.context.skip_score
         scores = known.scores

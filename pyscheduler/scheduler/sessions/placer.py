@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.affinity_terms import AffinityTerm
-    from pyscheduler.framework.nodes import LabelColumn
+    from pyscheduler.framework.nodes import LabelColumn, Nodes
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.sessions.lasting_filters import LastingAnswer
@@ -52,6 +52,8 @@ class _Answer:
 
     version: int
     accepted: NDArray[np.bool_]
+    #: The nodes that the filters found, for the cached scores of exactly these; None if there are none.
+    found: Nodes | None = None
     curable: NDArray[np.bool_] | None = None
     error: FitError | PluginError | None = None
 
@@ -224,6 +226,7 @@ class SnapshotPlacer:
             # In a cycle with this frame, its traceback would keep the answers until all objects are collected.
             answer.error = self.rejections[task.uid] = error.with_traceback(None)
         else:
+            answer.found = found
             answer.accepted[found.rows] = True
             if self._ready is not None:
                 answer.accepted &= self._ready
@@ -285,7 +288,7 @@ class SnapshotPlacer:
             return self._scores(task, rows)
 
     def _scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        pod, nodes = self._pod(task), self._snapshot.nodes.take(rows)
+        pod, nodes = self._pod(task), self._view(task, rows)
         state = self._states.get(task.uid)
         if state is None:
             # A look-alike was filtered in its place, or an answer held that is older than its last move.
@@ -298,6 +301,14 @@ class SnapshotPlacer:
                 pass  # the task needs evictions there; PreFilter has run, and Score can
         totals = score_totals(self._profile, state, pod, nodes)
         return None if totals is None else totals.astype(np.float64)
+
+    def _view(self, task: Task, rows: NDArray[np.int64]) -> Nodes:
+        """Return the nodes `rows`; the very view that the filters returned, if it shows them."""
+        answer = self._answers.get(self._keys.exact(self._infos[task.uid]))
+        found = None if answer is None else answer.found
+        if found is not None and len(found) == len(rows) and (found.rows == rows).all():
+            return found
+        return self._snapshot.nodes.take(rows)
 
     def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return float64[n]: the scores of a plugin, not normalized; None if it has nothing to say about the task."""
