@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import AfterFailure, CycleState, PodsToActivate
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
@@ -44,6 +46,8 @@ class Attempt:
     is_prepared: bool = False
     #: Where the pod waits for other pods of its gang between PreBind and Bind; None for a pod that waits for nobody.
     barrier: GangBarrier | None = None
+    #: Called if the pod has a node and is not bound in the end; None if nobody asks.
+    on_failure: Callable[[Attempt], object] | None = None
 
     @property
     def node_name(self) -> str:

@@ -173,6 +173,8 @@ class BindingCycle:
     def fail(self, attempt: Attempt, status: Status) -> None:
         """Undo the reservation, announce the free room, and return the pod to the queue."""
         pod = attempt.pod
+        if attempt.on_failure is not None:
+            attempt.on_failure(attempt)
         freed = self.scheduling.undo(attempt)
         ignored_by = attempt.after_failure.ignored_by
         if status.is_rejected:

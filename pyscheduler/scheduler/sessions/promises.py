@@ -6,6 +6,10 @@ promise has a lease: the grace period of the victims and 60 s. While the lease l
 the job on the nodes that they were promised, before the actions run. A promise is withdrawn if a limit of a queue or
 a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
 precedence.
+
+A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds.
+
+A gang of which some bindings failed has such a promise, too: others would take the room, and it would stay in parts.
 """
 
 from __future__ import annotations
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -44,6 +47,9 @@ class Promises:
     leases: dict[str, float]
     #: By uid of a job: node names by uid of a task; "" for any node.
     nodes: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: By uid of a job, the evictions for it that a crash interrupted; and those that the pass has found to be right.
+    interrupted: dict[str, list[Decision]] = attrs.Factory(dict)
+    resumed: list[Decision] = attrs.Factory(list)
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], names: Sequence[str]) -> None:
         """Remember what a pass promised; tasks on their way to a node count until they are bound. `names`: by row."""
@@ -74,32 +80,33 @@ class Promises:
             del self.leases[uid]
             self.nodes.pop(uid, None)
 
-    def interrupted(self, jobs: Mapping[str, Job], table: NodeTable) -> list[Decision]:
-        """Return the evictions of which a crash left only the condition, if they keep a promise."""
+    def keep_lost(self, jobs: Mapping[str, Job], lost: Mapping[str, Mapping[str, str]], now: float) -> None:
+        """Promise their nodes to members whose bindings failed, if others of the gang are bound and it needs them.
+
+        `lost`: node names by uid of a job and of a pod.
+        """
+        for uid, names in lost.items():
+            job = jobs.get(uid)
+            bound = 0 if job is None else job.count(ALLOCATED)
+            if job is None or not bound:
+                continue
+            if bound >= job.min_member and not job.sub_groups and not job.min_task_member:
+                continue
+            waiting = {pod: name for pod, name in names.items() if pod in job.tasks}
+            if waiting:
+                self.leases.setdefault(uid, now + LEASE_SECONDS)
+                self.nodes.setdefault(uid, {}).update(waiting)
+
+    def read_interrupted(self, jobs: Mapping[str, Job]) -> None:
+        """Note the evictions of which a crash left only the condition, by the job that is promised their room."""
         by_key = {jobs[uid].key: jobs[uid] for uid, nodes in self.nodes.items() if any(nodes.values())}
-        found: dict[str, list[Decision]] = {}
         for job in jobs.values() if by_key else ():
             for task in job.tasks.values():
                 record = record_of(task.pod) if task.state in ALLOCATED and task.pod is not None else None
                 if record is not None and record[1] in by_key:
                     action, by, is_moved = record
                     eviction = Decision(DecisionKind.EVICT, task, task.node, action, by_key[by], is_moved)
-                    found.setdefault(by_key[by].uid, []).append(eviction)
-        return [
-            each for uid, evictions in found.items() if self._suffice(jobs[uid], evictions, table) for each in evictions
-        ]
-
-    def _suffice(self, job: Job, evictions: Sequence[Decision], table: NodeTable) -> bool:
-        """Return whether the promised nodes have room for the job once these pods are gone, too."""
-        free = table.future
-        for each in evictions:
-            free[each.node] += each.task.request
-        for uid, name in self.nodes[job.uid].items():
-            row, request = table.index.get(name, -1), job.tasks[uid].request
-            if row < 0 or np.any((free[row] < request) & (request > 0)):
-                return False
-            free[row] -= request
-        return True
+                    self.interrupted.setdefault(by_key[by].uid, []).append(eviction)
 
     async def read_back(
         self, jobs: Iterable[Job], now: float, takers: Collection[str], turn: Callable[[], Awaitable[None]]
@@ -144,17 +151,28 @@ class HoldPromises(Action):
             tasks = [task for task in tasks if task.state is TaskState.PENDING]
             if job is not None and tasks:
                 places = [(task, nodes[task.uid]) for task in tasks]
-                if await _hold(session, job, places):
-                    self.count += len(places)
+                evictions = self._promises.interrupted.pop(uid, ())
+                if await _hold(session, job, places, evictions):
+                    self.count += len(places) + len(evictions)
+                    self._promises.resumed += evictions
                 await session.turn()
 
 
-async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]]) -> bool:
-    """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more."""
-    if job.queue_row < 0 or _is_refused(session, job, [task for task, _ in places]):
+async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]], evictions: Sequence[Decision]) -> bool:
+    """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more.
+
+    `evictions`: those for the job that a crash interrupted.
+    """
+    if job.queue_row < 0:
         return False
     ran = job.count(ALLOCATED) > 0
     statement = session.statement()
+    for each in evictions:
+        await session.turn_amid(statement)
+        statement.evict(each.task, action=each.action, by=each.by)
+    if _is_refused(session, job, [task for task, _ in places]):
+        statement.discard()
+        return False
     for task, name in places:
         await session.turn_amid(statement)
         if not _put(session, statement, task, name):

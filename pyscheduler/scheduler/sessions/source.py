@@ -231,6 +231,8 @@ class Sessions:
             self.request()
         if found.tables.take_new_jobs():
             self.guards.news()
+        resumed, self.promises.resumed = self.promises.resumed, []
+        self.submission.evict_again(resumed)
         try:
             attempts = await self.submission.submit(found.decisions, session, found.tables)
             self.guards.note(found.decisions, session.jobs, began)
@@ -313,8 +315,7 @@ class Sessions:
         turns, began = CooperativeYield(clock), clock.now()
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         until += clock.now() - began
-        if await self._follow_promises(turns):
-            await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        await self._follow_promises(turns)
         decisions, held = Decisions(), HoldPromises(self.promises)
 
         async def turn() -> None:
@@ -350,9 +351,8 @@ class Sessions:
             tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
 
-    async def _follow_promises(self, turns: CooperativeYield) -> bool:
-        """End the leases that are kept. Return whether evictions go on that a crash interrupted."""
-        interrupted: list[Decision] = []
+    async def _follow_promises(self, turns: CooperativeYield) -> None:
+        """End the leases that are kept; in the first pass, take up what a crash left."""
         jobs, pods = self.tables.jobs, self.submission.evictions.pods
         if self._is_first and self.passes:
             self._is_first = False
@@ -361,16 +361,15 @@ class Sessions:
             await self.promises.read_back(jobs.values(), clock.now(), takers, turns.yield_if_due)
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
-            table = self.tables.node_table(self.submission.scheduling.snapshot)
-            interrupted = self.promises.interrupted(jobs, table)
-            self.submission.evict_again(interrupted)
+            self.promises.read_interrupted(jobs)
+        lost, self.submission.lost = self.submission.lost, {}
+        self.promises.keep_lost(jobs, lost, self.submission.scheduling.clock.now())
 
         def is_bound(pod: Pod) -> bool:
             seen = pods.get(pod.name, pod.namespace)
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
         self.promises.end_kept(jobs, is_bound)
-        return bool(interrupted)
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
         """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""

@@ -8,6 +8,7 @@ pass decided are taken back: no gang is bound in part. The next pass decides aga
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -60,6 +61,8 @@ class Submission:
     texts: WaitTexts
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
+    #: By uid of a job, the pods whose bindings failed since the last pass, with their nodes.
+    lost: dict[str, dict[str, str]] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
@@ -85,7 +88,7 @@ class Submission:
         return attempts
 
     def evict_again(self, decisions: Iterable[Decision]) -> None:
-        """Go on with evictions of a scheduler that crashed; users were told of them."""
+        """Go on with evictions of a scheduler that crashed, with the words that it has written."""
         self.evictions.begin(decisions, after=self._nominate)
 
     def _crowd(self, queues: QueueTable, tables: ClusterTables) -> NDArray[np.bool_] | None:
@@ -208,7 +211,11 @@ class Submission:
             self._take_back(reserved)
             raise
         if not reason:
-            self._let_wait(reserved, members[0].task.job)
+            job = members[0].task.job
+            self._let_wait(reserved, job)
+            if job.min_member > 1:
+                for attempt in reserved:
+                    attempt.on_failure = partial(self._note_loss, job.uid)
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
@@ -222,6 +229,9 @@ class Submission:
         for attempt in attempts:
             self.waiting_pods.stop(attempt.pod.uid)
             self.scheduling.undo(attempt)
+
+    def _note_loss(self, job: str, attempt: Attempt) -> None:
+        self.lost.setdefault(job, {})[attempt.pod.uid] = attempt.node_name
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""

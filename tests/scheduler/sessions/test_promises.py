@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from pyscheduler.api import Node
 from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler.cluster.embedded.serving.faults import Fault
@@ -160,9 +161,8 @@ async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     assert guards.protected(jobs["a"], later, jobs) == {"a", "b"}
 
 
-async def test_a_new_scheduler_goes_on_with_interrupted_evictions(pyscheduler_cluster: FakeCluster) -> None:
-    """A victim that only got its condition before the crash is deleted after it, so the others ended for a purpose."""
-    cluster = pyscheduler_cluster
+async def interrupted(cluster: FakeCluster) -> tuple[list[str], list[str]]:
+    """Let a scheduler crash that has told two pods of their eviction and deleted one; return them, and the others."""
     cluster.add_node("n1", allocatable={"cpu": "2"})
     measured = await begin(cluster)
     low = add(cluster, "low", members=2)
@@ -173,6 +173,25 @@ async def test_a_new_scheduler_goes_on_with_interrupted_evictions(pyscheduler_cl
     assert [cluster.pod(name).is_terminating for name in low] == [True, False]
     await measured.stop()
     cluster.server.faults.clear()
+    return low, high
+
+
+async def test_an_interrupted_eviction_that_helps_nobody_any_more_is_given_up(pyscheduler_cluster: FakeCluster) -> None:
+    """The node takes no new pods when the next scheduler begins: then the victim that is left stays."""
+    cluster = pyscheduler_cluster
+    low, high = await interrupted(cluster)
+    cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
+    measured = await begin(cluster)
+    await cluster.clock.advance(5)
+    assert [cluster.pod(name).is_terminating for name in low] == [True, False]
+    assert not cluster.pod(high[0]).status.nominated_node_name
+    await measured.stop()
+
+
+async def test_a_new_scheduler_goes_on_with_interrupted_evictions(pyscheduler_cluster: FakeCluster) -> None:
+    """A victim that only got its condition before the crash is deleted after it, so the others ended for a purpose."""
+    cluster = pyscheduler_cluster
+    low, high = await interrupted(cluster)
     measured = await begin(cluster)
     await cluster.clock.advance(1)
     assert cluster.pod("low-1").is_terminating

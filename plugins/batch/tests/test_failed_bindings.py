@@ -1,0 +1,50 @@
+"""Gangs of which a binding fails: the rest of the gang gets the room that it was given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.cluster.embedded.serving.faults import Fault
+
+if TYPE_CHECKING:
+    from plugins.batch.tests.conftest import BatchCluster
+
+
+@pytest.fixture(params=["kai", "volcano", "kube_batch"])
+def batch(request: pytest.FixtureRequest) -> BatchCluster:
+    """Return a cluster of each system."""
+    found: BatchCluster = request.getfixturevalue(request.param)
+    return found
+
+
+async def full_cluster_with_a_late_rival(batch: BatchCluster, fault: Fault) -> None:
+    """Let a gang fill all nodes, and a job of a queue that has nothing come before its last binding is tried again."""
+    batch.nodes(4, cpu="4")
+    for name in "ab":
+        batch.queue(name, **({} if batch.preset == "kai" else {"weight": 1}))
+    await batch.start()
+    batch.cluster.server.faults.add(fault)
+    batch.job("gang", "a", 4, requests={"cpu": "4"})
+    while not fault.hits:
+        await batch.pass_time(0.005)
+    batch.job("rival", "b", 1, requests={"cpu": "4"})
+
+
+async def test_a_gang_keeps_the_node_of_a_member_whose_binding_failed(batch: BatchCluster) -> None:
+    """The rival would have the better claim; but then the gang would stay in parts."""
+    fault = Fault(method="POST", path="/pods/gang-2/binding$", status=409, times=2)
+    await full_cluster_with_a_late_rival(batch, fault)
+    await batch.pass_time(30)
+    assert fault.hits == 2
+    assert all(batch.nodes_of("gang"))
+    assert batch.nodes_of("rival") == [""]
+
+
+async def test_a_gang_that_lost_all_bindings_has_no_precedence(batch: BatchCluster) -> None:
+    """With no member bound nothing stays in parts: the next pass decides anew."""
+    fault = Fault(method="POST", path="/pods/gang-./binding$", status=409, times=4)
+    await full_cluster_with_a_late_rival(batch, fault)
+    await batch.pass_time(0.5)
+    assert not batch.scheduler.scheduler.sessions[0].guards.leases
