@@ -141,8 +141,13 @@ class ProtectionRule(Rule):
         group = self.world.group_of(pod.job)
         leaf = leaf_of(group, pod)
         members = self.world.members.get(pod.job, {}).values()
+        # A waiting pod that is evicted had a node in the memory of the scheduler.
         used = {
-            one.uid for one in members if (one.node or one.nominated) and not one.ended and leaf_of(group, one) == leaf
+            one.uid
+            for one in members
+            if (one.node or one.nominated or one.uid in self.world.records)
+            and not one.ended
+            and leaf_of(group, one) == leaf
         }
         return len(used - gone) >= leaf_minima(group).get(leaf, 0)
 

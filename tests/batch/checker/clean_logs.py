@@ -222,6 +222,39 @@ def surplus_that_was_announced() -> Log:
     return log
 
 
+def surplus_with_a_member_that_was_never_bound() -> Log:
+    """Preempt a young gang of four down to its minimum; one of the four is evicted before its binding is written."""
+    log = situation()
+    spec = log.objects["Queue", "a"]["spec"] | {"preemptMinRuntime": "10m"}
+    log.update("Queue", "a", spec=spec)
+    log.create("scheduling.k8s.io/v1", "PriorityClass", "low", value=10)
+    log.job("v", "a", 4, 2, priorityClassName="low")
+    log.bind("v-0", "v-1", "v-2")
+    log.job("k", "a", 2)
+    log.wait(60.0)
+    log.evict("v-0", "v-1", action="preempt", by="k")
+    log.evict("v-3", action="preempt", by="k")
+    log.bind("k-0", "k-1")
+    log.pod("v-4", "v")
+    log.bind("v-4")
+    return log
+
+
+def gang_that_loses_members_while_it_is_bound() -> Log:
+    """Bind a gang; before its last binding is written, the others end with their node."""
+    log = situation()
+    log.node("n2")
+    log.job("j", "a", 3)
+    log.bind("j-0", "j-1")
+    log.delete("Node", "n1")
+    log.delete("Pod", "j-0")
+    log.delete("Pod", "j-1")
+    log.wait(0.3)
+    log.bind("j-2", node="n2")
+    log.wait(20.0)
+    return log
+
+
 def reclaim_from_what_was_never_bound() -> Log:
     """Place a job of queue ``a`` in memory, evict it before its binding, and reclaim a running job of ``a``, too."""
     log = situation()
@@ -311,6 +344,8 @@ CLEAN = (
     reclaim_from_what_the_pass_placed,
     reclaim_from_what_the_pass_placed_and_bound_last,
     promise_that_another_job_took,
+    surplus_with_a_member_that_was_never_bound,
+    gang_that_loses_members_while_it_is_bound,
     surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
     reclaim_from_what_left_meanwhile,
