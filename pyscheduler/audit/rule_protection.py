@@ -141,15 +141,18 @@ class ProtectionRule(Rule):
         group = self.world.group_of(pod.job)
         leaf = leaf_of(group, pod)
         members = self.world.members.get(pod.job, {}).values()
-        # A waiting pod that is evicted had a node in the memory of the scheduler.
-        used = {
-            one.uid
-            for one in members
-            if (one.node or one.nominated or one.uid in self.world.records)
-            and not one.ended
-            and leaf_of(group, one) == leaf
-        }
+        used = {one.uid for one in members if leaf_of(group, one) == leaf and self._may_be_placed(one)}
         return len(used - gone) >= leaf_minima(group).get(leaf, 0)
+
+    def _may_be_placed(self, pod: Pod) -> bool:
+        """Return whether a pod has a node, or may have one in the memory of the scheduler.
+
+        A waiting pod that is evicted had one; and a new pod about which nothing is said may be on its way to one.
+        """
+        if pod.node or pod.nominated or pod.uid in self.world.records:
+            return not pod.ended
+        age = self.world.now - self.world.first_seen[pod.uid]
+        return age <= self.options.in_flight_seconds and not pod.gated and pod.condition("PodScheduled") is None
 
     def _nearest(self, path: tuple[str, ...], field: str) -> float:
         values = (getattr(self._queue(name), field) for name in path)

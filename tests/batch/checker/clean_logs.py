@@ -240,6 +240,21 @@ def surplus_with_a_member_that_was_never_bound() -> Log:
     return log
 
 
+def surplus_with_a_member_that_is_being_bound() -> Log:
+    """Preempt all bound members of a young gang with a surplus while the binding of another one is on its way."""
+    log = situation()
+    spec = log.objects["Queue", "a"]["spec"] | {"preemptMinRuntime": "10m"}
+    log.update("Queue", "a", spec=spec)
+    log.create("scheduling.k8s.io/v1", "PriorityClass", "low", value=10)
+    log.job("v", "a", 3, 1, priorityClassName="low")
+    log.bind("v-0", "v-1")
+    log.job("k", "a", 2)
+    log.wait(0.2)
+    log.evict("v-0", "v-1", action="preempt", by="k")
+    log.bind("k-0", "k-1", "v-2")
+    return log
+
+
 def gang_that_loses_members_while_it_is_bound() -> Log:
     """Bind a gang; before its last binding is written, the others end with their node."""
     log = situation()
@@ -345,6 +360,7 @@ CLEAN = (
     reclaim_from_what_the_pass_placed_and_bound_last,
     promise_that_another_job_took,
     surplus_with_a_member_that_was_never_bound,
+    surplus_with_a_member_that_is_being_bound,
     gang_that_loses_members_while_it_is_bound,
     surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
