@@ -22,6 +22,7 @@ from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.rehearsal import Rehearsal
 from pyscheduler_batch.kai.search_memory import Reads, may_remember
 from pyscheduler_batch.kai.switches import ScenarioGenerator
+from pyscheduler_batch.kai.wanted_line import WantedLine
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -189,6 +190,15 @@ class Cycle:
             accepts=lambda other: other.job.uid != own,
             is_total=self._is_total,
         )
+
+    def wanted_line_for(self, gang: Gang, victims: Iterable[Gang]) -> WantedLine | None:
+        """Return what `line_for` returns, for the order alone; None if only heaps know the order."""
+        if not self._is_total:
+            return None
+        wanted = [gang, *victims]
+        self.reads.tops.update(each.job.queue_row for each in wanted)
+        self._settle(self._pending, self._touched_pending)
+        return WantedLine(self, self._pending, wanted)
 
     def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""

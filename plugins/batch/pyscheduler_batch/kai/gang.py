@@ -342,8 +342,11 @@ class Gang:
         """Return the amounts of the tasks to place next."""
         job = self.job
         if self._is_plain and job.alike is not None and not job.counts[TaskState.RELEASING]:
-            lacking = job.min_member - self.active
-            return self._rules.times(job.alike, min(max(lacking, 1), job.counts[TaskState.PENDING]))
+            if self._counted != job.changes or self._requested is None:
+                lacking = job.min_member - self.active
+                self._requested = self._rules.times(job.alike, min(max(lacking, 1), job.counts[TaskState.PENDING]))
+                self._counted = job.changes
+            return self._requested
         self._refresh()
         if self._requested is None:
             total = ZERO

@@ -10,7 +10,7 @@ Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyscheduler_batch.kai.forest import TOP
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
@@ -150,6 +150,9 @@ def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
 
 class JobQueue:
     """Jobs by queue. `victims`: the last in every order comes first."""
+
+    #: Of two equal queues the heap knows which comes first.
+    is_tied: Final = False
 
     def __init__(
         self,

@@ -189,9 +189,8 @@ class Proportion(Policy):
         self.allocated = _rows(self._three(queues.allocated))
         self.non_preemptible = _rows(self._three(queues.non_preemptible))
         self.changes = 0
-        #: By queue, how often its sums changed; and the keys that were computed, with that number.
-        self._versions = [0] * len(queues)
-        self._keys: dict[tuple[int, Quantities, Quantities], tuple[int, QueueKey]] = {}
+        #: By queue, what it holds, and what its next job and its victims add and take: the keys that were computed.
+        self._keys: dict[tuple[int, Quantities, Quantities, Quantities], QueueKey] = {}
         #: UIDs of jobs whose tasks changed; cleared by whoever follows them.
         self.touched: set[str] = set()
         self._at_start: tuple[int, list[Quantities], list[Quantities]] = (-1, [], [])
@@ -263,7 +262,6 @@ class Proportion(Policy):
             change = subtract(ZERO, change)
         self.changes += 1
         for row in self._paths[job.queue_row]:
-            self._versions[row] += 1
             self.allocated[row] = add(self.allocated[row], change)
             if not job.preemptible:
                 self.non_preemptible[row] = add(self.non_preemptible[row], change)
@@ -283,7 +281,6 @@ class Proportion(Policy):
         finally:
             self.changes += 1
             for row, (allocated, non_preemptible) in before.items():
-                self._versions[row] += 1
                 self.allocated[row], self.non_preemptible[row] = allocated, non_preemptible
 
     def start_solution(self) -> None:
@@ -298,14 +295,12 @@ class Proportion(Policy):
 
         `adds`: what its next job asks for. `removes`: what its first victims hold (only in the order of victims).
         """
-        version, place = self._versions[queue], (queue, adds, removes)
-        known = self._keys.get(place)
-        if known is not None and known[0] == version:
-            return known[1]
-        if len(self._keys) > _MOST_KEYS:
-            self._keys.clear()
-        key = self._make_key(queue, adds, removes)
-        self._keys[place] = (version, key)
+        place = (queue, self.allocated[queue], adds, removes)
+        key = self._keys.get(place)
+        if key is None:
+            if len(self._keys) > _MOST_KEYS:
+                self._keys.clear()
+            key = self._keys[place] = self._make_key(queue, adds, removes)
         return key
 
     def order_inputs(self) -> Amounts:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.placement import Placement
+    from pyscheduler_batch.kai.wanted_line import WantedLine
 
 __all__ = ["FreeGpus", "Outcome", "Rehearsal"]
 
@@ -111,7 +112,9 @@ class Rehearsal:
         self._per_gpu = np.zeros(len(cycle.session.axis))
         self._masks: dict[int, NDArray[np.bool_]] = {}
 
-    async def outcome(self, gang: Gang, free: FreeGpus, line: JobQueue, left: Counter[int]) -> Outcome | None:
+    async def outcome(
+        self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int]
+    ) -> Outcome | None:
         """Return what becomes of a job and of the evicted victims, or None if that is not known.
 
         `line` has the job and those of the victims; it and `left`, how many of them it has by queue row, are used up.
@@ -120,6 +123,8 @@ class Rehearsal:
         with proportion.for_now() as book:
             for at in range(1, left.total() + 1):
                 following = line.take_one_of(free.jobs, left)
+                if line.is_tied:
+                    return None
                 tasks = following.to_place()
                 if not following.is_simple() or not free.tasks.issuperset(task.uid for task in tasks):
                     return None

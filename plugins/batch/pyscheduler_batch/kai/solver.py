@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.scenario import Scenario
     from pyscheduler_batch.kai.switches import ScenarioGenerator
+    from pyscheduler_batch.kai.wanted_line import WantedLine
 
 __all__ = ["Budget", "Solver"]
 
@@ -277,8 +278,15 @@ class _Search:
         free = cycle.rehearsal.free(gang, tasks, rows) if self._solver.failed else None
         if free is None:
             return True
-        line, left = self._line(gang, tasks)
-        outcome = await cycle.rehearsal.outcome(gang, free, line, left)
+        gangs, left = self._gangs(gang, tasks)
+        line: JobQueue | WantedLine | None = cycle.wanted_line_for(gang, gangs)
+        outcome = None if line is None else await cycle.rehearsal.outcome(gang, free, line, left)
+        if line is None or line.is_tied:
+            # What was begun is used up.
+            free = free if line is None else cycle.rehearsal.free(gang, tasks, rows)
+            gangs, left = self._gangs(gang, tasks)
+            line = cycle.line_for(gang, gangs)
+            outcome = None if free is None else await cycle.rehearsal.outcome(gang, free, line, left)
         if outcome is None:
             return True
         # A plan log wants to know what is wrong with each scenario.
@@ -299,7 +307,8 @@ class _Search:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle, own = self._cycle, gang.job.uid
         wanted = {own, *(task.job.uid for task in victims)}
-        line, left = self._line(gang, victims)
+        gangs, left = self._gangs(gang, victims)
+        line = cycle.line_for(gang, gangs)
         while left:
             following = line.take_one_of(wanted, left)
             is_placed = await cycle.placement.place_gang(statement, rows, following, promise=True)
@@ -313,7 +322,7 @@ class _Search:
         cycle.reads.note(line, left)
         return True
 
-    def _line(self, gang: Gang, victims: Iterable[Task]) -> tuple[JobQueue, Counter[int]]:
-        """Return the line of a simulation, and by queue row the number of jobs to be placed."""
+    def _gangs(self, gang: Gang, victims: Iterable[Task]) -> tuple[Sequence[Gang], Counter[int]]:
+        """Return the whole jobs of the victims, and by queue row the number of jobs to be placed."""
         gangs = [self._cycle.gangs[uid] for uid in dict.fromkeys(task.job.uid for task in victims)]
-        return self._cycle.line_for(gang, gangs), Counter(each.job.queue_row for each in (gang, *gangs))
+        return gangs, Counter(each.job.queue_row for each in (gang, *gangs))
