@@ -165,12 +165,30 @@ class VolcanoSession(Session):
         """Return -1, 0 or 1 by the policies alone; a gang that lost members comes before all of them."""
         if left.is_broken != right.is_broken:
             return -1 if left.is_broken else 1
-        for tier in self.by_tier(contract.JobOrder, "enableJobOrder"):
-            for policy in tier:
-                first, second = policy.job_key(left), policy.job_key(right)
-                if first != second:
-                    return -1 if first < second else 1
+        if self.has_own_policies_only:
+            mine, other = self._keys_of(left), self._keys_of(right)
+            return (mine > other) - (mine < other)
+        for policy in self._job_orders:
+            first, second = policy.job_key(left), policy.job_key(right)
+            if first != second:
+                return -1 if first < second else 1
         return 0
+
+    def _keys_of(self, job: Job) -> tuple[contract.Key, ...]:
+        """Return the keys of a job by the policies of this distribution: they depend on its own tasks alone."""
+        known = self._job_keys.get(job.uid)
+        if known is None or known[0] != job.changes:
+            known = self._job_keys[job.uid] = (job.changes, tuple(policy.job_key(job) for policy in self._job_orders))
+        return known[1]
+
+    @cached_property
+    def _job_orders(self) -> list[contract.JobOrder]:
+        return [policy for tier in self.policies(contract.JobOrder, "enableJobOrder") for policy in tier]
+
+    @cached_property
+    def _job_keys(self) -> dict[str, tuple[int, tuple[contract.Key, ...]]]:
+        """Return by uid how often the job had changed, and its keys."""
+        return {}
 
     @cached_property
     def has_own_policies_only(self) -> bool:
@@ -179,8 +197,7 @@ class VolcanoSession(Session):
 
     def order_key(self, job: Job) -> contract.Key:
         """Return the keys that `compare_jobs` compares; the smallest is served first, ties by age, then UID."""
-        keys = (policy.job_key(job) for tier in self.by_tier(contract.JobOrder, "enableJobOrder") for policy in tier)
-        return (not job.is_broken, *keys)
+        return (not job.is_broken, *(policy.job_key(job) for policy in self._job_orders))  # type: ignore[arg-type]
 
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
