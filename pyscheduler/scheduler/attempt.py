@@ -47,7 +47,7 @@ class Attempt:
     #: Where the pod waits for other pods of its gang between PreBind and Bind; None for a pod that waits for nobody.
     barrier: GangBarrier | None = None
     #: Called if the pod has a node and is not bound in the end; None if nobody asks.
-    on_failure: Callable[[Attempt], object] | None = None
+    on_failure: Callable[[], object] | None = None
 
     @property
     def node_name(self) -> str:

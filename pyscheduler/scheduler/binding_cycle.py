@@ -174,7 +174,7 @@ class BindingCycle:
         """Undo the reservation, announce the free room, and return the pod to the queue."""
         pod = attempt.pod
         if attempt.on_failure is not None:
-            attempt.on_failure(attempt)
+            attempt.on_failure()
         freed = self.scheduling.undo(attempt)
         ignored_by = attempt.after_failure.ignored_by
         if status.is_rejected:

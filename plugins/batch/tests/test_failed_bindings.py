@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.scheduler.sessions.submission import Submission
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
@@ -38,6 +39,33 @@ async def test_a_gang_keeps_the_node_of_a_member_whose_binding_failed(batch: Bat
     await full_cluster_with_a_late_rival(batch, fault)
     await batch.pass_time(30)
     assert fault.hits == 2
+    assert all(batch.nodes_of("gang"))
+    assert batch.nodes_of("rival") == [""]
+
+
+async def test_a_gang_keeps_the_node_of_a_member_that_waits_for_its_queue(
+    batch: BatchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass counts on a member that is bound later, when its queue is below its limit: nobody takes its node."""
+    batch.nodes(2, cpu="4")
+    for name in "ab":
+        batch.queue(name, **({} if batch.preset == "kai" else {"weight": 1}))
+    await batch.start()
+    batch.group("gang", "a", 1)
+    batch.pods("gang", 1, requests={"cpu": "4"})
+    await batch.pass_time(1)
+    crowded = [True]
+    monkeypatch.setattr(
+        Submission,
+        "_is_crowded",
+        staticmethod(lambda job, *_: bool(job.key == "default/gang" and crowded and crowded.pop())),
+    )
+    batch.cluster.patch(batch.group_kind.type, "gang", {"spec": {"minMember": 2}})
+    batch.pods("gang", 1, start=1, requests={"cpu": "4"})
+    while crowded:
+        await batch.pass_time(0.005)
+    batch.job("rival", "b", 1, requests={"cpu": "4"})
+    await batch.pass_time(5)
     assert all(batch.nodes_of("gang"))
     assert batch.nodes_of("rival") == [""]
 

@@ -9,7 +9,8 @@ precedence.
 
 A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds.
 
-A gang of which some bindings failed has such a promise, too: others would take the room, and it would stay in parts.
+A gang of which some bindings failed, or wait until a queue is below its limit, has such a promise, too: others would
+take the room, and it would stay in parts.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Promises:
             self.nodes.pop(uid, None)
 
     def keep_lost(self, jobs: Mapping[str, Job], lost: Mapping[str, Mapping[str, str]], now: float) -> None:
-        """Promise their nodes to members whose bindings failed, if others of the gang are bound and it needs them.
+        """Promise their nodes to members that are not bound as decided, if others are bound and the gang needs them.
 
         `lost`: node names by uid of a job and of a pod.
         """

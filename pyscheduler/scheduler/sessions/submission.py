@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
@@ -61,7 +61,7 @@ class Submission:
     texts: WaitTexts
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a job, the pods whose bindings failed since the last pass, with their nodes.
+    #: By uid of a job, the pods that were not bound as decided since the last pass, with their nodes.
     lost: dict[str, dict[str, str]] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
@@ -75,7 +75,11 @@ class Submission:
         crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
         for each in decisions:
-            if each.kind is DecisionKind.BIND and not self._is_crowded(each.task.job, crowd, session.queues):
+            if each.kind is not DecisionKind.BIND:
+                continue
+            if self._is_crowded(each.task.job, crowd, session.queues):
+                self._note_loss(each.task, names[each.node])
+            else:
                 by_job.setdefault(each.task.job.uid, []).append(each)
         attempts: list[Attempt] = []
         try:
@@ -214,8 +218,8 @@ class Submission:
             job = members[0].task.job
             self._let_wait(reserved, job)
             if job.min_member > 1:
-                for attempt in reserved:
-                    attempt.on_failure = partial(self._note_loss, job.uid)
+                for each, attempt in zip(members, reserved, strict=True):
+                    attempt.on_failure = partial(self._note_loss, each.task, names[each.node])
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
@@ -230,8 +234,10 @@ class Submission:
             self.waiting_pods.stop(attempt.pod.uid)
             self.scheduling.undo(attempt)
 
-    def _note_loss(self, job: str, attempt: Attempt) -> None:
-        self.lost.setdefault(job, {})[attempt.pod.uid] = attempt.node_name
+    def _note_loss(self, task: Task, node_name: str) -> None:
+        """Remember a member of a gang that is not bound: the pass may have counted on it."""
+        if task.job.min_member > 1:
+            self.lost.setdefault(task.job.uid, {})[task.uid] = node_name
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
