@@ -7,6 +7,9 @@ same queue (reclaim). Broken gangs may be evicted although they are not preempti
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict, deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.audit.batch_objects import KAI
@@ -26,6 +29,8 @@ __all__ = ["ProtectionRule"]
 
 #: The API has the start of a job in whole seconds.
 _CLOCK_SECONDS: Final = 1.0
+#: So many former versions of a queue are kept.
+_FORMER: Final = 64
 _SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -42,9 +47,13 @@ class ProtectionRule(Rule):
         self._lost: dict[str, float] = {}
         #: Pods that a job might lose when their eviction was announced: key of the pod, and the job that evicts it.
         self._surplus: set[tuple[str, str]] = set()
+        #: By name of a queue, what it said before, and until when.
+        self._former: defaultdict[str, deque[tuple[float, Queue]]] = defaultdict(partial(deque, maxlen=_FORMER))
 
     def before(self, change: Change) -> None:
         """Judge what an event announces: other decisions of the pass, and failures, come before it is written."""
+        if change.kind == "Queue" and (queue := self.world.queues.get(change.obj["metadata"]["name"])) is not None:
+            self._former[queue.name].append((change.at, queue))
         found = announced_in(change.obj) if change.kind == "Event" else None
         if found is None:
             return
@@ -155,11 +164,19 @@ class ProtectionRule(Rule):
         return age <= self.options.in_flight_seconds and not pod.gated and pod.condition("PodScheduled") is None
 
     def _nearest(self, path: tuple[str, ...], field: str) -> float:
-        values = (getattr(self._queue(name), field) for name in path)
-        return next((value for value in values if value is not None), 0.0)
+        """Return the first value along a path; the least one if queues said something else a moment ago."""
+        least = math.inf
+        for name in path:
+            values: list[float | None] = [getattr(queue, field) for queue in self._versions(name)]
+            known = [value for value in values if value is not None]
+            least = min([least, *known])
+            if len(known) == len(values):
+                return least
+        return min(least, 0.0)
 
-    def _queue(self, name: str) -> Queue:
-        return self.world.queues[name]
+    def _versions(self, name: str) -> list[Queue]:
+        since = self.world.now - self.options.in_flight_seconds
+        return [self.world.queues[name], *(queue for until, queue in self._former[name] if until >= since)]
 
     def _reclaim_path(self, own: str, other: str) -> tuple[str, ...]:
         """Return where the minimum run time is looked up: from the child of the common ancestor upwards (``lca``)."""

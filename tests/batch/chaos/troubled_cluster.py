@@ -79,9 +79,10 @@ SETUPS = {
         key="pod-group-name",
         options=Options(schedulers=frozenset({"batch"}), **_LIMITS),
     ),
-    # Who may be a victim is decided by gang and proportion together.
+    # Who may be a victim is decided by gang and proportion together. As in Volcano, a policy behind two that agree on
+    # nobody would choose alone: so there is none behind them.
     "volcano": _volcano(
-        "{plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}]}, "
+        "{plugins: [{name: priority}, {name: gang}, {name: proportion}]}, "
         f"{{plugins: [{{name: overcommit}}, {_ORDER}]}}",
         formula="proportion",
     ),

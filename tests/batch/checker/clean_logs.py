@@ -255,6 +255,20 @@ def surplus_with_a_member_that_is_being_bound() -> Log:
     return log
 
 
+def victim_whose_queue_protects_it_since_a_moment() -> Log:
+    """Reclaim from a young job half a second after its queue got a minimum run time."""
+    log = situation()
+    log.job("v", "a", 8)
+    log.bind(*(f"v-{index}" for index in range(8)))
+    log.job("k", "b", 1)
+    log.wait(60.0)
+    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.wait(0.5)
+    log.evict(*(f"v-{index}" for index in range(8)), action="reclaim", by="k")
+    log.bind("k-0")
+    return log
+
+
 def gang_that_loses_members_while_it_is_bound() -> Log:
     """Bind a gang; before its last binding is written, the others end with their node."""
     log = situation()
@@ -361,6 +375,7 @@ CLEAN = (
     promise_that_another_job_took,
     surplus_with_a_member_that_was_never_bound,
     surplus_with_a_member_that_is_being_bound,
+    victim_whose_queue_protects_it_since_a_moment,
     gang_that_loses_members_while_it_is_bound,
     surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
