@@ -7,7 +7,8 @@ the job on the nodes that they were promised, before the actions run. A promise 
 a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
 precedence.
 
-A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds.
+A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds, or
+if their gang has lost so many pods that it is below its minimum.
 
 A gang of which some bindings failed, or wait until a queue is below its limit, has such a promise, too: others would
 take the room, and it would stay in parts.
@@ -146,17 +147,27 @@ class HoldPromises(Action):
 
     async def run(self, session: Session) -> None:
         """Run the action."""
+        # Jobs and tasks of a later pass may be other objects.
+        interrupted, self._promises.interrupted = self._promises.interrupted, {}
         for uid in [*self._promises.leases]:
             job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
             tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
             tasks = [task for task in tasks if task.state is TaskState.PENDING]
             if job is not None and tasks:
                 places = [(task, nodes[task.uid]) for task in tasks]
-                evictions = self._promises.interrupted.pop(uid, ())
+                evictions = interrupted.get(uid, ())
                 if await _hold(session, job, places, evictions):
                     self.count += len(places) + len(evictions)
                     self._promises.resumed += evictions
+                else:
+                    self._promises.resumed += filter(_breaks_no_gang, evictions)
                 await session.turn()
+
+
+def _breaks_no_gang(eviction: Decision) -> bool:
+    """Return whether the gang of a victim is below its minimum already: then its other members hold nodes in vain."""
+    job = eviction.task.job
+    return job.count(ALLOCATED) < job.min_member
 
 
 async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]], evictions: Sequence[Decision]) -> bool:

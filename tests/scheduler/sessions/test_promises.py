@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, Guards
 from pyscheduler.scheduler.sessions.promises import Promises
 from pyscheduler.testing import make_pod
-from tests.scheduler.sessions.test_passes import add, begin, nodes_of
+from tests.scheduler.sessions.test_passes import Jobs, add, begin, nodes_of
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster
@@ -185,6 +186,25 @@ async def test_an_interrupted_eviction_that_helps_nobody_any_more_is_given_up(py
     await cluster.clock.advance(5)
     assert [cluster.pod(name).is_terminating for name in low] == [True, False]
     assert not cluster.pod(high[0]).status.nominated_node_name
+    await measured.stop()
+
+
+async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It helps nobody any more, but the gang needs both pods, and one of them is gone already."""
+    described = Jobs.job_spec
+    monkeypatch.setattr(
+        Jobs,
+        "job_spec",
+        lambda self, key, pods: attrs.evolve(described(self, key, pods), min_member=2 - (key == "high")),
+    )
+    cluster = pyscheduler_cluster
+    low, _ = await interrupted(cluster)
+    cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
+    measured = await begin(cluster)
+    await cluster.clock.advance(5)
+    assert [cluster.pod(name).is_terminating for name in low] == [True, True]
     await measured.stop()
 
 
