@@ -111,7 +111,10 @@ class _Decision:
     moments: list[_Moment]
     last: float
     evicted: list[Evicted] = attrs.Factory(list)
+    #: By uid of an evicted pod, its queue and its leaf; by job, the minimum of each leaf: the group may be gone later.
     queues: dict[str, str] = attrs.Factory(dict)
+    leaves: dict[str, str] = attrs.Factory(dict)
+    minima: dict[str, Mapping[str, int]] = attrs.Factory(dict)
     #: By queue, what a pass placed around the first eviction although no binding is written before it.
     placed: dict[str, Amounts] = attrs.Factory(dict)
     #: By queue, less than nothing: what the scheduler had announced to evict and had not written.
@@ -272,6 +275,9 @@ class ShareRule(Rule):
         decision.last = fact.at
         decision.evicted.append(fact)
         decision.queues[fact.pod.uid] = self.world.queue_of(fact.pod)
+        group = self.world.group_of(fact.pod.job)
+        decision.leaves[fact.pod.uid] = leaf_of(group, fact.pod)
+        decision.minima.setdefault(fact.pod.job, leaf_minima(group))
 
     def _announce(self, decision: _Decision, since: float) -> None:
         """Take away what other jobs were said to evict, and still holds its node."""
@@ -340,10 +346,9 @@ class ShareRule(Rule):
             if self.options.formula != "kai":
                 own += [pod.requests for pod in pods]
                 continue
-            group = self.world.group_of(job)
             core: list[Pod] = []
-            for leaf, minimum in leaf_minima(group).items():
-                members = [pod for pod in pods if leaf_of(group, pod) == leaf]
+            for leaf, minimum in decision.minima[job].items():
+                members = [pod for pod in pods if decision.leaves[pod.uid] == leaf]
                 cut = min(minimum, len(members))
                 core += members[:cut]
                 own += [pod.requests for pod in members[cut:]]

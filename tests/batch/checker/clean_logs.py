@@ -184,6 +184,20 @@ def reclaim_from_what_the_pass_placed_and_bound_last() -> Log:
     return log
 
 
+def reclaim_of_a_gang_that_is_deleted_later() -> Log:
+    """Reclaim a whole gang from a queue above its share; its user deletes the group a moment later."""
+    log = situation()
+    log.job("v", "a", 3, node="n1", gpus=2)
+    log.job("k", "b", 4)
+    log.wait(10.0)
+    log.evict("v-0", "v-1", "v-2", action="reclaim", by="k")
+    log.wait(0.1)
+    log.bind("k-0", "k-1", "k-2", "k-3")
+    log.wait(0.1)
+    log.delete("PodGroup", "v")
+    return log
+
+
 def promise_that_another_job_took() -> Log:
     """Evict for a job whose promise a later decision gives to a job of its queue, which starts."""
     log = situation()
@@ -372,6 +386,7 @@ CLEAN = (
     reclaim_from_what_was_never_bound,
     reclaim_from_what_the_pass_placed,
     reclaim_from_what_the_pass_placed_and_bound_last,
+    reclaim_of_a_gang_that_is_deleted_later,
     promise_that_another_job_took,
     surplus_with_a_member_that_was_never_bound,
     surplus_with_a_member_that_is_being_bound,
