@@ -75,6 +75,10 @@ class GangRule(Rule):
                 queue = self.world.queue_of_job(job)
                 if fact.subject in (queue, *self.world.path(queue)):
                     self._causes[job] = "lost"
+        elif isinstance(fact, Outside) and fact.kind in {"node-room", "foreign-bound"}:
+            # Nor if the room is gone.
+            self._causes.update(dict.fromkeys(self._partial, "lost"))
+            self._causes[fact.subject] = "lost"
         elif isinstance(fact, Outside):
             self._causes[fact.subject] = "lost"
             if fact.kind == "pod-gone":

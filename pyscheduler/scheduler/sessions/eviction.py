@@ -49,13 +49,21 @@ def record_of(pod: Pod) -> tuple[str, str, bool] | None:
     return None
 
 
+class _GivenUpError(Exception):
+    """The job does not wait for the room any more."""
+
+
 @attrs.define(eq=False)
 class _Group:
     """The victims of one job in one pass. None is deleted before all have their condition, so a crash loses none."""
 
     #: Lets victims go on, so many at each turn of the event loop.
     releases: PermitReleases
+    #: Returns whether nobody waits for the room any more.
+    is_in_vain: Callable[[], bool]
     unmarked: set[str] = attrs.Factory(set)
+    #: Whether a victim is being deleted: then the others must follow, because some may be of the same gang.
+    _is_begun: bool = False
     _all: asyncio.Event = attrs.Factory(asyncio.Event)
     _check: asyncio.Future[bool] | None = None
     _may_begin: bool = False
@@ -75,11 +83,20 @@ class _Group:
         if not self.unmarked:
             self._all.set()
 
+    @property
+    def is_given_up(self) -> bool:
+        """Return whether no victim is deleted, because nobody waits for the room any more."""
+        return not self._is_begun and self.is_in_vain()
+
     async def wait(self, uid: str) -> None:
-        """Wait until all have their condition; this pod has."""
+        """Wait until all have their condition; this pod has. Raises `_GivenUpError` if it is not to be deleted."""
         self.go_on(uid)
         await self._all.wait()
         await self._take_turn()
+        # Where requests fail, conditions take long to write.
+        if self.is_given_up:
+            raise _GivenUpError
+        self._is_begun = True
 
     async def _take_turn(self) -> None:
         """Wait until a turn of the event loop in which few others go on."""
@@ -113,7 +130,10 @@ class Evictions:
             if pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
                 self._leaving.add(pod.uid)
-                group = groups.setdefault("" if each.by is None else each.by.uid, _Group(self._releases))
+                key = "" if each.by is None else each.by.uid
+                group = groups.get(key)
+                if group is None:
+                    group = groups[key] = _Group(self._releases, self._is_in_vain(each.by))
                 group.unmarked.add(pod.uid)
                 begun.append((pod, each, group))
         for pod, each, group in begun:
@@ -153,15 +173,16 @@ class Evictions:
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
             self._forget(pod)
             return
-        had_promise = by is not None and self.is_promised(by)
         for pause in RETRY_SECONDS:
-            if by is not None and (not self._exists(by) or (had_promise and not self.is_promised(by))):
+            if group.is_given_up:
                 break
             if not await group.may_begin(after, by):
                 await self.handle.clock.sleep(pause)
                 continue
             try:
                 is_deleted = await self._delete(pod, message, partial(group.wait, pod.uid))
+            except _GivenUpError:
+                break
             except (APIError, TransportError) as error:
                 group.go_on(pod.uid)
                 self.handle.recorder.warning("eviction_failed")
@@ -176,6 +197,13 @@ class Evictions:
                 return
         self._forget(pod)
         self.on_failure()
+
+    def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
+        """Return what tells whether a job does not wait for room any more; it may not have had a promise."""
+        if by is None:
+            return lambda: False
+        had_promise = self.is_promised(by)
+        return lambda: not self._exists(by) or (had_promise and not self.is_promised(by))
 
     def _exists(self, job: Job) -> bool:
         """Return whether a pod of the job is left that can get the room."""

@@ -49,9 +49,11 @@ class Promises:
     leases: dict[str, float]
     #: By uid of a job: node names by uid of a task; "" for any node.
     nodes: dict[str, dict[str, str]] = attrs.Factory(dict)
-    #: By uid of a job, the evictions for it that a crash interrupted; and those that the pass has found to be right.
+    #: By uid of a job, the evictions for it that a crash interrupted; those that the pass has found to be right; and
+    #: those that only end broken gangs.
     interrupted: dict[str, list[Decision]] = attrs.Factory(dict)
     resumed: list[Decision] = attrs.Factory(list)
+    unfinished: list[Decision] = attrs.Factory(list)
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], names: Sequence[str]) -> None:
         """Remember what a pass promised; tasks on their way to a node count until they are bound. `names`: by row."""
@@ -160,7 +162,7 @@ class HoldPromises(Action):
                     self.count += len(places) + len(evictions)
                     self._promises.resumed += evictions
                 else:
-                    self._promises.resumed += filter(_breaks_no_gang, evictions)
+                    self._promises.unfinished += filter(_breaks_no_gang, evictions)
                 await session.turn()
 
 

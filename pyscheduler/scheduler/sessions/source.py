@@ -232,9 +232,12 @@ class Sessions:
         if found.tables.take_new_jobs():
             self.guards.news()
         resumed, self.promises.resumed = self.promises.resumed, []
+        unfinished, self.promises.unfinished = self.promises.unfinished, []
         self.submission.evict_again(resumed)
         try:
             attempts = await self.submission.submit(found.decisions, session, found.tables)
+            # For these, no promise is held by now.
+            self.submission.evict_again(unfinished)
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.

@@ -298,6 +298,19 @@ def gang_that_loses_members_while_it_is_bound() -> Log:
     return log
 
 
+def gang_whose_room_is_lost_while_it_is_bound() -> Log:
+    """Bind a part of a gang; before the rest is bound, the node for it goes."""
+    log = situation()
+    log.node("n2")
+    log.job("j", "a", 3)
+    log.bind("j-0", node="n2")
+    log.wait(0.3)
+    log.delete("Node", "n1")
+    log.reason("j-1", "j-2")
+    log.wait(20.0)
+    return log
+
+
 def reclaim_from_what_was_never_bound() -> Log:
     """Place a job of queue ``a`` in memory, evict it before its binding, and reclaim a running job of ``a``, too."""
     log = situation()
@@ -392,6 +405,7 @@ CLEAN = (
     surplus_with_a_member_that_is_being_bound,
     victim_whose_queue_protects_it_since_a_moment,
     gang_that_loses_members_while_it_is_bound,
+    gang_whose_room_is_lost_while_it_is_bound,
     surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
     reclaim_from_what_left_meanwhile,

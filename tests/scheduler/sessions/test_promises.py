@@ -110,6 +110,24 @@ async def test_an_eviction_that_fails_is_tried_again(pyscheduler_cluster: FakeCl
     await measured.stop()
 
 
+async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_cluster: FakeCluster) -> None:
+    """The server takes two seconds for the condition; meanwhile the node takes no pods any more."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    fault = cluster.server.faults.add(Fault(method="PATCH", path="/pods/low-0/status$", delay_seconds=2.0, times=1))
+    add(cluster, "high", members=1, priority=10)
+    await cluster.clock.advance(1)
+    assert fault.hits == 1
+    cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
+    await cluster.clock.advance(10)
+    assert not cluster.pod("low-0").is_terminating
+    assert not cluster.pod("high-0").status.nominated_node_name
+    await measured.stop()
+
+
 def job(name: str, *states: TaskState, minimum: int = 1, nominated: str = "") -> Job:
     """Return a job with a task in each state."""
     made = Job(uid=name, key=f"default/{name}", queue="q", queue_row=0, min_member=minimum)
