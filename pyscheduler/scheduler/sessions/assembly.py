@@ -75,7 +75,7 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         evictions=evictions,
         texts=texts,
     )
-    evictions.is_promised = submission.is_promised
+    evictions.promises = submission.promises
     tables = ClusterTables(plugin, profile.name, equivalence_key=partial(filter_key, profile))
     sessions = Sessions(
         profile=profile,

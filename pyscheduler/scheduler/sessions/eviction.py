@@ -16,7 +16,7 @@ from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -113,8 +113,8 @@ class Evictions:
     pods: Lister[Pod]
     #: Called when an eviction failed: the pod holds its node for longer than the session thought.
     on_failure: Callable[[], object] = lambda: None
-    #: Returns whether a job still waits for promised room; otherwise evictions for it are given up.
-    is_promised: Callable[[Job], bool] = lambda _: False
+    #: The uids of the pods that wait for promised room. If these promises end, evictions for them are given up.
+    promises: Collection[str] = ()
     #: The pods whose deletion was decided and is not seen yet, by uid.
     under_way: dict[str, Pod] = attrs.Factory(dict)
     #: The uids of the pods that were evicted and still exist.
@@ -199,16 +199,19 @@ class Evictions:
         self.on_failure()
 
     def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
-        """Return what tells whether a job does not wait for room any more; it may not have had a promise."""
-        if by is None:
-            return lambda: False
-        had_promise = self.is_promised(by)
-        return lambda: not self._exists(by) or (had_promise and not self.is_promised(by))
+        """Return what tells whether a job has lost the promises that it has now, or its pods if it has none.
 
-    def _exists(self, job: Job) -> bool:
-        """Return whether a pod of the job is left that can get the room."""
-        pods = (task.pod for task in job.tasks.values() if task.pod is not None)
-        return any((seen := self.pods.get(pod.name, pod.namespace)) and not seen.is_terminating for pod in pods)
+        A job that was bound on other room has kept them: the pass has given the room of these victims to others.
+        """
+        pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
+        promised = [pod for pod in pods if pod.uid in self.promises]
+
+        def is_in_vain() -> bool:
+            newest = ((pod.uid, self.pods.get(pod.name, pod.namespace)) for pod in promised or pods)
+            there = (pod for uid, pod in newest if pod is not None and pod.uid == uid and not pod.is_terminating)
+            return not any(not promised or pod.node_name or pod.uid in self.promises for pod in there)
+
+        return is_in_vain if by is not None else lambda: False
 
     async def _delete(self, pod: Pod, message: str, between: Callable[[], Awaitable[object]]) -> bool:
         seen = self.pods.get(pod.name, pod.namespace)

@@ -132,12 +132,6 @@ class Submission:
                 about, call = f"job={first.task.job.key}", self.plugin.evicted
                 self.scheduling.plugin_failures.report(error, plugin="", point="Evicted", about=about, call=call)
 
-    def is_promised(self, job: Job) -> bool:
-        """Return whether a pod of the job waits for a node that it was promised."""
-        pods = (task.pod for task in job.tasks.values() if task.uid in self.promises and task.pod is not None)
-        newest = (self.evictions.pods.get(pod.name, pod.namespace) for pod in pods)
-        return any(pod is not None and not pod.node_name and not pod.is_terminating for pod in newest)
-
     async def _nominate(self, by: Job | None) -> bool:
         """Wait until the nominations of a job are written; return False if that failed.
 

@@ -128,6 +128,34 @@ async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_c
     await measured.stop()
 
 
+async def test_an_eviction_goes_on_if_its_job_starts_on_the_room_of_another_one(
+    pyscheduler_cluster: FakeCluster,
+) -> None:
+    """Two jobs are promised the room of two victims on a node; who comes first takes what is free first."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "2"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    add(cluster, "lower", members=1)
+    await cluster.clock.advance(1)
+    slow = cluster.server.faults.add(Fault(method="PATCH", path="/pods/low-0/status$", delay_seconds=4.0, times=1))
+    add(cluster, "first", members=1, priority=20)
+    await cluster.clock.advance(1)
+    assert slow.hits == 1
+    add(cluster, "second", members=1, priority=10)
+    await cluster.clock.advance(1)
+    assert [cluster.pod(name).is_terminating for name in ("low-0", "lower-0")] == [False, True]
+    cluster.delete_pod("lower-0")
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["first-0", "second-0"]) == ["n1", ""]
+    await cluster.clock.advance(5)
+    assert cluster.pod("low-0").is_terminating
+    cluster.delete_pod("low-0")
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, ["second-0"]) == ["n1"]
+    await measured.stop()
+
+
 def job(name: str, *states: TaskState, minimum: int = 1, nominated: str = "") -> Job:
     """Return a job with a task in each state."""
     made = Job(uid=name, key=f"default/{name}", queue="q", queue_row=0, min_member=minimum)
