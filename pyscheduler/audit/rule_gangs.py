@@ -1,9 +1,9 @@
 """Rule 1: no gang is partly bound, sub-groups included.
 
 A gang is bound, or evicted, within a short burst. A gang that lost a member from outside, or whose queue was changed or
-deleted meanwhile, may stay broken for the grace period of its group; then it must be whole again or be evicted (KAI).
-Volcano leaves broken gangs to their controllers, and with its default tiers it also evicts a part of a gang: see
-`Options.breaks_gangs`.
+deleted meanwhile, or that lost room while it was being bound, may stay broken for the grace period of its group; then
+it must be whole again or be evicted (KAI). Volcano leaves broken gangs to their controllers, and with its default tiers
+it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ class GangRule(Rule):
                 queue = self.world.queue_of_job(job)
                 if fact.subject in (queue, *self.world.path(queue)):
                     self._causes[job] = "lost"
-        elif isinstance(fact, Outside) and fact.kind in {"node-room", "foreign-bound"}:
-            # Nor if the room is gone.
-            self._causes.update(dict.fromkeys(self._partial, "lost"))
-            self._causes[fact.subject] = "lost"
+        elif isinstance(fact, Outside) and fact.kind == "node-room":
+            # Nor if the room for the bindings that are on their way is gone.
+            for job, partial in self._partial.items():
+                if partial.cause == "bound" and fact.at - partial.since <= self.options.in_flight_seconds:
+                    self._causes[job] = "lost"
         elif isinstance(fact, Outside):
             self._causes[fact.subject] = "lost"
             if fact.kind == "pod-gone":

@@ -45,7 +45,7 @@ class ProtectionRule(Rule):
         self._taken: dict[tuple[str, str, str], set[str]] = {}
         #: When a job last lost a pod that nobody evicted.
         self._lost: dict[str, float] = {}
-        #: Pods that a job might lose when their eviction was announced: key of the pod, and the job that evicts it.
+        #: Pods that a job might lose when their eviction was announced: UID of the pod, and the job that evicts it.
         self._surplus: set[tuple[str, str]] = set()
         #: By name of a queue, what it said before, and until when.
         self._former: defaultdict[str, deque[tuple[float, Queue]]] = defaultdict(partial(deque, maxlen=_FORMER))
@@ -57,12 +57,12 @@ class ProtectionRule(Rule):
         found = announced_in(change.obj) if change.kind == "Event" else None
         if found is None:
             return
-        record, keys = found
+        record, keys = found[0], {*found[1]}
         pods = [pod for pod in self.world.pods.values() if pod.key in keys]
         for pod in pods:
             gone = {one.uid for one in pods if one.job == pod.job}
             if self._holds_minimum(pod, gone | self._taken_by(record.by, pod)):
-                self._surplus.add((pod.key, record.by))
+                self._surplus.add((pod.uid, record.by))
 
     def take(self, fact: Fact) -> None:
         """Check an eviction."""
@@ -134,7 +134,7 @@ class ProtectionRule(Rule):
         pod = fact.pod
         taken = self._taken_by(fact.record.by, pod)
         taken.add(pod.uid)
-        if (pod.key, fact.record.by) in self._surplus:
+        if (pod.uid, fact.record.by) in self._surplus:
             return True
         if fact.at - self._lost.get(pod.job, float("-inf")) <= self.options.in_flight_seconds:
             return True
@@ -158,7 +158,7 @@ class ProtectionRule(Rule):
 
         A waiting pod that is evicted had one; and a new pod about which nothing is said may be on its way to one.
         """
-        if pod.node or pod.nominated or pod.uid in self.world.records:
+        if pod.node or pod.nominated or pod.condition("DisruptionTarget") is not None:
             return not pod.ended
         age = self.world.now - self.world.first_seen[pod.uid]
         return age <= self.options.in_flight_seconds and not pod.gated and pod.condition("PodScheduled") is None

@@ -46,8 +46,8 @@ class PurposeRule(Rule):
         self._debts: dict[str, list[_Debt]] = defaultdict(list)
         #: When each job last bound a pod and had its minimum then.
         self._served: dict[str, float] = {}
-        #: By job, those that took the promise of a waiting pod from it.
-        self._heirs: dict[str, set[str]] = defaultdict(set)
+        #: By job, those that took the promise of a waiting pod from it, and when.
+        self._heirs: dict[str, list[tuple[float, str]]] = defaultdict(list)
         #: When each job last lost a pod from outside.
         self._lost: dict[str, float] = {}
         #: When a node last left or lost room.
@@ -70,7 +70,7 @@ class PurposeRule(Rule):
             pod = self.world.pods.get(change.obj["metadata"]["uid"])
             self._note_broken(pod.job if pod is not None else "")
             if pod is not None and not pod.node and (record := record_of_pod(change.obj)) is not None:
-                self._heirs[pod.job].add(record.by)
+                self._heirs[pod.job].append((change.at, record.by))
         elif change.kind == "PodGroup":
             metadata = change.obj["metadata"]
             self._note_broken(f"{metadata.get('namespace', 'default')}/{metadata['name']}")
@@ -94,7 +94,7 @@ class PurposeRule(Rule):
     def _report(self, job: str, overdue: list[_Debt]) -> None:
         for debt in overdue:
             fact = debt.fact
-            if any(self._served.get(heir, float("-inf")) >= fact.at for heir in self._all_heirs(job)):
+            if any(self._served.get(heir, float("-inf")) >= fact.at for heir in self._all_heirs(job, debt)):
                 continue
             text = (
                 f"pod {fact.pod.key} was evicted ({fact.record.action}) for {job}, "
@@ -102,12 +102,14 @@ class PurposeRule(Rule):
             )
             self.report(fact.at, fact.revision, (fact.pod.key, job), text)
 
-    def _all_heirs(self, job: str) -> set[str]:
-        """Return who took a job's promises, and who took theirs."""
+    def _all_heirs(self, job: str, debt: _Debt) -> set[str]:
+        """Return who took a job's promises while a debt was open, and who took theirs."""
+        since = debt.fact.at - self.options.in_flight_seconds
         found: set[str] = set()
         left = {job}
         while left:
-            left = {heir for one in left for heir in self._heirs.get(one, ())} - found
+            taken = (entry for one in left for entry in self._heirs.get(one, ()))
+            left = {heir for at, heir in taken if since <= at <= debt.deadline} - found
             found |= left
         return found
 

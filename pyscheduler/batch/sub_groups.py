@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["counts_by_part", "has_minimum", "parts_missing", "parts_shortage", "policies_of"]
+__all__ = ["counts_by_part", "has_minimum", "is_whole", "parts_missing", "parts_shortage", "policies_of"]
 
 
 def policies_of(job: Job) -> Mapping[str, tuple[int, int]]:
@@ -44,6 +44,19 @@ def has_minimum(job: Job, states: Collection[TaskState]) -> bool:
     if policies_of(job) and job.count(states) < job.min_member:
         return False
     return not parts_missing(job, counts_by_part(job, states))
+
+
+def is_whole(job: Job, states: Collection[TaskState]) -> bool:
+    """Return whether the tasks in the states are the minimum of a job: of its sub-groups, or by number and role."""
+    if job.sub_groups:
+        return has_minimum(job, states)
+    if job.count(states) < job.min_member:
+        return False
+    # Minimums by role do not count if they add up to more than the job's minimum.
+    if not job.min_task_member or sum(job.min_task_member.values()) > job.min_member:
+        return True
+    roles = Counter(task.role for task in job.tasks.values() if task.state in states)
+    return all(roles[role] >= least for role, least in job.min_task_member.items())
 
 
 def parts_shortage(job: Job, counts: Mapping[str, int]) -> str:

@@ -76,3 +76,51 @@ async def test_a_gang_that_lost_all_bindings_has_no_precedence(batch: BatchClust
     await full_cluster_with_a_late_rival(batch, fault)
     await batch.pass_time(0.5)
     assert not batch.scheduler.scheduler.sessions[0].guards.leases
+
+
+async def test_a_gang_that_loses_all_bindings_one_by_one_has_no_precedence(kai: BatchCluster) -> None:
+    """After the first failure the others are under way; when they fail, too, the promise of the first one ends."""
+    kai.nodes(4, cpu="4")
+    for name in "ab":
+        kai.queue(name)
+    await kai.start()
+    for number in range(4):
+        path, delay = f"/pods/gang-{number}/binding$", 0.2 * number
+        kai.cluster.server.faults.add(Fault(method="POST", path=path, status=409, delay_seconds=delay))
+    kai.job("gang", "a", 4, requests={"cpu": "4"})
+    await kai.pass_time(0.1)
+    kai.job("rival", "b", 1, requests={"cpu": "4"})
+    await kai.pass_time(5)
+    assert not any(kai.nodes_of("gang"))
+    assert all(kai.nodes_of("rival"))
+
+
+async def test_a_pod_whose_binding_fails_again_and_again_may_go_elsewhere(volcano: BatchCluster) -> None:
+    """Its node is promised three times; then the policies choose, and others may have the node."""
+    fault = Fault(method="POST", path="/pods/gang-2/binding$", status=409, times=6)
+    await full_cluster_with_a_late_rival(volcano, fault)
+    await volcano.pass_time(60)
+    assert fault.hits > 3
+    assert all(volcano.nodes_of("rival"))
+    assert len([node for node in volcano.nodes_of("gang") if node]) == 3
+
+
+async def test_sub_groups_keep_the_nodes_of_members_whose_bindings_failed(kai: BatchCluster) -> None:
+    """The minimum of the job itself says nothing then."""
+    kai.nodes(3, cpu="4")
+    for name in "ab":
+        kai.queue(name)
+    await kai.start()
+    fault = kai.cluster.server.faults.add(Fault(method="POST", path="/pods/gang-2/binding$", status=409, times=2))
+    parts = [{"name": "x", "minMember": 1}, {"name": "y", "minMember": 2}]
+    kai._create(kai.group_kind, {"name": "gang", "namespace": "default"}, {"queue": "a", "subGroups": parts})
+    for number, part in enumerate("xyy"):
+        labels = {"kai.scheduler/subgroup-name": part}
+        kai.pods("gang", 1, start=number, requests={"cpu": "4"}, labels=labels)
+    while not fault.hits:
+        await kai.pass_time(0.005)
+    kai.job("rival", "b", 1, requests={"cpu": "4"})
+    await kai.pass_time(30)
+    assert fault.hits == 2
+    assert all(kai.nodes_of("gang"))
+    assert kai.nodes_of("rival") == [""]

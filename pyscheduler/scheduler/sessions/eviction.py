@@ -16,7 +16,7 @@ from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -64,6 +64,7 @@ class _Group:
     unmarked: set[str] = attrs.Factory(set)
     #: Whether a victim is being deleted: then the others must follow, because some may be of the same gang.
     _is_begun: bool = False
+    _is_given_up: bool = False
     _all: asyncio.Event = attrs.Factory(asyncio.Event)
     _check: asyncio.Future[bool] | None = None
     _may_begin: bool = False
@@ -86,7 +87,8 @@ class _Group:
     @property
     def is_given_up(self) -> bool:
         """Return whether no victim is deleted, because nobody waits for the room any more."""
-        return not self._is_begun and self.is_in_vain()
+        self._is_given_up = self._is_given_up or (not self._is_begun and self.is_in_vain())
+        return self._is_given_up
 
     async def wait(self, uid: str) -> None:
         """Wait until all have their condition; this pod has. Raises `_GivenUpError` if it is not to be deleted."""
@@ -113,8 +115,8 @@ class Evictions:
     pods: Lister[Pod]
     #: Called when an eviction failed: the pod holds its node for longer than the session thought.
     on_failure: Callable[[], object] = lambda: None
-    #: The uids of the pods that wait for promised room. If these promises end, evictions for them are given up.
-    promises: Collection[str] = ()
+    #: By uid of a pod that waits for room, the promised node. If these promises end, evictions for them are given up.
+    promises: Mapping[str, str] = attrs.Factory(dict)
     #: The pods whose deletion was decided and is not seen yet, by uid.
     under_way: dict[str, Pod] = attrs.Factory(dict)
     #: The uids of the pods that were evicted and still exist.
@@ -201,15 +203,21 @@ class Evictions:
     def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
         """Return what tells whether a job has lost the promises that it has now, or its pods if it has none.
 
-        A job that was bound on other room has kept them: the pass has given the room of these victims to others.
+        A job that is bound on its promised node has kept them, on the room of other victims: the pass has given the
+        room of these to others.
         """
         pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
-        promised = [pod for pod in pods if pod.uid in self.promises]
+        nodes = {pod.uid: self.promises[pod.uid] for pod in pods if pod.uid in self.promises}
+        asked = [pod for pod in pods if pod.uid in nodes] or pods
+
+        def is_kept(pod: Pod) -> bool:
+            # The promise of a pod that is bound may not be forgotten yet.
+            return not nodes or nodes[pod.uid] == (pod.node_name or self.promises.get(pod.uid))
 
         def is_in_vain() -> bool:
-            newest = ((pod.uid, self.pods.get(pod.name, pod.namespace)) for pod in promised or pods)
+            newest = ((pod.uid, self.pods.get(pod.name, pod.namespace)) for pod in asked)
             there = (pod for uid, pod in newest if pod is not None and pod.uid == uid and not pod.is_terminating)
-            return not any(not promised or pod.node_name or pod.uid in self.promises for pod in there)
+            return not any(map(is_kept, there))
 
         return is_in_vain if by is not None else lambda: False
 

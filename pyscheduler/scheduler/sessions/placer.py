@@ -52,8 +52,6 @@ class _Answer:
 
     version: int
     accepted: NDArray[np.bool_]
-    #: The nodes that the filters found, for the cached scores of exactly these; None if there are none.
-    found: Nodes | None = None
     curable: NDArray[np.bool_] | None = None
     error: FitError | PluginError | None = None
 
@@ -112,6 +110,8 @@ class SnapshotPlacer:
         self._keys = keys or FilterKeys(profile)
         #: By key of look-alikes.
         self._answers: dict[Hashable, _Answer] = {}
+        #: The key of the pod that was filtered last, and what was found: the scores of exactly these nodes are cached.
+        self._found: tuple[Hashable, Nodes | None] = (None, None)
         #: By uid, the state of the last cycle of a task.
         self._states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
@@ -226,7 +226,7 @@ class SnapshotPlacer:
             # In a cycle with this frame, its traceback would keep the answers until all objects are collected.
             answer.error = self.rejections[task.uid] = error.with_traceback(None)
         else:
-            answer.found = found
+            self._found = (key, found)
             answer.accepted[found.rows] = True
             if self._ready is not None:
                 answer.accepted &= self._ready
@@ -304,10 +304,9 @@ class SnapshotPlacer:
 
     def _view(self, task: Task, rows: NDArray[np.int64]) -> Nodes:
         """Return the nodes `rows`; the very view that the filters returned, if it shows them."""
-        answer = self._answers.get(self._keys.exact(self._infos[task.uid]))
-        found = None if answer is None else answer.found
-        if found is not None and len(found) == len(rows) and (found.rows == rows).all():
-            return found
+        key, found = self._found
+        if found is not None and len(found) == len(rows) and key == self._keys.exact(self._infos[task.uid]):
+            return found if (found.rows == rows).all() else self._snapshot.nodes.take(rows)
         return self._snapshot.nodes.take(rows)
 
     def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:

@@ -8,10 +8,7 @@ a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take it
 precedence.
 
 A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds, or
-if their gang has lost so many pods that it is below its minimum.
-
-A gang of which some bindings failed, or wait until a queue is below its limit, has such a promise, too: others would
-take the room, and it would stay in parts.
+if their gang has lost so many pods that it is below its minimum at the end of the pass.
 """
 
 from __future__ import annotations
@@ -24,6 +21,7 @@ import numpy as np
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Predicate, PromiseGate
 from pyscheduler.batch.decisions import Decision, DecisionKind
+from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.scheduler.sessions.eviction import record_of
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, TURN_EVERY
@@ -50,7 +48,7 @@ class Promises:
     #: By uid of a job: node names by uid of a task; "" for any node.
     nodes: dict[str, dict[str, str]] = attrs.Factory(dict)
     #: By uid of a job, the evictions for it that a crash interrupted; those that the pass has found to be right; and
-    #: those that only end broken gangs.
+    #: those that may only end broken gangs.
     interrupted: dict[str, list[Decision]] = attrs.Factory(dict)
     resumed: list[Decision] = attrs.Factory(list)
     unfinished: list[Decision] = attrs.Factory(list)
@@ -84,33 +82,40 @@ class Promises:
             del self.leases[uid]
             self.nodes.pop(uid, None)
 
-    def keep_lost(self, jobs: Mapping[str, Job], lost: Mapping[str, Mapping[str, str]], now: float) -> None:
-        """Promise their nodes to members that are not bound as decided, if others are bound and the gang needs them.
+    async def read_interrupted(self, jobs: Mapping[str, Job], turn: Callable[[], Awaitable[None]]) -> None:
+        """Note the evictions of which a crash left only the condition. `turn` lets other tasks of the scheduler run.
 
-        `lost`: node names by uid of a job and of a pod.
+        An old condition may be left of an eviction that was given up: a job is a victim if one of its pods is on a
+        promised node, or if it has lost pods already.
         """
-        for uid, names in lost.items():
-            job = jobs.get(uid)
-            bound = 0 if job is None else job.count(ALLOCATED)
-            if job is None or not bound:
+        self.forget_interrupted()
+        by_key = {job.key: job for job in jobs.values()}
+        for at, job in enumerate(jobs.values()):
+            if at % TURN_EVERY == 0:
+                await turn()
+            if not any(map(record_of, job.pods(ALLOCATED) if job.count(ALLOCATED) else ())):
                 continue
-            if bound >= job.min_member and not job.sub_groups and not job.min_task_member:
-                continue
-            waiting = {pod: name for pod, name in names.items() if pod in job.tasks}
-            if waiting:
-                self.leases.setdefault(uid, now + LEASE_SECONDS)
-                self.nodes.setdefault(uid, {}).update(waiting)
-
-    def read_interrupted(self, jobs: Mapping[str, Job]) -> None:
-        """Note the evictions of which a crash left only the condition, by the job that is promised their room."""
-        by_key = {jobs[uid].key: jobs[uid] for uid, nodes in self.nodes.items() if any(nodes.values())}
-        for job in jobs.values() if by_key else ():
+            found: dict[str, list[Decision]] = {}
             for task in job.tasks.values():
                 record = record_of(task.pod) if task.state in ALLOCATED and task.pod is not None else None
                 if record is not None and record[1] in by_key:
                     action, by, is_moved = record
                     eviction = Decision(DecisionKind.EVICT, task, task.node, action, by_key[by], is_moved)
-                    self.interrupted.setdefault(by_key[by].uid, []).append(eviction)
+                    found.setdefault(by_key[by].uid, []).append(eviction)
+            is_broken = not is_whole(job, ALLOCATED)
+            for uid, evictions in found.items():
+                names = {*self.nodes.get(uid, {}).values()} - {""}
+                nodes = {each.task.pod.node_name for each in evictions if each.task.pod is not None}
+                if names and (is_broken or names & nodes):
+                    self.interrupted.setdefault(uid, []).extend(evictions)
+                elif is_broken:
+                    self.unfinished += evictions
+
+    def forget_interrupted(self) -> None:
+        """Forget the evictions that were interrupted: the tasks of another pass may be other objects."""
+        self.interrupted.clear()
+        self.resumed.clear()
+        self.unfinished.clear()
 
     async def read_back(
         self, jobs: Iterable[Job], now: float, takers: Collection[str], turn: Callable[[], Awaitable[None]]
@@ -149,27 +154,19 @@ class HoldPromises(Action):
 
     async def run(self, session: Session) -> None:
         """Run the action."""
-        # Jobs and tasks of a later pass may be other objects.
-        interrupted, self._promises.interrupted = self._promises.interrupted, {}
         for uid in [*self._promises.leases]:
             job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
             tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
             tasks = [task for task in tasks if task.state is TaskState.PENDING]
             if job is not None and tasks:
                 places = [(task, nodes[task.uid]) for task in tasks]
-                evictions = interrupted.get(uid, ())
+                evictions = self._promises.interrupted.get(uid, ())
                 if await _hold(session, job, places, evictions):
                     self.count += len(places) + len(evictions)
                     self._promises.resumed += evictions
                 else:
-                    self._promises.unfinished += filter(_breaks_no_gang, evictions)
+                    self._promises.unfinished += evictions
                 await session.turn()
-
-
-def _breaks_no_gang(eviction: Decision) -> bool:
-    """Return whether the gang of a victim is below its minimum already: then its other members hold nodes in vain."""
-    job = eviction.task.job
-    return job.count(ALLOCATED) < job.min_member
 
 
 async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]], evictions: Sequence[Decision]) -> bool:

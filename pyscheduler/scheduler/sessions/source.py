@@ -18,12 +18,14 @@ from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.policy_checks import incomparable_keys
 from pyscheduler.batch.queue_problems import queue_problem
-from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler.batch.sub_groups import is_whole
+from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.culprit import culprit_of
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
+from pyscheduler.scheduler.sessions.lost_bindings import LostBindings
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
@@ -116,7 +118,12 @@ class Sessions:
     promises: Promises = attrs.field(
         init=False, default=attrs.Factory(lambda self: Promises(self.guards.leases), takes_self=True)
     )
+    lost_bindings: LostBindings = attrs.field(
+        init=False, default=attrs.Factory(lambda self: LostBindings(self.promises), takes_self=True)
+    )
     _is_first: bool = True
+    #: Whether evictions that a crash interrupted are not carried out yet.
+    _is_interrupted: bool = False
     _last_began: float = float("-inf")
     #: How many pods had entered `held` when the last pass ended.
     _entered: int = 0
@@ -231,13 +238,14 @@ class Sessions:
             self.request()
         if found.tables.take_new_jobs():
             self.guards.news()
-        resumed, self.promises.resumed = self.promises.resumed, []
-        unfinished, self.promises.unfinished = self.promises.unfinished, []
-        self.submission.evict_again(resumed)
         try:
+            self.submission.evict_again(self.promises.resumed)
             attempts = await self.submission.submit(found.decisions, session, found.tables)
-            # For these, no promise is held by now.
-            self.submission.evict_again(unfinished)
+            # The pass may have placed new members in the place of those that are gone.
+            broken = [each for each in self.promises.unfinished if not is_whole(each.task.job, ACTIVE)]
+            self.submission.evict_again(broken)
+            self._is_interrupted = False
+            self.promises.forget_interrupted()
             self.guards.note(found.decisions, session.jobs, began)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
@@ -364,14 +372,16 @@ class Sessions:
             await self.promises.read_back(jobs.values(), clock.now(), takers, turns.yield_if_due)
             for nodes in self.promises.nodes.values():
                 self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
-            self.promises.read_interrupted(jobs)
-        lost, self.submission.lost = self.submission.lost, {}
-        self.promises.keep_lost(jobs, lost, self.submission.scheduling.clock.now())
+            self._is_interrupted = True
+        if self._is_interrupted:
+            await self.promises.read_interrupted(jobs, turns.yield_if_due)
 
         def is_bound(pod: Pod) -> bool:
             seen = pods.get(pod.name, pod.namespace)
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
+        lost, self.submission.lost = self.submission.lost, {}
+        self.lost_bindings.follow(jobs, lost, self.submission.scheduling.clock.now(), is_bound)
         self.promises.end_kept(jobs, is_bound)
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:

@@ -22,6 +22,7 @@ from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
 from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY
+from pyscheduler.scheduler.sessions.lost_bindings import Lost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -61,8 +62,8 @@ class Submission:
     texts: WaitTexts
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a job, the pods that were not bound as decided since the last pass, with their nodes.
-    lost: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: By uid of a gang and of a pod, the bindings that the last pass decided and that did not come.
+    lost: dict[str, dict[str, Lost]] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
 
@@ -78,7 +79,7 @@ class Submission:
             if each.kind is not DecisionKind.BIND:
                 continue
             if self._is_crowded(each.task.job, crowd, session.queues):
-                self._note_loss(each.task, names[each.node])
+                self._note_loss(each.task, Lost(names[each.node], has_failed=False))
             else:
                 by_job.setdefault(each.task.job.uid, []).append(each)
         attempts: list[Attempt] = []
@@ -211,9 +212,9 @@ class Submission:
         if not reason:
             job = members[0].task.job
             self._let_wait(reserved, job)
-            if job.min_member > 1:
+            if _is_gang(job):
                 for each, attempt in zip(members, reserved, strict=True):
-                    attempt.on_failure = partial(self._note_loss, each.task, names[each.node])
+                    attempt.on_failure = partial(self._note_loss, each.task, Lost(names[each.node], has_failed=True))
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
@@ -228,10 +229,10 @@ class Submission:
             self.waiting_pods.stop(attempt.pod.uid)
             self.scheduling.undo(attempt)
 
-    def _note_loss(self, task: Task, node_name: str) -> None:
+    def _note_loss(self, task: Task, lost: Lost) -> None:
         """Remember a member of a gang that is not bound: the pass may have counted on it."""
-        if task.job.min_member > 1:
-            self.lost.setdefault(task.job.uid, {})[task.uid] = node_name
+        if _is_gang(task.job):
+            self.lost.setdefault(task.job.uid, {})[task.uid] = lost
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
@@ -262,3 +263,7 @@ class Submission:
         self.texts.forget(pod.uid)
         self.scheduling.activate(attempt)
         return ""
+
+
+def _is_gang(job: Job) -> bool:
+    return job.min_member > 1 or bool(job.sub_groups or job.min_task_member)

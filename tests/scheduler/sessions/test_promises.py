@@ -15,9 +15,14 @@ from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, Guards
 from pyscheduler.scheduler.sessions.promises import Promises
 from pyscheduler.testing import make_pod
-from tests.scheduler.sessions.test_passes import Jobs, add, begin, nodes_of
+from tests.scheduler.sessions.test_passes import Jobs, WholeJobs, add, begin, nodes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.api import Pod
+    from pyscheduler.batch.job_spec import JobSpec
+    from pyscheduler.batch.session import Session
     from pyscheduler.testing import FakeCluster
 
 
@@ -208,6 +213,17 @@ async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     assert guards.protected(jobs["a"], later, jobs) == {"a", "b"}
 
 
+def two_of_low(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the job `low` be a gang of two."""
+    described = Jobs.job_spec
+
+    def job_spec(self: Jobs, key: str, pods: Sequence[Pod]) -> JobSpec | None:
+        found = described(self, key, pods)
+        return found and attrs.evolve(found, min_member=2 if key.endswith("low") else 1)
+
+    monkeypatch.setattr(Jobs, "job_spec", job_spec)
+
+
 async def interrupted(cluster: FakeCluster) -> tuple[list[str], list[str]]:
     """Let a scheduler crash that has told two pods of their eviction and deleted one; return them, and the others."""
     cluster.add_node("n1", allocatable={"cpu": "2"})
@@ -239,18 +255,78 @@ async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It helps nobody any more, but the gang needs both pods, and one of them is gone already."""
-    described = Jobs.job_spec
-    monkeypatch.setattr(
-        Jobs,
-        "job_spec",
-        lambda self, key, pods: attrs.evolve(described(self, key, pods), min_member=2 - (key == "high")),
-    )
+    two_of_low(monkeypatch)
     cluster = pyscheduler_cluster
     low, _ = await interrupted(cluster)
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
     measured = await begin(cluster)
     await cluster.clock.advance(5)
     assert [cluster.pod(name).is_terminating for name in low] == [True, True]
+    await measured.stop()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["", "the first pass fails"])
+async def test_interrupted_evictions_of_a_gang_go_on_at_once(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """A pass that fails forgets none of them: the next one reads them again."""
+    two_of_low(monkeypatch)
+    cluster = pyscheduler_cluster
+    low, high = await interrupted(cluster)
+    run, failures = WholeJobs.run, [fails]
+
+    async def once(self: WholeJobs, session: Session) -> None:
+        if failures and failures.pop():
+            raise RuntimeError("a bug")
+        await run(self, session)
+
+    monkeypatch.setattr(WholeJobs, "run", once)
+    measured = await begin(cluster)
+    await cluster.clock.advance(2)
+    assert not failures
+    assert [cluster.pod(name).is_terminating for name in low] == [True, True]
+    assert cluster.pod(high[0]).status.nominated_node_name == "n1"
+    await measured.stop()
+
+
+async def test_a_gang_that_is_repaired_keeps_its_pods(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod that a crash let go is made anew, and the promise is refused: nothing is evicted any more."""
+    two_of_low(monkeypatch)
+    cluster = pyscheduler_cluster
+    low, _ = await interrupted(cluster)
+    cluster.delete_pod("low-0")
+    cluster.add_pod("low-2", requests={"cpu": "1"}, labels={"job": "low"}, scheduler_name="batch", priority=20)
+    monkeypatch.setattr("pyscheduler.scheduler.sessions.promises._is_refused", lambda *_: True)
+    measured = await begin(cluster)
+    await cluster.clock.advance(30)
+    assert not cluster.pod(low[1]).is_terminating
+    assert nodes_of(cluster, [low[1], "low-2"]) == ["n1", "n1"]
+    await measured.stop()
+
+
+async def test_an_eviction_that_was_given_up_is_none_after_a_crash(pyscheduler_cluster: FakeCluster) -> None:
+    """Its condition stays. The job has evicted another pod by then, on another node."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    cluster.server.faults.add(Fault(method="PATCH", path="/pods/low-0/status$", delay_seconds=2.0, times=1))
+    add(cluster, "high", members=1, priority=10)
+    await cluster.clock.advance(1)
+    cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
+    await cluster.clock.advance(120)
+    cluster.add_node("n2", allocatable={"cpu": "1"})
+    other = {"requests": {"cpu": "1"}, "labels": {"job": "other"}, "node_name": "n2"}
+    cluster.add_pod("other-0", scheduler_name="batch", **other)
+    await cluster.clock.advance(2)
+    assert cluster.pod("high-0").status.nominated_node_name == "n2"
+    await measured.stop()
+    measured = await begin(cluster)
+    await cluster.clock.advance(5)
+    assert [cluster.pod(name).is_terminating for name in ("low-0", "other-0")] == [False, True]
     await measured.stop()
 
 

@@ -42,21 +42,22 @@ class _Lane:
         self._at = 0
         #: The key of the last job that was taken; less than all keys if there is none.
         self.seen: JobKey = ()
-        self.asked: list[Quantities] = []
-        self._look_ahead()
+        self.asked: Collection[Quantities] = ()
 
     def take(self) -> Gang:
         """Take the next wanted job."""
         self.seen, gang = self.wanted.pop()
-        if self.wanted:
-            self._look_ahead()
         return gang
 
-    def _look_ahead(self) -> None:
-        begin = self._at
-        end = self._at = bisect_left(self._index.entries(self.row), self.wanted[-1][0], key=_key_of)
+    def look_ahead(self) -> None:
+        """Find out what the waiting jobs before the next wanted one ask for."""
+        entries, begin = self._index.entries(self.row), self._at
+        end = self._at = bisect_left(entries, self.wanted[-1][0], key=_key_of)
         asks = self._index.asks(self.row, end)
-        self.asked = [asked for asked, places in asks.items() if self._has(places, begin, end)]
+        if end - begin < len(asks):
+            self.asked = {entries[at][1].requested() for at in range(begin, end) if at not in self._skipped}
+        else:
+            self.asked = [asked for asked, places in asks.items() if self._has(places, begin, end)]
 
     def _has(self, places: list[int], begin: int, end: int) -> bool:
         at = bisect_left(places, begin)
@@ -84,7 +85,10 @@ class WantedLine:
         self.is_tied = False
 
     def take_one_of(self, wanted: Collection[str], left: Counter[int]) -> Gang:
-        """Take the next job. `left`: by queue row, how many are left; it is kept up to date."""
+        """Take the next job, as `JobQueue` does; all are wanted.
+
+        `left`: by queue row, how many are left; it is kept up to date.
+        """
         lane = self._lanes[next(iter(left))] if len(left) == 1 else self._next()
         gang = lane.take()
         left[lane.row] -= 1
@@ -96,6 +100,7 @@ class WantedLine:
 
     def _next(self) -> _Lane:
         for lane in self._moved:
+            lane.look_ahead()
             self._push(lane)
         self._moved.clear()
         while True:
@@ -105,7 +110,7 @@ class WantedLine:
             lane = self._lanes[row]
             if not lane.asked:
                 return lane
-            lane.asked = []
+            lane.asked = ()
             self._push(lane)
 
     def _push(self, lane: _Lane) -> None:
