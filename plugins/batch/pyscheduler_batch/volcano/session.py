@@ -182,7 +182,7 @@ class VolcanoSession(Session):
         return known[1]
 
     @cached_property
-    def _job_orders(self) -> list[contract.JobOrder]:
+    def _job_orders(self) -> list[Any]:
         return [policy for tier in self.policies(contract.JobOrder, "enableJobOrder") for policy in tier]
 
     @cached_property
@@ -197,7 +197,7 @@ class VolcanoSession(Session):
 
     def order_key(self, job: Job) -> contract.Key:
         """Return the keys that `compare_jobs` compares; the smallest is served first, ties by age, then UID."""
-        return (not job.is_broken, *(policy.job_key(job) for policy in self._job_orders))  # type: ignore[arg-type]
+        return (not job.is_broken, *(policy.job_key(job) for policy in self._job_orders))
 
     def job_less(self, left: Job, right: Job) -> bool:
         """Return whether `left` is served first; ties by age, then UID."""
