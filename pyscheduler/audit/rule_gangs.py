@@ -49,8 +49,6 @@ class GangRule(Rule):
         self._partial: dict[str, _Partial] = {}
         self._due: list[tuple[float, str]] = []
         self._causes: dict[str, _Cause] = {}
-        #: When each job last lost a pod from outside.
-        self._lost: dict[str, float] = {}
 
     def advance(self, at: float) -> None:
         """Report the gangs whose time is over before `at`."""
@@ -65,7 +63,7 @@ class GangRule(Rule):
         """Remember why a gang changes."""
         if isinstance(fact, Bound):
             # A binding may be on its way while other members are lost.
-            age = fact.at - self._lost.get(fact.pod.job, -math.inf)
+            age = fact.at - self.world.lost_at(fact.pod.job)
             self._causes[fact.pod.job] = "lost" if age <= self.options.in_flight_seconds else "bound"
         elif isinstance(fact, Evicted):
             self._causes[fact.pod.job] = "evicted"
@@ -82,8 +80,6 @@ class GangRule(Rule):
                     self._causes[job] = "lost"
         elif isinstance(fact, Outside):
             self._causes[fact.subject] = "lost"
-            if fact.kind == "pod-gone":
-                self._lost[fact.subject] = fact.at
 
     def after(self, change: Change) -> None:
         """Look at the gangs that the change concerns."""

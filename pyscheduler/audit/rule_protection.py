@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.audit.batch_objects import KAI
 from pyscheduler.audit.evictions import PREEMPTING, RECLAIMING, STALE, announced_in
-from pyscheduler.audit.facts import Evicted, Fact, Outside
+from pyscheduler.audit.facts import Evicted, Fact
 from pyscheduler.audit.gangs import leaf_minima, leaf_of
 from pyscheduler.audit.rule import Rule
 
@@ -43,8 +43,6 @@ class ProtectionRule(Rule):
         super().__init__(world, verdict)
         #: UIDs of the pods that a job took from a leaf of another job, by evictor, victim and leaf.
         self._taken: dict[tuple[str, str, str], set[str]] = {}
-        #: When a job last lost a pod that nobody evicted.
-        self._lost: dict[str, float] = {}
         #: Pods that a job might lose when their eviction was announced: UID of the pod, and the job that evicts it.
         self._surplus: set[tuple[str, str]] = set()
         #: By name of a queue, what it said before, and until when.
@@ -66,8 +64,6 @@ class ProtectionRule(Rule):
 
     def take(self, fact: Fact) -> None:
         """Check an eviction."""
-        if isinstance(fact, Outside) and fact.kind == "pod-gone":
-            self._lost[fact.subject] = fact.at
         if not isinstance(fact, Evicted):
             return
         self.judge()
@@ -136,7 +132,7 @@ class ProtectionRule(Rule):
         taken.add(pod.uid)
         if (pod.uid, fact.record.by) in self._surplus:
             return True
-        if fact.at - self._lost.get(pod.job, float("-inf")) <= self.options.in_flight_seconds:
+        if fact.at - self.world.lost_at(pod.job) <= self.options.in_flight_seconds:
             return True
         return self._holds_minimum(pod, taken)
 

@@ -48,8 +48,6 @@ class PurposeRule(Rule):
         self._served: dict[str, float] = {}
         #: By job, those that took the promise of a waiting pod from it, and when.
         self._heirs: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        #: When each job last lost a pod from outside.
-        self._lost: dict[str, float] = {}
         #: When a node last left or lost room.
         self._narrowed = float("-inf")
         #: Since when each gang lacks members although some hold nodes.
@@ -139,7 +137,7 @@ class PurposeRule(Rule):
             self.report(fact.at, fact.revision, (pod.key,), text)
             return
         if not self.world.members.get(record.by):
-            if fact.at - self._lost.get(record.by, float("-inf")) <= self.options.in_flight_seconds:
+            if fact.at - self.world.lost_at(record.by) <= self.options.in_flight_seconds:
                 self.skip()
                 return
             text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
@@ -177,8 +175,6 @@ class PurposeRule(Rule):
             self._served[job] = self.world.now
 
     def _outside(self, fact: Outside) -> None:
-        if fact.kind == "pod-gone":
-            self._lost[fact.subject] = fact.at
         everybody = fact.kind in {"node-room", "foreign-bound", "class"}
         if fact.kind == "node-room":
             self._narrowed = fact.at

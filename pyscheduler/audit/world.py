@@ -77,6 +77,8 @@ class World:
         self._sums: Sums = defaultdict(lambda: defaultdict(dict))
         #: Node and requests of each running pod of another scheduler.
         self._foreign: dict[str, tuple[str, Amounts]] = {}
+        #: When each job last lost a pod that nobody evicted.
+        self._lost: dict[str, float] = {}
         #: Nodes that were deleted. Pods on them hold nothing: they cannot run, and the garbage collector deletes them.
         self._lost_nodes: set[str] = set()
         self._stale_sums = False
@@ -144,6 +146,10 @@ class World:
         if group is not None and group.dialect == KAI:
             return _KAI_DEFAULT_PRIORITY if default is None else default
         return pod.priority or default or 0
+
+    def lost_at(self, job: str) -> float:
+        """Return when the job last lost a pod that nobody evicted; less than all times if it never did."""
+        return self._lost.get(job, float("-inf"))
 
     def started_at(self, job: str) -> float | None:
         """Return when the job last began to run: as seen, else as its group says, else None."""
@@ -302,8 +308,9 @@ class World:
         self._vacant[old.owner or old.job].append((old.name, slot))
         return Evicted(at=change.at, revision=change.revision, pod=old, record=record, slot=slot)
 
-    @staticmethod
-    def _outside(change: Change, kind: str, subject: str) -> Outside:
+    def _outside(self, change: Change, kind: str, subject: str) -> Outside:
+        if kind == "pod-gone":
+            self._lost[subject] = change.at
         return Outside(at=change.at, revision=change.revision, kind=kind, subject=subject)
 
     # --- other kinds --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The sub-groups of a job with their minimums: KAI's tree, or the policies of Volcano."""
+"""The parts of a job with their minimums: KAI's tree of sub-groups, or the policies and roles of Volcano."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ from pyscheduler.podgroup import SubGroup as Node
 from pyscheduler.podgroup.sub_groups import missing, shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.tasks import Job, Task
 
-__all__ = ["counts_by_part", "has_minimum", "is_whole", "parts_missing", "parts_shortage", "policies_of"]
+__all__ = [
+    "counts_by_part",
+    "counts_by_role",
+    "has_minimum",
+    "is_whole",
+    "minimum_by_role_applies",
+    "parts_missing",
+    "parts_shortage",
+    "policies_of",
+]
 
 
 def policies_of(job: Job) -> Mapping[str, tuple[int, int]]:
@@ -24,11 +33,23 @@ def policies_of(job: Job) -> Mapping[str, tuple[int, int]]:
 
 def counts_by_part(job: Job, states: Collection[TaskState], pending: Collection[str] = ()) -> Counter[str]:
     """Return by name of the sub-group the number of tasks in the states, and of pending tasks with these uids."""
-    return Counter(
-        task.sub_group
-        for task in job.tasks.values()
-        if task.state in states or (task.state == TaskState.PENDING and task.uid in pending)
-    )
+    return Counter(task.sub_group for task in _tasks(job, states, pending))
+
+
+def counts_by_role(job: Job, states: Collection[TaskState], pending: Collection[str] = ()) -> Counter[str]:
+    """Return by role the number of tasks in the states, and of pending tasks with these uids."""
+    return Counter(task.role for task in _tasks(job, states, pending))
+
+
+def _tasks(job: Job, states: Collection[TaskState], pending: Collection[str]) -> Iterator[Task]:
+    for task in job.tasks.values():
+        if task.state in states or (task.state == TaskState.PENDING and task.uid in pending):
+            yield task
+
+
+def minimum_by_role_applies(job: Job) -> bool:
+    """Return whether the minimums by role count: they do unless they add up to more than the job's minimum."""
+    return bool(job.min_task_member) and job.min_member >= sum(job.min_task_member.values())
 
 
 def parts_missing(job: Job, counts: Mapping[str, int]) -> int:
@@ -52,11 +73,10 @@ def is_whole(job: Job, states: Collection[TaskState]) -> bool:
         return has_minimum(job, states)
     if job.count(states) < job.min_member:
         return False
-    # Minimums by role do not count if they add up to more than the job's minimum.
-    if not job.min_task_member or sum(job.min_task_member.values()) > job.min_member:
+    if not minimum_by_role_applies(job):
         return True
-    roles = Counter(task.role for task in job.tasks.values() if task.state in states)
-    return all(roles[role] >= least for role, least in job.min_task_member.items())
+    counts = counts_by_role(job, states)
+    return all(counts[role] >= least for role, least in job.min_task_member.items())
 
 
 def parts_shortage(job: Job, counts: Mapping[str, int]) -> str:

@@ -46,7 +46,7 @@ class Attempt:
     is_prepared: bool = False
     #: Where the pod waits for other pods of its gang between PreBind and Bind; None for a pod that waits for nobody.
     barrier: GangBarrier | None = None
-    #: Called if the pod has a node and is not bound in the end; None if nobody asks.
+    #: Called when the binding cycle fails.
     on_failure: Callable[[], object] | None = None
 
     @property

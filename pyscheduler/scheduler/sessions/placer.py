@@ -305,9 +305,9 @@ class SnapshotPlacer:
     def _view(self, task: Task, rows: NDArray[np.int64]) -> Nodes:
         """Return the nodes `rows`; the very view that the filters returned, if it shows them."""
         key, found = self._found
-        if found is not None and len(found) == len(rows) and key == self._keys.exact(self._infos[task.uid]):
-            return found if (found.rows == rows).all() else self._snapshot.nodes.take(rows)
-        return self._snapshot.nodes.take(rows)
+        if found is None or key != self._keys.exact(self._infos[task.uid]) or not np.array_equal(found.rows, rows):
+            return self._snapshot.nodes.take(rows)
+        return found
 
     def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return float64[n]: the scores of a plugin, not normalized; None if it has nothing to say about the task."""

@@ -62,7 +62,7 @@ class Submission:
     texts: WaitTexts
     #: By uid of a pod that waits for released resources, the node that it was promised.
     promises: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a gang and of a pod, the bindings that the last pass decided and that did not come.
+    #: By uid of a job and of a pod, the bindings that the last pass decided and that did not come.
     lost: dict[str, dict[str, Lost]] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved.
     failures: int = 0
@@ -210,11 +210,9 @@ class Submission:
             self._take_back(reserved)
             raise
         if not reason:
-            job = members[0].task.job
-            self._let_wait(reserved, job)
-            if _is_gang(job):
-                for each, attempt in zip(members, reserved, strict=True):
-                    attempt.on_failure = partial(self._note_loss, each.task, Lost(names[each.node], has_failed=True))
+            self._let_wait(reserved, members[0].task.job)
+            for each, attempt in zip(members, reserved, strict=True):
+                attempt.on_failure = partial(self._note_loss, each.task, Lost(names[each.node], has_failed=True))
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
@@ -230,9 +228,8 @@ class Submission:
             self.scheduling.undo(attempt)
 
     def _note_loss(self, task: Task, lost: Lost) -> None:
-        """Remember a member of a gang that is not bound: the pass may have counted on it."""
-        if _is_gang(task.job):
-            self.lost.setdefault(task.job.uid, {})[task.uid] = lost
+        """Remember a task that is not bound: the pass may have counted on it."""
+        self.lost.setdefault(task.job.uid, {})[task.uid] = lost
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""
@@ -263,7 +260,3 @@ class Submission:
         self.texts.forget(pod.uid)
         self.scheduling.activate(attempt)
         return ""
-
-
-def _is_gang(job: Job) -> bool:
-    return job.min_member > 1 or bool(job.sub_groups or job.min_task_member)

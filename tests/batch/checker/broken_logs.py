@@ -178,7 +178,7 @@ def equal_priority_victim() -> Log:
 def young_victim() -> Log:
     """Reclaim from a job within its minimum run time."""
     log = situation()
-    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.update("Queue", "a", spec={"reclaimMinRuntime": "10m"})
     log.job("v", "a", 8)
     log.bind(*(f"v-{index}" for index in range(8)))
     log.job("k", "b", 1)
@@ -191,7 +191,7 @@ def young_victim() -> Log:
 def young_job_with_a_loss(seconds: float) -> Log:
     """Reclaim the surplus of a young job `seconds` after it lost a pod, so that it has no surplus any more."""
     log = situation()
-    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.update("Queue", "a", spec={"reclaimMinRuntime": "10m"})
     log.job("full", "a", 6, node="n1")
     log.job("v", "a", 2, 1)
     log.bind("v-0", "v-1")

@@ -150,8 +150,11 @@ def news_between_evictions() -> Log:
     return log
 
 
-def reclaim_from_what_the_pass_placed() -> Log:
-    """Place a job of queue ``a`` and reclaim from ``a`` in one pass; the eviction is written before the binding."""
+def reclaim_from_what_the_pass_placed(*, is_last: bool = False) -> Log:
+    """Place a job of queue ``a`` and reclaim from ``a`` in one pass; the eviction is written before the binding.
+
+    `is_last`: the binding fails at first, so that it comes after those of the job that reclaims.
+    """
     log = situation()
     log.job("full", "b", 2, node="n1")
     log.job("v", "a", 2, node="n1")
@@ -160,28 +163,15 @@ def reclaim_from_what_the_pass_placed() -> Log:
     log.job("k", "b", 2)
     log.wait(10.0)
     log.evict("v-0", "v-1", action="reclaim", by="k")
-    log.wait(0.2)
-    log.bind("x-0", "x-1")
-    log.wait(0.1)
-    log.bind("k-0", "k-1")
+    for name in "kx" if is_last else "xk":
+        log.wait(0.2)
+        log.bind(f"{name}-0", f"{name}-1")
     return log
 
 
 def reclaim_from_what_the_pass_placed_and_bound_last() -> Log:
-    """Do the same where the binding of the job that was placed fails at first, so that it comes last."""
-    log = situation()
-    log.job("full", "b", 2, node="n1")
-    log.job("v", "a", 2, node="n1")
-    log.job("w", "a", 2, node="n1")
-    log.job("x", "a", 2)
-    log.job("k", "b", 2)
-    log.wait(10.0)
-    log.evict("v-0", "v-1", action="reclaim", by="k")
-    log.wait(0.2)
-    log.bind("k-0", "k-1")
-    log.wait(0.1)
-    log.bind("x-0", "x-1")
-    return log
+    """Do the same, with the binding of the job that was placed at the end."""
+    return reclaim_from_what_the_pass_placed(is_last=True)
 
 
 def reclaim_of_a_gang_that_is_deleted_later() -> Log:
@@ -217,7 +207,7 @@ def promise_that_another_job_took() -> Log:
 def surplus_that_was_announced() -> Log:
     """Reclaim the surplus of a young job for two jobs in one pass; the second eviction is written much later."""
     log = situation(quota=0, overQuotaWeight=0)
-    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.update("Queue", "a", spec={"reclaimMinRuntime": "10m"})
     log.job("full", "a", 6, node="n1")
     log.job("v", "a", 2, 1)
     log.bind("v-0", "v-1")
@@ -239,8 +229,7 @@ def surplus_that_was_announced() -> Log:
 def surplus_with_a_member_that_was_never_bound() -> Log:
     """Preempt a young gang of four down to its minimum; one of the four is evicted before its binding is written."""
     log = situation()
-    spec = log.objects["Queue", "a"]["spec"] | {"preemptMinRuntime": "10m"}
-    log.update("Queue", "a", spec=spec)
+    log.update("Queue", "a", spec={"preemptMinRuntime": "10m"})
     log.create("scheduling.k8s.io/v1", "PriorityClass", "low", value=10)
     log.job("v", "a", 4, 2, priorityClassName="low")
     log.bind("v-0", "v-1", "v-2")
@@ -259,8 +248,7 @@ def surplus_with_a_member_that_was_never_bound() -> Log:
 def surplus_with_a_member_that_is_being_bound() -> Log:
     """Preempt all bound members of a young gang with a surplus while the binding of another one is on its way."""
     log = situation()
-    spec = log.objects["Queue", "a"]["spec"] | {"preemptMinRuntime": "10m"}
-    log.update("Queue", "a", spec=spec)
+    log.update("Queue", "a", spec={"preemptMinRuntime": "10m"})
     log.create("scheduling.k8s.io/v1", "PriorityClass", "low", value=10)
     log.job("v", "a", 3, 1, priorityClassName="low")
     log.bind("v-0", "v-1")
@@ -278,7 +266,7 @@ def victim_whose_queue_protects_it_since_a_moment() -> Log:
     log.bind(*(f"v-{index}" for index in range(8)))
     log.job("k", "b", 1)
     log.wait(60.0)
-    log.update("Queue", "a", spec=log.objects["Queue", "a"]["spec"] | {"reclaimMinRuntime": "10m"})
+    log.update("Queue", "a", spec={"reclaimMinRuntime": "10m"})
     log.wait(0.5)
     log.evict(*(f"v-{index}" for index in range(8)), action="reclaim", by="k")
     log.bind("k-0")

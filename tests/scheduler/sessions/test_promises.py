@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.session import Session
     from pyscheduler.testing import FakeCluster
+    from tests.scheduler.measured import Measured
 
 
 async def no_turn() -> None:
@@ -115,9 +116,8 @@ async def test_an_eviction_that_fails_is_tried_again(pyscheduler_cluster: FakeCl
     await measured.stop()
 
 
-async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_cluster: FakeCluster) -> None:
-    """The server takes two seconds for the condition; meanwhile the node takes no pods any more."""
-    cluster = pyscheduler_cluster
+async def told_slowly(cluster: FakeCluster) -> Measured:
+    """Let the job `high` evict `low`, and its promise end while the server takes two seconds for the condition."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster)
     add(cluster, "low", members=1)
@@ -127,6 +127,13 @@ async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_c
     await cluster.clock.advance(1)
     assert fault.hits == 1
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
+    return measured
+
+
+async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_cluster: FakeCluster) -> None:
+    """The node takes no pods any more when the condition is written at last."""
+    cluster = pyscheduler_cluster
+    measured = await told_slowly(cluster)
     await cluster.clock.advance(10)
     assert not cluster.pod("low-0").is_terminating
     assert not cluster.pod("high-0").status.nominated_node_name
@@ -309,14 +316,7 @@ async def test_a_gang_that_is_repaired_keeps_its_pods(
 async def test_an_eviction_that_was_given_up_is_none_after_a_crash(pyscheduler_cluster: FakeCluster) -> None:
     """Its condition stays. The job has evicted another pod by then, on another node."""
     cluster = pyscheduler_cluster
-    cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
-    add(cluster, "low", members=1)
-    await cluster.clock.advance(1)
-    cluster.server.faults.add(Fault(method="PATCH", path="/pods/low-0/status$", delay_seconds=2.0, times=1))
-    add(cluster, "high", members=1, priority=10)
-    await cluster.clock.advance(1)
-    cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
+    measured = await told_slowly(cluster)
     await cluster.clock.advance(120)
     cluster.add_node("n2", allocatable={"cpu": "1"})
     other = {"requests": {"cpu": "1"}, "labels": {"job": "other"}, "node_name": "n2"}

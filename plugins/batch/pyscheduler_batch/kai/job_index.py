@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,10 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_queue import JobKey
 
-__all__ = ["JobIndex", "sorted_by_queue"]
+__all__ = ["KEY_OF", "JobIndex", "sorted_by_queue"]
 
-
-def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
-    return entry[0]
+#: Returns the key of a job that stands with it in a sorted list.
+KEY_OF: Final = itemgetter(0)
 
 
 def sorted_by_queue(gangs: Iterable[Gang], key: Callable[[Gang], JobKey]) -> dict[int, list[tuple[JobKey, Gang]]]:
@@ -26,7 +26,7 @@ def sorted_by_queue(gangs: Iterable[Gang], key: Callable[[Gang], JobKey]) -> dic
     for gang in gangs:
         result.setdefault(gang.job.queue_row, []).append((key(gang), gang))
     for entries in result.values():
-        entries.sort(key=_key_of)
+        entries.sort(key=KEY_OF)
     return result
 
 
@@ -66,7 +66,7 @@ class JobIndex:
     def place(self, uid: str) -> int | None:
         """Return the place of a job in the list of its queue, which was read before; None if it is not there."""
         key = self._keys.get(uid)
-        return None if key is None else bisect_left(self._entries[self._row_of[uid]], key, key=_key_of)
+        return None if key is None else bisect_left(self._entries[self._row_of[uid]], key, key=KEY_OF)
 
     def read(self, rows: Iterable[int]) -> Iterator[None]:
         """Read the jobs of queues that were not asked for yet; yield after each job."""
@@ -77,7 +77,7 @@ class JobIndex:
                 if self._has(gang):
                     found.append((self._key(gang), gang))
                 yield
-            found.sort(key=_key_of)
+            found.sort(key=KEY_OF)
             self._entries[row] = found
             self._keys.update((gang.job.uid, key) for key, gang in found)
 
@@ -101,7 +101,7 @@ class JobIndex:
             old = self._keys.pop(uid, None)
             if old is not None:
                 entries = self._entries[row]
-                del entries[bisect_left(entries, old, key=_key_of)]
+                del entries[bisect_left(entries, old, key=KEY_OF)]
         if job is not None:
             self._row_of[uid] = job.queue_row
             self.jobs.setdefault(job.queue_row, {})[uid] = job
@@ -122,8 +122,8 @@ class JobIndex:
             if old == new:
                 continue
             if old is not None:
-                del entries[bisect_left(entries, old, key=_key_of)]
+                del entries[bisect_left(entries, old, key=KEY_OF)]
                 del self._keys[uid]
             if new is not None:
-                insort(entries, (new, gang), key=_key_of)
+                insort(entries, (new, gang), key=KEY_OF)
                 self._keys[uid] = new

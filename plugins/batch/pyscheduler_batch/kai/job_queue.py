@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pyscheduler_batch.kai.forest import TOP
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add
+from pyscheduler_batch.kai.job_index import KEY_OF
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -124,7 +125,7 @@ class _Node:
 
     def add(self, key: JobKey, gang: Gang) -> None:
         """Add a job."""
-        insort(self.added, (key, gang), key=_key_of)
+        insort(self.added, (key, gang), key=KEY_OF)
         self._find_head()
 
     def take(self) -> Gang:
@@ -142,10 +143,6 @@ class _Node:
     def is_empty(self) -> bool:
         """Return whether nothing is left below the queue."""
         return self.head is None if self.is_leaf else not self.children
-
-
-def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
-    return entry[0]
 
 
 class JobQueue:

@@ -115,7 +115,7 @@ class Rehearsal:
     async def outcome(
         self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int]
     ) -> Outcome | None:
-        """Return what becomes of a job and of the evicted victims, or None if that is not known.
+        """Return what becomes of a job and of the victims; None if only a simulation can tell.
 
         `line` has the job and those of the victims; it and `left`, how many of them it has by queue row, are used up.
         """

@@ -24,6 +24,7 @@ import numpy as np
 
 from pyscheduler.batch.statement import position_of
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler_batch.kai.job_index import KEY_OF
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -75,7 +76,7 @@ class Reads:
         count = 0
         for row, entries in cycle.pending_under(self.tops).items():
             last = self.last.get(row)
-            end = len(entries) if last is None else bisect_right(entries, last, key=_key_of)
+            end = len(entries) if last is None else bisect_right(entries, last, key=KEY_OF)
             count += end
             if count > _MOST_WAITING:
                 return None
@@ -232,7 +233,3 @@ def _world_of(cycle: Cycle, placed: Iterable[Job]) -> _World:
         cycle.session.node_changes,
         kept.placed.state(job for job in placed if kept.running.job(job.uid) is not None),
     )
-
-
-def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
-    return entry[0]

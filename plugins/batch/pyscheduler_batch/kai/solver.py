@@ -278,14 +278,14 @@ class _Search:
         free = cycle.rehearsal.free(gang, tasks, rows) if self._solver.failed else None
         if free is None:
             return True
-        gangs, left = self._gangs(gang, tasks)
+        gangs, wanted = self._gangs(gang, tasks)
+        left = wanted.copy()
         line: JobQueue | WantedLine | None = cycle.wanted_line_for(gang, gangs)
         outcome = None if line is None else await cycle.rehearsal.outcome(gang, free, line, left)
         if line is None or line.is_tied:
             # What was begun is used up.
             free = free if line is None else cycle.rehearsal.free(gang, tasks, rows)
-            gangs, left = self._gangs(gang, tasks)
-            line = cycle.line_for(gang, gangs)
+            line, left = cycle.line_for(gang, gangs), wanted
             outcome = None if free is None else await cycle.rehearsal.outcome(gang, free, line, left)
         if outcome is None:
             return True

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from pyscheduler_batch.kai.gang import ZERO
+from pyscheduler_batch.kai.job_index import KEY_OF
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -34,7 +35,7 @@ class _Lane:
     def __init__(self, row: int, wanted: list[tuple[JobKey, Gang]], index: JobIndex) -> None:
         self.row = row
         #: The last one comes first.
-        self.wanted = sorted(wanted, key=_key_of, reverse=True)
+        self.wanted = sorted(wanted, key=KEY_OF, reverse=True)
         self._index = index
         #: Where the wanted jobs are among the waiting ones, if they are.
         index.entries(row)
@@ -52,7 +53,7 @@ class _Lane:
     def look_ahead(self) -> None:
         """Find out what the waiting jobs before the next wanted one ask for."""
         entries, begin = self._index.entries(self.row), self._at
-        end = self._at = bisect_left(entries, self.wanted[-1][0], key=_key_of)
+        end = self._at = bisect_left(entries, self.wanted[-1][0], key=KEY_OF)
         asks = self._index.asks(self.row, end)
         if end - begin < len(asks):
             self.asked = {entries[at][1].requested() for at in range(begin, end) if at not in self._skipped}
@@ -129,7 +130,3 @@ class WantedLine:
         """
         for row, lane in self._lanes.items():
             yield row, lane.wanted[-1][0] if row in left else lane.seen
-
-
-def _key_of(entry: tuple[JobKey, Gang]) -> JobKey:
-    return entry[0]

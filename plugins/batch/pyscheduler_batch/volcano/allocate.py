@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from pyscheduler.batch.contract import Action
+from pyscheduler.batch.sub_groups import counts_by_role
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.volcano.job_facts import READY, is_pending, roles
+from pyscheduler_batch.volcano.job_facts import READY, is_pending
 from pyscheduler_batch.volcano.look_alikes import Backlog
 from pyscheduler_batch.volcano.sub_jobs import SubJobs, parts_short
 
@@ -239,8 +240,8 @@ def _may_go_on(job: Job, failures: set[str], best_effort: Collection[str]) -> bo
         return False
     failed = {job.tasks[uid].role for uid in failures}
     if job.min_member < sum(job.min_task_member.values()):
-        pending = roles(job, {TaskState.PENDING, TaskState.GATED})
+        pending = counts_by_role(job, {TaskState.PENDING, TaskState.GATED})
         left = sum(count for role, count in pending.items() if role not in failed)
         return job.count(READY) + left >= job.min_member
-    held = roles(job, READY, best_effort)
+    held = counts_by_role(job, READY, best_effort)
     return all(held.get(role, 0) >= job.min_task_member.get(role, 0) for role in failed)

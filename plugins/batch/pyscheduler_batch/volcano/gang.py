@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.contract import Refusal
+from pyscheduler.batch.sub_groups import counts_by_role, minimum_by_role_applies
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.volcano.job_facts import READY, minimum_by_role_applies, roles
+from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.sub_jobs import PROMISED, parts_exist, parts_reach
 
@@ -46,7 +47,7 @@ class Gang(VolcanoPolicy):
     def job_valid(self, job: Job) -> Refusal | None:
         """Refuse a job with fewer tasks than its minimum, of the job or of a role, or with too few sub-groups."""
         if minimum_by_role_applies(job):
-            counts = roles(job, _VALID)
+            counts = counts_by_role(job, _VALID)
             if any(minimum and counts.get(role, 0) < minimum for role, minimum in job.min_task_member.items()):
                 return Refusal("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling")
         if job.sub_groups and not parts_exist(job):
@@ -60,7 +61,7 @@ class Gang(VolcanoPolicy):
     def _roles_reach(self, job: Job, states: Collection[TaskState]) -> bool:
         if not minimum_by_role_applies(job):
             return True
-        counts = roles(job, states, self.session.books.best_effort)
+        counts = counts_by_role(job, states, self.session.books.best_effort)
         return all(counts.get(role, 0) >= minimum for role, minimum in job.min_task_member.items())
 
     def _parts_reach(self, job: Job, states: Collection[TaskState]) -> bool:
