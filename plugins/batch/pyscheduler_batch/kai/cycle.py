@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import insort
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
@@ -11,7 +12,7 @@ from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.domain_search import DomainGenerator
-from pyscheduler_batch.kai.job_index import sorted_by_queue
+from pyscheduler_batch.kai.job_index import KEY_OF, sorted_by_queue
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
 from pyscheduler_batch.kai.look_alikes import signature
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.job_queue import JobKey
     from pyscheduler_batch.kai.proportion import QueueKey
+    from pyscheduler_batch.kai.prospects import Prospect
 
 __all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
 
@@ -74,7 +76,6 @@ class Cycle:
         #: By job uid; made when it is first asked for.
         self.gangs = kept.gangs
         self._pending, self._running = kept.pending, kept.running
-        self._signatures: dict[str, object] = {}
         self.proportion.touched.clear()
         self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
         self._touched_running = {*self._touched_pending}
@@ -83,7 +84,8 @@ class Cycle:
         #: Which waiting jobs the simulations of a search have read.
         self.reads = Reads()
         self.rehearsal = Rehearsal(self)
-        self._is_total = self.may_remember and self.proportion.is_totally_ordered()
+        #: Whether the order of queues follows from their keys alone, as long as no two are equal.
+        self.knows_order = self.may_remember and self.proportion.is_totally_ordered()
         #: An action among few jobs begins the searches that the original begins, since each leaves a reason.
         self.is_large = len(session.jobs) > _SMALL
 
@@ -92,11 +94,11 @@ class Cycle:
         return self.proportion.order_key(queue, adds, removes)
 
     def signature(self, gang: Gang) -> object:
-        """Return the kind of a job for `LookAlikes`, as it was when it was first asked for."""
-        uid = gang.job.uid
-        if uid not in self._signatures:
-            self._signatures[uid] = signature(gang)
-        return self._signatures[uid]
+        """Return the kind of a job for `LookAlikes`, as it was when it was first asked for in this pass."""
+        known, uid = self.kept.signatures, gang.job.uid
+        if uid not in known:
+            known[uid] = signature(gang)
+        return known[uid]
 
     def candidates(self) -> Iterator[Gang]:
         """Return the preemptible jobs with placed tasks, in the order of all jobs."""
@@ -117,22 +119,26 @@ class Cycle:
             index, forest = self.kept.backlog.index, self.kept.backlog.forest
             stale = forest.stale(self.proportion.order_inputs(), self.proportion.pool)
             return JobQueue.kept(self, index.entries, forest, stale)
-        # The line outlives changes of the index: it has lists of its own.
-        jobs = sorted_by_queue(self._waiting(evicts=evicts, preemptible=preemptible), self.job_key)
+        jobs = self._waiting(lambda job: (job.preemptible or not preemptible) and (not evicts or self._may_evict(job)))
         most = int(depth or -1)
         if most >= 0:
             jobs = {row: entries[:most] for row, entries in jobs.items()}
         return JobQueue(self, jobs)
 
-    def _waiting(self, *, evicts: bool, preemptible: bool) -> Iterator[Gang]:
-        for uid, job in (entry for jobs in self._pending.jobs.values() for entry in jobs.items()):
-            gang = self.gangs[uid]
-            if not is_waiting(gang):
-                continue
-            if preemptible and not job.preemptible:
-                continue
-            if not evicts or self._may_evict(job):
-                yield gang
+    def _waiting(self, accepts: Callable[[Job], bool]) -> dict[int, list[tuple[JobKey, Gang]]]:
+        """Return the accepted jobs with pending tasks that are complete enough to be placed, by queue, sorted by key.
+
+        A line outlives changes of the index: it has lists of its own.
+        """
+        index, touched = self.kept.backlog.index, self._touched()
+        found = {
+            row: [entry for entry in index.entries(row) if entry[1].job.uid not in touched and accepts(entry[1].job)]
+            for row in [*index.jobs]
+        }
+        for gang in (self.gangs[uid] for uid in touched if self._pending.job(uid) is not None):
+            if is_waiting(gang) and accepts(gang.job):
+                insort(found.setdefault(gang.job.queue_row, []), (self.job_key(gang), gang), key=KEY_OF)
+        return found
 
     def _touched(self) -> set[str]:
         """Return the uids of the jobs that changed since the begin of the pass."""
@@ -175,30 +181,33 @@ class Cycle:
             index.settle([self.gangs[uid] for uid in touched])
             touched.clear()
 
-    def line_for(self, gang: Gang, victims: Iterable[Gang]) -> JobQueue:
-        """Return the line in a simulation: all jobs with pending tasks and the victims; `gang` stands for its job."""
+    def line_for(self, gang: Gang, victims: Iterable[Task]) -> tuple[JobQueue, Counter[int]]:
+        """Return the line in a simulation: all jobs with pending tasks and those of the victims, which are evicted.
+
+        `gang` stands for its job. Also by queue row, how many jobs are to be placed.
+        """
+        whole = [self.gangs[uid] for uid in dict.fromkeys(task.job.uid for task in victims)]
         own = gang.job.uid
-        wanted = [gang, *victims]
-        added = [gang, *(victim for victim in wanted[1:] if not victim.has_pending())]
+        wanted = [gang, *whole]
+        added = [gang, *(victim for victim in whole if not victim.has_pending())]
         # Top queues without any of them do not change their order.
         tops = {self._top[each.job.queue_row] for each in wanted}
         self.reads.tops |= tops
-        return JobQueue(
+        line = JobQueue(
             self,
             self.pending_under(tops),
             added=added,
             accepts=lambda other: other.job.uid != own,
-            is_total=self._is_total,
+            is_total=self.knows_order,
         )
+        return line, Counter(each.job.queue_row for each in wanted)
 
-    def wanted_line_for(self, gang: Gang, victims: Iterable[Gang]) -> WantedLine | None:
-        """Return what `line_for` returns, for the order alone; None if only heaps know the order."""
-        if not self._is_total:
-            return None
-        wanted = [gang, *victims]
-        self.reads.tops.update(each.job.queue_row for each in wanted)
+    def wanted_line(self, wanted: Sequence[Prospect]) -> tuple[WantedLine, Counter[int]]:
+        """Return what `line_for` returns, for jobs as they will be; only if the order is known."""
+        left = Counter(each.job.queue_row for each in wanted)
+        self.reads.tops.update(left)
         self._settle(self._pending, self._touched_pending)
-        return WantedLine(self, self._pending, wanted)
+        return WantedLine(self, self._pending, wanted), left
 
     def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""

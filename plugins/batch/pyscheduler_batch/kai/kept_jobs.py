@@ -100,6 +100,8 @@ class KeptJobs(Kept):
         first_pod = keys.first_pod if keys.is_stable else None
         self._rules = TaskRules(keys.of_task, first_pod, quantities, self.virtual)
         self.gangs = Gangs(lambda job: Gang(job, self._rules))
+        #: By job uid, the kind of the job for `LookAlikes`, if it was asked for.
+        self.signatures: dict[str, object] = {}
         #: The jobs with pending tasks, and those that may be evicted.
         self.pending = JobIndex(self.gangs, Gang.has_pending, keys.of_gang)
         self.running = JobIndex(self.gangs, is_candidate, keys.of_gang)
@@ -123,6 +125,7 @@ class KeptJobs(Kept):
         tasks = 0
         for uid in self.changed():
             self.gangs.pop(uid, None)
+            self.signatures.pop(uid, None)
             job = jobs.get(uid)
             self._read(uid, job, is_leaf, proportion)
             tasks += 1 if job is None else sum(job.counts)

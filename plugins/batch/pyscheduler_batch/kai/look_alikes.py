@@ -7,16 +7,14 @@ Source: KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info
 
 from __future__ import annotations
 
+from operator import le
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from pyscheduler.batch.tasks import ACTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
@@ -64,15 +62,16 @@ def _constraints(task: Task) -> str:
     return repr((spec.node_selector, spec.affinity, spec.tolerations, spec.priority, spec.topology_spread_constraints))
 
 
-def _requests(tasks: Sequence[Task]) -> list[Amounts]:
-    return [task.request for task in sorted(tasks, key=lambda task: tuple(task.request.tolist()))]
+def _requests(tasks: Sequence[Task]) -> list[tuple[float, ...]]:
+    """Return what tasks request, the smallest first. Plain numbers: there are few, and they are compared one by one."""
+    return sorted(tuple(task.request.tolist()) for task in tasks)
 
 
-def _at_most(left: Amounts, right: Amounts) -> bool:
-    return bool(np.all(left <= right))
+def _at_most(left: tuple[float, ...], right: tuple[float, ...]) -> bool:
+    return all(map(le, left, right))
 
 
-def _is_easier(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:
+def _is_easier(first: Sequence[tuple[float, ...]], second: Sequence[tuple[float, ...]]) -> bool:
     """Return whether the first job has fewer tasks, or a smaller one where they differ."""
     if not first or not second:
         return False
@@ -81,7 +80,7 @@ def _is_easier(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:
     return any(_at_most(own, other) and not _at_most(other, own) for own, other in zip(first, second, strict=False))
 
 
-def _is_smaller(first: Sequence[Amounts], second: Sequence[Amounts]) -> bool:
+def _is_smaller(first: Sequence[tuple[float, ...]], second: Sequence[tuple[float, ...]]) -> bool:
     """Return whether each task of the first job is at most as large as one of the second."""
     if not first or not second or len(first) > len(second):
         return False

@@ -267,14 +267,14 @@ class Proportion(Policy):
                 self.non_preemptible[row] = add(self.non_preemptible[row], change)
 
     @contextmanager
-    def for_now(self) -> Iterator[Callable[[Task], None]]:
-        """Yield what adds a task to the sums of its queues; at the end all sums are what they were."""
+    def for_now(self) -> Iterator[Callable[..., None]]:
+        """Yield `book(task, placed=True)`, which changes the sums of queues; at the end they are what they were."""
         before: dict[int, tuple[Quantities, Quantities]] = {}
 
-        def book(task: Task) -> None:
+        def book(task: Task, *, placed: bool = True) -> None:
             for row in self._paths[task.job.queue_row]:
                 before.setdefault(row, (self.allocated[row], self.non_preemptible[row]))
-            self.book(task, placed=True)
+            self.book(task, placed=placed)
 
         try:
             yield book

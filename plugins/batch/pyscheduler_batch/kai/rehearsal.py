@@ -14,10 +14,11 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.axis import GPU
+from pyscheduler_batch.kai.prospects import Prospects
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.placement import Placement
+    from pyscheduler_batch.kai.scenario import Scenario
+    from pyscheduler_batch.kai.search_memory import Reads
     from pyscheduler_batch.kai.wanted_line import WantedLine
 
 __all__ = ["FreeGpus", "Outcome", "Rehearsal"]
@@ -92,12 +95,22 @@ def _positive(free: NDArray[np.float64], chosen: NDArray[np.bool_]) -> Iterable[
 class Outcome:
     """What a simulation comes to."""
 
+    #: False if only the simulation itself can tell; then the rest means nothing.
+    is_sure: bool = True
     #: Whether the job finds room; if not, the simulation ends with it.
     is_placed: bool = False
     #: UIDs of the tasks that find a node.
     placed: set[str] = attrs.Factory(set)
     #: For each other job that finds no room, the first task without a node.
     refused: list[Task] = attrs.Factory(list)
+    #: The line, and the queues that still have wanted jobs in it.
+    line: JobQueue | WantedLine | None = None
+    left: Collection[int] = ()
+
+    def note(self, reads: Reads) -> None:
+        """Note what the line has read."""
+        if self.line is not None:
+            reads.note(self.line, self.left)
 
 
 class Rehearsal:
@@ -106,45 +119,86 @@ class Rehearsal:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._placement: Placement = cycle.placement
+        self._prospects = Prospects(cycle)
         #: By uid, the GPUs of a task whose node depends on GPUs alone; 0 for others.
         self._sizes: dict[str, float] = {}
         #: float64[R]: the most that such tasks request per GPU; and by id, the nodes that filters accept for them.
         self._per_gpu = np.zeros(len(cycle.session.axis))
         self._masks: dict[int, NDArray[np.bool_]] = {}
 
-    async def outcome(
-        self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int]
-    ) -> Outcome | None:
-        """Return what becomes of a job and of the victims; None if only a simulation can tell.
+    async def foresee(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> Outcome | None:
+        """Return what becomes of a job and of the victims, before anything is evicted; None if it is not known yet.
 
-        `line` has the job and those of the victims; it and `left`, how many of them it has by queue row, are used up.
+        `rows`: the nodes, by name.
         """
-        proportion, found = self._cycle.proportion, Outcome()
-        with proportion.for_now() as book:
-            for at in range(1, left.total() + 1):
-                following = line.take_one_of(free.jobs, left)
-                if line.is_tied:
-                    return None
-                tasks = following.to_place()
-                if not following.is_simple() or not free.tasks.issuperset(task.uid for task in tasks):
-                    return None
-                if tasks and proportion.over_capacity(following.job, proportion.total(tasks)) is None:
-                    failed = free.place([*map(self._size, tasks)])
-                    if failed is None:
-                        for task in tasks:
-                            book(task)
-                            found.placed.add(task.uid)
-                    elif not following.is_part:
-                        found.refused.append(tasks[failed])
-                if following is gang and not (tasks and tasks[0].uid in found.placed):
-                    return found
-                if at % _TURN_EVERY == 0:
-                    await self._cycle.session.turn()
+        victims = scenario.tasks
+        if not self._cycle.knows_order or len({task.uid for task in victims}) < len(victims):
+            return None
+        free = self._free(gang, victims, rows, is_evicted=False)
+        if free is None:
+            return Outcome(is_sure=False)
+        wanted = [self._prospects.now(gang)]
+        for at, (victim, tasks) in enumerate(scenario.by_job().values(), start=1):
+            found = self._prospects.evicted(victim, tasks)
+            if found is None:
+                return None
+            wanted.append(found)
+            if at % _TURN_EVERY == 0:
+                await self._cycle.session.turn()
+        line, left = self._cycle.wanted_line(wanted)
+        with self._cycle.proportion.for_now() as book:
+            for task in victims:
+                book(task, placed=False)
+            return await self._play(gang, free, line, left, book)
+
+    async def outcome(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> Outcome:
+        """Return what becomes of a job and of victims that are evicted already. `rows`: the nodes, by name."""
+        free = self._free(gang, victims, rows, is_evicted=True)
+        if free is None:
+            return Outcome(is_sure=False)
+        line, left = self._cycle.line_for(gang, victims)
+        with self._cycle.proportion.for_now() as book:
+            found = await self._play(gang, free, line, left, book)
+        assert found is not None, "a heap knows which of two equal queues comes first"
+        return found
+
+    async def _play(
+        self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int], book: Callable[..., None]
+    ) -> Outcome | None:
+        """Return what becomes of the jobs of a line; None if two queues were equal.
+
+        `left`: by queue row, how many there are; it is used up. `book(task, placed=True)` changes the sums of queues.
+        """
+        proportion, found = self._cycle.proportion, Outcome(line=line, left=left)
+        for at in range(1, left.total() + 1):
+            following = line.take_one_of(free.jobs, left)
+            if line.is_tied:
+                return None
+            tasks = following.to_place()
+            if not following.is_simple() or not free.tasks.issuperset(task.uid for task in tasks):
+                return Outcome(is_sure=False)
+            if tasks and proportion.over_capacity(following.job, proportion.total(tasks)) is None:
+                failed = free.place([*map(self._size, tasks)])
+                if failed is None:
+                    for task in tasks:
+                        book(task)
+                        found.placed.add(task.uid)
+                elif not following.is_part:
+                    found.refused.append(tasks[failed])
+            if following.job is gang.job and not (tasks and tasks[0].uid in found.placed):
+                return found
+            if at % _TURN_EVERY == 0:
+                await self._cycle.session.turn()
         found.is_placed = True
         return found
 
-    def free(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> FreeGpus | None:
-        """Return the GPUs of the nodes `rows` (by name); None if more than GPUs decides where a task goes."""
+    def _free(
+        self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64], *, is_evicted: bool
+    ) -> FreeGpus | None:
+        """Return the GPUs of the nodes `rows` (by name) without the victims, which are or are not evicted yet.
+
+        None if more than GPUs decides where a task goes.
+        """
         # A victim that is on its way to another node may go back to a node that has no room.
         if not self._placement.packs_gpus() or any(task.leaving for task in victims):
             return None
@@ -154,6 +208,10 @@ class Rehearsal:
         table, column = self._placement.table, self._cycle.session.axis.index[GPU]
         idle = table.idle[rows]
         later = idle + table.releasing[rows] - table.pipelined[rows]
+        if not is_evicted:
+            rank = self._placement.name_rank
+            places = np.searchsorted(rank[rows], rank[[task.node for task in victims]])
+            np.add.at(later, places, np.array([task.request for task in victims]))
         gpus, idle_gpus = later[:, column], idle[:, column]
         if np.count_nonzero(gpus > 0) > _MOST_FREE + _MORE_FREE * len(victims):
             return None

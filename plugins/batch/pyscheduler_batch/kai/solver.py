@@ -9,7 +9,6 @@ Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver
 
 from __future__ import annotations
 
-from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobQueue
+    from pyscheduler_batch.kai.rehearsal import Outcome
     from pyscheduler_batch.kai.scenario import Scenario
     from pyscheduler_batch.kai.switches import ScenarioGenerator
-    from pyscheduler_batch.kai.wanted_line import WantedLine
 
 __all__ = ["Budget", "Solver"]
 
@@ -244,17 +243,26 @@ class _Search:
         if not tasks:
             return None
         cycle = self._cycle
+        left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
+        rows = cycle.placement.by_name(np.concatenate([rows, left]))
+        # Many searches succeed at once: only what follows a failure is rehearsed.
+        rehearses, rehearsal = bool(self._solver.failed), cycle.rehearsal
+        foreseen = await rehearsal.foresee(gang, scenario, rows) if rehearses else None
+        if foreseen is not None and not self._is_promising(gang, scenario, foreseen):
+            self._note_failure(gang, tasks)
+            return None
         statement = cycle.statement()
         cycle.placement.forget_failures()
         try:
             await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
-            left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
-            rows = cycle.placement.by_name(np.concatenate([rows, left]))
-            is_placed = await self._is_promising(gang, scenario, rows) and await self._place_all(
-                statement, gang, tasks, rows
+            is_promising = (
+                not rehearses
+                or foreseen is not None
+                or self._is_promising(gang, scenario, await rehearsal.outcome(gang, tasks, rows))
             )
-            if not is_placed and (log := cycle.session.plan_log) is not None:
-                log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
+            is_placed = is_promising and await self._place_all(statement, gang, tasks, rows)
+            if not is_placed:
+                self._note_failure(gang, tasks)
             if not is_placed or not self._solver.is_valid(gang, scenario):
                 await cycle.undo(statement)
                 return None
@@ -271,24 +279,11 @@ class _Search:
         is_exact = len(unit_of) == len(tasks) and len(units) == len(scenario.recorded) + len(scenario.units)
         return _Solution(statement, list(units.values()), lost, is_exact)
 
-    async def _is_promising(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> bool:
+    def _is_promising(self, gang: Gang, scenario: Scenario, outcome: Outcome) -> bool:
         """Return False if a simulation certainly finds no room for the job, or its result is certainly rejected."""
-        cycle, tasks = self._cycle, scenario.tasks
-        # Many searches succeed at once: only what follows a failure is rehearsed.
-        free = cycle.rehearsal.free(gang, tasks, rows) if self._solver.failed else None
-        if free is None:
+        if not outcome.is_sure:
             return True
-        gangs, wanted = self._gangs(gang, tasks)
-        left = wanted.copy()
-        line: JobQueue | WantedLine | None = cycle.wanted_line_for(gang, gangs)
-        outcome = None if line is None else await cycle.rehearsal.outcome(gang, free, line, left)
-        if line is None or line.is_tied:
-            # What was begun is used up.
-            free = free if line is None else cycle.rehearsal.free(gang, tasks, rows)
-            line, left = cycle.line_for(gang, gangs), wanted
-            outcome = None if free is None else await cycle.rehearsal.outcome(gang, free, line, left)
-        if outcome is None:
-            return True
+        cycle = self._cycle
         # A plan log wants to know what is wrong with each scenario.
         is_promising = outcome.is_placed and (
             cycle.session.plan_log is not None
@@ -296,10 +291,14 @@ class _Search:
             or self._solver.may_be_valid(gang, scenario, outcome.placed)
         )
         if not is_promising:
-            cycle.reads.note(line, left)
+            outcome.note(cycle.reads)
             for task in outcome.refused:
                 cycle.session.record(task.job, POD_SCHEDULING_ERRORS, no_room(task.key))
         return is_promising
+
+    def _note_failure(self, gang: Gang, tasks: Sequence[Task]) -> None:
+        if (log := self._cycle.session.plan_log) is not None:
+            log.note(gang.job, self._solver.action, tasks, _NO_ROOM)
 
     async def _place_all(
         self, statement: Statement, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]
@@ -307,8 +306,7 @@ class _Search:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle, own = self._cycle, gang.job.uid
         wanted = {own, *(task.job.uid for task in victims)}
-        gangs, left = self._gangs(gang, victims)
-        line = cycle.line_for(gang, gangs)
+        line, left = cycle.line_for(gang, victims)
         while left:
             following = line.take_one_of(wanted, left)
             is_placed = await cycle.placement.place_gang(statement, rows, following, promise=True)
@@ -321,8 +319,3 @@ class _Search:
             following.to_place()
         cycle.reads.note(line, left)
         return True
-
-    def _gangs(self, gang: Gang, victims: Iterable[Task]) -> tuple[Sequence[Gang], Counter[int]]:
-        """Return the whole jobs of the victims, and by queue row the number of jobs to be placed."""
-        gangs = [self._cycle.gangs[uid] for uid in dict.fromkeys(task.job.uid for task in victims)]
-        return gangs, Counter(each.job.queue_row for each in (gang, *gangs))
