@@ -47,7 +47,7 @@ def pops(
     """Return the first wanted jobs in order, what was read for that, and whether no two queues were equal."""
     orders.held = [0.0] * len(orders.parents)
     lists = {row: [(gang.key, gang) for gang in gangs] for row, gangs in jobs.items() if gangs}
-    line = JobQueue(orders, lists, added=added, is_total=is_total)
+    line = JobQueue(orders, lists, added=[(gang.key, gang) for gang in added], is_total=is_total)
     left = Counter(int(uid.split("-")[0]) for uid in wanted)
     found: list[str] = []
     while left and len(found) < most:

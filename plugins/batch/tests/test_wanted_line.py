@@ -62,12 +62,13 @@ def test_wanted_jobs_come_as_in_a_line_of_all() -> None:
         whole = JobQueue(
             orders,
             index.by_queue(base),
-            added=[gang for gang in wanted if everyone.get(gang.job.uid) is not gang],
+            added=[(gang.key, gang) for gang in wanted if everyone.get(gang.job.uid) is not gang],
             accepts=lambda other, own=own: other is not own,
             is_total=True,
         )
         expected, read, _ = order(whole, orders, wanted, most, booked)
-        found, further, is_known = order(WantedLine(orders, index, wanted), orders, wanted, most, booked)
+        short = WantedLine(orders, index, [(gang.key, gang) for gang in wanted])
+        found, further, is_known = order(short, orders, wanted, most, booked)
         counts["known" if is_known else "tied"] += 1
         if not is_known:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.job_queue import JobKey
     from pyscheduler_batch.kai.proportion import QueueKey
-    from pyscheduler_batch.kai.prospects import Prospect
 
 __all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
 
@@ -181,33 +180,33 @@ class Cycle:
             index.settle([self.gangs[uid] for uid in touched])
             touched.clear()
 
-    def line_for(self, gang: Gang, victims: Iterable[Task]) -> tuple[JobQueue, Counter[int]]:
-        """Return the line in a simulation: all jobs with pending tasks and those of the victims, which are evicted.
+    def in_line(self, gang: Gang, victims: Iterable[Task]) -> list[tuple[JobKey, Gang]]:
+        """Return the jobs that a simulation places, behind their keys, once victims are evicted.
 
-        `gang` stands for its job. Also by queue row, how many jobs are to be placed.
+        `gang` stands for its job.
         """
-        whole = [self.gangs[uid] for uid in dict.fromkeys(task.job.uid for task in victims)]
-        own = gang.job.uid
-        wanted = [gang, *whole]
-        added = [gang, *(victim for victim in whole if not victim.has_pending())]
+        whole = (self.gangs[uid] for uid in dict.fromkeys(task.job.uid for task in victims))
+        return [(self.job_key(each), each) for each in (gang, *whole)]
+
+    def line_of(self, wanted: Sequence[tuple[JobKey, Gang]]) -> JobQueue:
+        """Return the line of all jobs with pending tasks, of which these are to be placed; they are as given here."""
+        uids = {gang.job.uid for _, gang in wanted}
         # Top queues without any of them do not change their order.
-        tops = {self._top[each.job.queue_row] for each in wanted}
+        tops = {self._top[gang.job.queue_row] for _, gang in wanted}
         self.reads.tops |= tops
-        line = JobQueue(
+        return JobQueue(
             self,
             self.pending_under(tops),
-            added=added,
-            accepts=lambda other: other.job.uid != own,
+            added=wanted,
+            accepts=lambda other: other.job.uid not in uids,
             is_total=self.knows_order,
         )
-        return line, Counter(each.job.queue_row for each in wanted)
 
-    def wanted_line(self, wanted: Sequence[Prospect]) -> tuple[WantedLine, Counter[int]]:
-        """Return what `line_for` returns, for jobs as they will be; only if the order is known."""
-        left = Counter(each.job.queue_row for each in wanted)
-        self.reads.tops.update(left)
+    def wanted_line(self, wanted: Sequence[tuple[JobKey, Gang]]) -> WantedLine:
+        """Return the order of these jobs in `line_of`; only if `knows_order`."""
+        self.reads.tops.update(gang.job.queue_row for _, gang in wanted)
         self._settle(self._pending, self._touched_pending)
-        return WantedLine(self, self._pending, wanted), left
+        return WantedLine(self, self._pending, wanted)
 
     def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""

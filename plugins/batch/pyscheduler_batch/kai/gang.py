@@ -177,12 +177,13 @@ def _ordered(branch: Branch) -> list[Leaf | Branch]:
 class Gang:
     """A job or a part of it, as actions order, place and evict it.
 
-    A part is frozen: its counts are those of the moment it was cut.
+    `is_frozen`: its counts are those of the moment it was made. Parts are.
     """
 
     __slots__ = (
         "_allocated",
         "_counted",
+        "_is_frozen",
         "_is_plain",
         "_requested",
         "_rules",
@@ -194,12 +195,19 @@ class Gang:
     )
 
     def __init__(
-        self, job: Job, rules: TaskRules, tree: tuple[Branch, list[Leaf]] | None = None, *, is_part: bool = False
+        self,
+        job: Job,
+        rules: TaskRules,
+        tree: tuple[Branch, list[Leaf]] | None = None,
+        *,
+        is_part: bool = False,
+        is_frozen: bool = False,
     ) -> None:
         """Begin with a tree of sub-groups and its leaves; None: it is made of the job when it is first asked for."""
         self.job = job
         self._rules = rules
         self.is_part = is_part
+        self._is_frozen = is_frozen
         self._counted = -1
         self._to_place: list[Task] | None = None
         self._requested: Quantities | None = None
@@ -229,7 +237,15 @@ class Gang:
         wanted = {task.uid for task in tasks}
         leaves: list[Leaf] = []
         root = _copy(self.root, wanted, leaves)
-        return Gang(self.job, self._rules, (root, leaves), is_part=True)
+        return Gang(self.job, self._rules, (root, leaves), is_part=True, is_frozen=True)
+
+    def frozen(self) -> Gang:
+        """Return the gang as it is now, with what it asks for, whatever happens to the job later."""
+        leaves: list[Leaf] = []
+        root = _copy(self.root, {task.uid for task in self.tasks}, leaves)
+        result = Gang(self.job, self._rules, (root, leaves), is_part=self.is_part, is_frozen=True)
+        result.requested()
+        return result
 
     def lowered_part(self, tasks: Iterable[Task]) -> Gang:
         """Return the gang of some tasks of this one, whose minima are not above what it holds."""
@@ -242,7 +258,7 @@ class Gang:
 
     def _refresh(self) -> None:
         """Forget what was computed before the job changed."""
-        if self._counted == self.job.changes or (self.is_part and self._counted >= 0):
+        if self._counted == self.job.changes or (self._is_frozen and self._counted >= 0):
             return
         self._counted = self.job.changes
         self._to_place = None

@@ -156,14 +156,15 @@ class JobQueue:
         orders: Orders,
         jobs: Mapping[int, Sequence[tuple[JobKey, Gang]]],
         *,
-        added: Iterable[Gang] = (),
+        added: Iterable[tuple[JobKey, Gang]] = (),
         victims: bool = False,
         accepts: Callable[[Gang], bool] | None = None,
         is_total: bool = False,
     ) -> None:
-        """Begin with jobs by queue row, sorted by key, as far as they are accepted, and with some more.
+        """Begin with jobs by queue row, sorted by key, as far as they are accepted.
 
-        `is_total`: no queue has a parent, and the keys of queues are in a total order.
+        `added`: some more, each behind its key. `is_total`: no queue has a parent, and the keys of queues are in a
+        total order.
         """
         self._orders = orders
         self._victims = victims
@@ -174,13 +175,13 @@ class JobQueue:
         self._is_total = is_total
         #: The leaves at the begin.
         self._leaves: list[_Node] = []
-        more: dict[int, list[Gang]] = {}
-        for gang in added:
-            more.setdefault(gang.job.queue_row, []).append(gang)
+        more: dict[int, list[tuple[JobKey, Gang]]] = {}
+        for key, gang in added:
+            more.setdefault(gang.job.queue_row, []).append((key, gang))
         for row in jobs.keys() | more.keys():
             node = _Node(row, jobs.get(row, ()), last_first=victims, accepts=accepts)
-            for gang in more.get(row, ()):
-                node.add(orders.job_key(gang), gang)
+            for key, gang in more.get(row, ()):
+                node.add(key, gang)
             self._leaves.append(node)
             if not node.is_empty:
                 self._nodes[row] = node

@@ -8,6 +8,7 @@ node a task takes often depends on GPUs alone. Then both are known without placi
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -17,7 +18,6 @@ from pyscheduler.batch.axis import GPU
 from pyscheduler_batch.kai.prospects import Prospects
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
-    from pyscheduler_batch.kai.job_queue import JobQueue
+    from pyscheduler_batch.kai.job_queue import JobKey, JobQueue
     from pyscheduler_batch.kai.placement import Placement
     from pyscheduler_batch.kai.scenario import Scenario
     from pyscheduler_batch.kai.search_memory import Reads
@@ -131,36 +131,51 @@ class Rehearsal:
 
         `rows`: the nodes, by name.
         """
-        victims = scenario.tasks
-        if not self._cycle.knows_order or len({task.uid for task in victims}) < len(victims):
+        cycle, victims = self._cycle, scenario.tasks
+        # Other orders may depend on what else is evicted; and what is named twice leaves its queues twice.
+        if not cycle.kept.is_stable or len({task.uid for task in victims}) < len(victims):
             return None
-        free = self._free(gang, victims, rows, is_evicted=False)
-        if free is None:
+        if not self._counts_gpus(gang, victims):
             return Outcome(is_sure=False)
-        wanted = [self._prospects.now(gang)]
+        wanted = [(cycle.job_key(gang), gang)]
         for at, (victim, tasks) in enumerate(scenario.by_job().values(), start=1):
             found = self._prospects.evicted(victim, tasks)
             if found is None:
                 return None
             wanted.append(found)
             if at % _TURN_EVERY == 0:
-                await self._cycle.session.turn()
-        line, left = self._cycle.wanted_line(wanted)
-        with self._cycle.proportion.for_now() as book:
-            for task in victims:
-                book(task, placed=False)
-            return await self._play(gang, free, line, left, book)
+                await cycle.session.turn()
+        return await self._rehearse(gang, victims, rows, wanted, is_evicted=False)
 
     async def outcome(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> Outcome:
         """Return what becomes of a job and of victims that are evicted already. `rows`: the nodes, by name."""
-        free = self._free(gang, victims, rows, is_evicted=True)
-        if free is None:
+        if not self._counts_gpus(gang, victims):
             return Outcome(is_sure=False)
-        line, left = self._cycle.line_for(gang, victims)
-        with self._cycle.proportion.for_now() as book:
-            found = await self._play(gang, free, line, left, book)
-        assert found is not None, "a heap knows which of two equal queues comes first"
-        return found
+        return await self._rehearse(gang, victims, rows, self._cycle.in_line(gang, victims), is_evicted=True)
+
+    async def _rehearse(
+        self,
+        gang: Gang,
+        victims: Sequence[Task],
+        rows: NDArray[np.int64],
+        wanted: Sequence[tuple[JobKey, Gang]],
+        *,
+        is_evicted: bool,
+    ) -> Outcome:
+        """Return what becomes of the jobs `wanted`, behind their keys, as they are once the victims are evicted."""
+        cycle = self._cycle
+        left = Counter(each.job.queue_row for _, each in wanted)
+        for line_of in (cycle.wanted_line, cycle.line_of) if cycle.knows_order else (cycle.line_of,):
+            free = self._free(gang, victims, rows, is_evicted=is_evicted)
+            if free is None:
+                break
+            with cycle.proportion.for_now() as book:
+                for task in () if is_evicted else victims:
+                    book(task, placed=False)
+                found = await self._play(gang, free, line_of(wanted), Counter(left), book)
+            if found is not None:
+                return found
+        return Outcome(is_sure=False)
 
     async def _play(
         self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int], book: Callable[..., None]
@@ -199,12 +214,6 @@ class Rehearsal:
 
         None if more than GPUs decides where a task goes.
         """
-        # A victim that is on its way to another node may go back to a node that has no room.
-        if not self._placement.packs_gpus() or any(task.leaving for task in victims):
-            return None
-        tasks = [*gang.to_place(), *victims]
-        if not all(map(self._size, tasks)):
-            return None
         table, column = self._placement.table, self._cycle.session.axis.index[GPU]
         idle = table.idle[rows]
         later = idle + table.releasing[rows] - table.pipelined[rows]
@@ -221,7 +230,14 @@ class Rehearsal:
             # Who has enough GPUs has enough of all: that stays so when tasks take their part.
             if not (amounts >= np.maximum(own, 0.0)[:, None] * self._per_gpu).all() or (own % 1).any():
                 return None
-        return FreeGpus(gpus, idle_gpus, tasks)
+        return FreeGpus(gpus, idle_gpus, [*gang.to_place(), *victims])
+
+    def _counts_gpus(self, gang: Gang, victims: Sequence[Task]) -> bool:
+        """Return whether GPUs alone decide on which nodes these tasks go; `_free` asks for more."""
+        # A victim that is on its way to another node may go back to a node that has no room.
+        if not self._placement.packs_gpus() or any(task.leaving for task in victims):
+            return False
+        return all(map(self._size, (*gang.to_place(), *victims)))
 
     def _size(self, task: Task) -> float:
         size = self._sizes.get(task.uid)

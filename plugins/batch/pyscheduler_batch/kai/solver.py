@@ -9,6 +9,7 @@ Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -305,8 +306,9 @@ class _Search:
     ) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle, own = self._cycle, gang.job.uid
-        wanted = {own, *(task.job.uid for task in victims)}
-        line, left = cycle.line_for(gang, victims)
+        placed = cycle.in_line(gang, victims)
+        wanted = {each.job.uid for _, each in placed}
+        line, left = cycle.line_of(placed), Counter(each.job.queue_row for _, each in placed)
         while left:
             following = line.take_one_of(wanted, left)
             is_placed = await cycle.placement.place_gang(statement, rows, following, promise=True)

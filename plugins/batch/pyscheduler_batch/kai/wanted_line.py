@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection, Iterable, Iterator
 
-    from pyscheduler_batch.kai.gang import Quantities
+    from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
     from pyscheduler_batch.kai.job_queue import JobKey, Orders
     from pyscheduler_batch.kai.proportion import QueueKey
-    from pyscheduler_batch.kai.prospects import Prospect
 
 __all__ = ["WantedLine"]
 
@@ -33,23 +32,23 @@ class _Lane:
 
     __slots__ = ("_at", "_index", "_skipped", "asked", "row", "seen", "wanted")
 
-    def __init__(self, row: int, wanted: list[tuple[JobKey, Prospect]], index: JobIndex) -> None:
+    def __init__(self, row: int, wanted: list[tuple[JobKey, Gang]], index: JobIndex) -> None:
         self.row = row
         #: The last one comes first.
         self.wanted = sorted(wanted, key=KEY_OF, reverse=True)
         self._index = index
         #: Where the wanted jobs are among the waiting ones, if they are.
         index.entries(row)
-        self._skipped = {index.place(each.job.uid) for _, each in wanted}
+        self._skipped = {index.place(gang.job.uid) for _, gang in wanted}
         self._at = 0
         #: The key of the last job that was taken; less than all keys if there is none.
         self.seen: JobKey = ()
         self.asked: Collection[Quantities] = ()
 
-    def take(self) -> Prospect:
+    def take(self) -> Gang:
         """Take the next wanted job."""
-        self.seen, taken = self.wanted.pop()
-        return taken
+        self.seen, gang = self.wanted.pop()
+        return gang
 
     def look_ahead(self) -> None:
         """Find out what the waiting jobs before the next wanted one ask for."""
@@ -73,12 +72,12 @@ class _Lane:
 class WantedLine:
     """The wanted jobs in the order in which a `JobQueue` of all waiting jobs has them."""
 
-    def __init__(self, orders: Orders, index: JobIndex, wanted: Iterable[Prospect]) -> None:
-        """`wanted`: the jobs as they will be. `index`: the waiting jobs as they are."""
+    def __init__(self, orders: Orders, index: JobIndex, wanted: Iterable[tuple[JobKey, Gang]]) -> None:
+        """`wanted`: the jobs as they will be, each behind its key. `index`: the waiting jobs as they are."""
         self._orders = orders
-        by_row: dict[int, list[tuple[JobKey, Prospect]]] = {}
-        for each in wanted:
-            by_row.setdefault(each.job.queue_row, []).append((each.key, each))
+        by_row: dict[int, list[tuple[JobKey, Gang]]] = {}
+        for entry in wanted:
+            by_row.setdefault(entry[1].job.queue_row, []).append(entry)
         self._lanes = {row: _Lane(row, jobs, index) for row, jobs in by_row.items()}
         self._heap: list[tuple[QueueKey, int]] = []
         #: The lanes whose keys have changed.
@@ -86,19 +85,19 @@ class WantedLine:
         #: Whether two queues were equal: then the order is not known, also not that of the job that was taken last.
         self.is_tied = False
 
-    def take_one_of(self, wanted: Collection[str], left: Counter[int]) -> Prospect:
+    def take_one_of(self, wanted: Collection[str], left: Counter[int]) -> Gang:
         """Take the next job, as `JobQueue` does; all are wanted.
 
         `left`: by queue row, how many are left; it is kept up to date.
         """
         lane = self._lanes[next(iter(left))] if len(left) == 1 else self._next()
-        taken = lane.take()
+        gang = lane.take()
         left[lane.row] -= 1
         if not left[lane.row]:
             del left[lane.row]
         else:
             self._moved.append(lane)
-        return taken
+        return gang
 
     def _next(self) -> _Lane:
         for lane in self._moved:
