@@ -1,4 +1,4 @@
-"""Answers of filters that hold for a whole pass, wherever the pass puts its tasks.
+"""Answers of filters that hold for a whole pass, wherever the pass puts its tasks, and until a node object changes.
 
 Most pods demand nothing of other pods: then filters look at node objects alone, and NodeResourcesFit at amounts, which
 the node table of the session has as well.
@@ -7,7 +7,7 @@ the node table of the session has as well.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
@@ -18,6 +18,8 @@ from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import is_narrowed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["ANTI_AFFINITY", "LastingAnswer", "LastingFilters"]
+__all__ = ["ANTI_AFFINITY", "KeptAnswers", "LastingAnswer", "LastingFilters"]
 
 ANTI_AFFINITY: Final = "InterPodAffinity"
 _AMOUNTS: Final = "NodeResourcesFit"
+#: With more answers, all are forgotten.
+_MOST_ANSWERS: Final = 1_000
 #: Filters that look at other pods, unless PreFilter skips a pod. What they skip follows from the pod; InterPodAffinity
 #: also needs a cluster without pods that repel others.
 _SKIPPING: Final = frozenset(
@@ -55,13 +59,36 @@ class LastingAnswer:
     #: bool[N]: the nodes that pass, and those that evictions could make pass.
     curable: NDArray[np.bool_]
 
+    @classmethod
+    def of(cls, accepted: NDArray[np.bool_], curable: NDArray[np.bool_]) -> Self:
+        """Return an answer of arrays that nobody may change any more."""
+        accepted.flags.writeable = curable.flags.writeable = False
+        return cls(accepted, curable)
+
+
+class KeptAnswers:
+    """The answers of earlier passes, by key of look-alikes."""
+
+    def __init__(self) -> None:
+        self._node_changes = -1
+        self._answers: dict[Hashable, LastingAnswer] = {}
+
+    def since(self, node_changes: int) -> dict[Hashable, LastingAnswer]:
+        """Return the answers that hold, to which more are added; `node_changes` counts changes of node objects."""
+        if self._node_changes != node_changes or len(self._answers) > _MOST_ANSWERS:
+            self._node_changes = node_changes
+            self._answers = {}
+        return self._answers
+
 
 class LastingFilters:
     """The filters of a profile in one pass. Ask after the nominations of the pass's own tasks are gone."""
 
-    def __init__(self, profile: Profile, snapshot: Snapshot) -> None:
+    def __init__(self, profile: Profile, snapshot: Snapshot, known: dict[Hashable, LastingAnswer]) -> None:
+        """Begin a pass. `known`: answers that still hold; more are added."""
         self._profile = profile
         self._snapshot = snapshot
+        self._known = known
 
     @cached_property
     def _may_last(self) -> bool:
@@ -75,13 +102,20 @@ class LastingFilters:
         # What a base class says does not count.
         return all(vars(type(profile.plugins[name])).get("reuse", Reuse.NEVER) is not Reuse.NEVER for name in names)
 
-    def answer(self, state: CycleState, pod: Pod) -> LastingAnswer | None:
+    def answer(self, key: Hashable, state: Callable[[], CycleState], pod: Pod) -> LastingAnswer | None:
         """Return what the filters say about a plain pod during the whole pass; None if their answers may change in it.
 
         A plain pod has a key of `FilterKeys.plain`. The answers hold until a pod with required anti-affinity is placed.
+        `state` makes the state of a cycle.
         """
         if not self._may_last:
             return None
+        found = self._known.get(key)
+        if found is None and (found := self._ask(state(), pod)) is not None:
+            self._known[key] = found
+        return found
+
+    def _ask(self, state: CycleState, pod: Pod) -> LastingAnswer | None:
         nodes = self._snapshot.nodes
         narrowed = is_narrowed(self._profile, state, pod, nodes)
         if narrowed or not all(map(_lasts, self._profile.active_filters(state))):
@@ -92,7 +126,7 @@ class LastingFilters:
         failed = int(Code.ERROR)
         if (hopeful.codes == failed).any() or (accepting.codes == failed).any():
             return None
-        return LastingAnswer(accepting.passed(), hopeful.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+        return LastingAnswer.of(accepting.passed(), hopeful.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
 
 
 def _lasts(method: PluginMethod) -> bool:

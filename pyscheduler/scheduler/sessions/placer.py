@@ -22,7 +22,7 @@ from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys, unplaced
-from pyscheduler.scheduler.sessions.lasting_filters import ANTI_AFFINITY, LastingFilters
+from pyscheduler.scheduler.sessions.lasting_filters import ANTI_AFFINITY, LastingAnswer, LastingFilters
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import LabelColumn, Nodes
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.scheduler.sessions.lasting_filters import LastingAnswer
 
 __all__ = ["SnapshotPlacer"]
 
@@ -77,8 +76,9 @@ class SnapshotPlacer:
         *,
         ready: NDArray[np.bool_] | None = None,
         keys: FilterKeys | None = None,
+        answers: dict[Hashable, LastingAnswer] | None = None,
     ) -> None:
-        """Begin a pass. `keys`: those of earlier passes."""
+        """Begin a pass. `keys` and `answers`: those of earlier passes."""
         self._profile = profile
         self._snapshot = snapshot
         self._names = names
@@ -102,7 +102,7 @@ class SnapshotPlacer:
         self._last_version = 0
         #: The moves that the snapshot does not show yet. Many are undone before any filter asks about them.
         self._moves: list[_Move] = []
-        self._lasting_filters = LastingFilters(profile, snapshot)
+        self._lasting_filters = LastingFilters(profile, snapshot, {} if answers is None else answers)
         #: By key of look-alikes; None if their answers may change.
         self._lasting: dict[Hashable, LastingAnswer | None] = {}
         #: Whether no pod that repels others was placed.
@@ -141,28 +141,24 @@ class SnapshotPlacer:
     def suitable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept, or would accept if they had enough room."""
         lasting = self._lasting_answer(task)
-        # A task that no node can take has an error.
-        return self.feasible(task) if lasting is None or not lasting.accepted.any() else lasting.accepted
+        return self.feasible(task) if lasting is None else lasting.accepted
 
     def lasts(self, task: Task) -> bool:
         """Return whether the filters' answer about a task depends on the task and on node objects alone."""
-        answer = self._lasting_answer(task)
-        return answer is not None and bool(answer.accepted.any())
+        return self._lasting_answer(task) is not None
 
     def _lasting_answer(self, task: Task) -> LastingAnswer | None:
+        """Return what holds for the whole pass; None also for a task that no node can take: it has an error."""
         info = self._infos[task.uid]
         key = self._keys.plain(info) if self._may_last and not self._has_books else None
         if key is None:
             return None
         if key not in self._lasting:
             self._show_moves()
-            answer = self._lasting_filters.answer(CycleState(self._statement.trial), unplaced(info.pod))
-            if answer is not None:
-                for mask in (answer.accepted, answer.curable):
-                    if self._ready is not None:
-                        mask &= self._ready
-                    mask.flags.writeable = False
-            self._lasting[key] = answer
+            answer = self._lasting_filters.answer(key, lambda: CycleState(self._statement.trial), unplaced(info.pod))
+            if answer is not None and self._ready is not None:
+                answer = LastingAnswer.of(answer.accepted & self._ready, answer.curable & self._ready)
+            self._lasting[key] = answer if answer is not None and answer.accepted.any() else None
         return self._lasting[key]
 
     def labels(self, key: str) -> LabelColumn:
@@ -179,7 +175,7 @@ class SnapshotPlacer:
     def curable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that accept the task, or whose rejection an eviction may cure."""
         lasting = self._lasting_answer(task)
-        if lasting is not None and lasting.accepted.any():
+        if lasting is not None:
             return lasting.curable
         answer = self._answer_for(task)
         if answer.curable is None:

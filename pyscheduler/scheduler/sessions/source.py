@@ -25,6 +25,7 @@ from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.culprit import culprit_of
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
+from pyscheduler.scheduler.sessions.lasting_filters import KeptAnswers
 from pyscheduler.scheduler.sessions.lost_bindings import LostBindings
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
@@ -111,6 +112,7 @@ class Sessions:
     _keys: FilterKeys = attrs.field(
         init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
     )
+    _answers: KeptAnswers = attrs.field(init=False, factory=KeptAnswers)
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -164,7 +166,7 @@ class Sessions:
 
     def _node_updated(self, old: Node, new: Node) -> None:
         # Heartbeats change the rest of the status.
-        if _node_facts(old) != _node_facts(new):
+        if _news_facts(old) != _news_facts(new):
             self._node_changed(new)
 
     def _pod_added(self, pod: Pod) -> None:
@@ -338,7 +340,13 @@ class Sessions:
         nodes = tables.node_table(scheduling.snapshot)
         self._keys.forget_gone(tables.infos)
         with SnapshotPlacer(
-            self.profile, scheduling.snapshot, tables.names, tables.infos, ready=tables.ready, keys=self._keys
+            self.profile,
+            scheduling.snapshot,
+            tables.names,
+            tables.infos,
+            ready=tables.ready,
+            keys=self._keys,
+            answers=self._answers.since(tables.node_changes),
         ) as placer:
             for pods in parts(tables.releasing(), _PART):
                 placer.remove_releasing(pods)
@@ -475,10 +483,10 @@ class Sessions:
         )
 
 
-def _node_facts(node: Node) -> tuple[object, ...]:
-    """Return what a decision may depend on."""
+def _news_facts(node: Node) -> tuple[object, ...]:
+    """Return what makes a pass due: not annotations, images and times, which change often and let no job start."""
     conditions = [(each.type, each.status) for each in node.status.conditions]
-    return node.spec, node.metadata.labels, node.status.allocatable, conditions
+    return node.spec, node.metadata.labels, node.status.allocatable, node.status.declared_features, conditions
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:

@@ -51,7 +51,8 @@ class JobIndex:
 
     def entries(self, row: int) -> Sequence[tuple[JobKey, Gang]]:
         """Return the jobs of a queue; the list changes with `settle`."""
-        deque(self.read([row]), maxlen=0)
+        if row not in self._entries:
+            deque(self.read([row]), maxlen=0)
         return self._entries[row]
 
     def asks(self, row: int, end: int) -> Mapping[Quantities, list[int]]:

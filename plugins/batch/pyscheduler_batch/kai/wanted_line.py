@@ -53,7 +53,10 @@ class _Lane:
     def look_ahead(self) -> None:
         """Find out what the waiting jobs before the next wanted one ask for."""
         entries, begin = self._index.entries(self.row), self._at
-        end = self._at = bisect_left(entries, self.wanted[-1][0], key=KEY_OF)
+        end = self._at = bisect_left(entries, self.wanted[-1][0], lo=begin, key=KEY_OF)
+        if begin == end:
+            self.asked = ()
+            return
         asks = self._index.asks(self.row, end)
         if end - begin < len(asks):
             self.asked = {entries[at][1].requested() for at in range(begin, end) if at not in self._skipped}
