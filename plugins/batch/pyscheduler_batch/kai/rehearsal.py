@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -57,6 +58,12 @@ class FreeGpus:
         #: Free GPUs and place by name, sorted; and those with idle GPUs: these, free GPUs and place.
         self._busy = sorted((amount, at) for at, amount in _positive(free, ~has_idle))
         self._idle = [(float(idle[at]), amount, at) for at, amount in _positive(free, has_idle)]
+
+    def copy(self) -> FreeGpus:
+        """Return the same GPUs, to be taken by others."""
+        result = copy(self)
+        result._busy, result._idle = [*self._busy], [*self._idle]  # noqa: SLF001 - of this class
+        return result
 
     def place(self, sizes: Sequence[float]) -> int | None:
         """Place the tasks of a job one by one; if one of them finds no node, place none and return its index."""
@@ -135,7 +142,8 @@ class Rehearsal:
         # Other orders may depend on what else is evicted; and what is named twice leaves its queues twice.
         if not cycle.kept.is_stable or len({task.uid for task in victims}) < len(victims):
             return None
-        if not self._counts_gpus(gang, victims):
+        free = self._free(gang, victims, rows, is_evicted=False)
+        if free is None:
             return Outcome(is_sure=False)
         wanted = [(cycle.job_key(gang), gang)]
         for at, (victim, tasks) in enumerate(scenario.by_job().values(), start=1):
@@ -145,37 +153,32 @@ class Rehearsal:
             wanted.append(found)
             if at % _TURN_EVERY == 0:
                 await cycle.session.turn()
-        return await self._rehearse(gang, victims, rows, wanted, is_evicted=False)
+        return await self._rehearse(gang, free, wanted, victims)
 
     async def outcome(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> Outcome:
         """Return what becomes of a job and of victims that are evicted already. `rows`: the nodes, by name."""
-        if not self._counts_gpus(gang, victims):
+        free = self._free(gang, victims, rows, is_evicted=True)
+        if free is None:
             return Outcome(is_sure=False)
-        return await self._rehearse(gang, victims, rows, self._cycle.in_line(gang, victims), is_evicted=True)
+        return await self._rehearse(gang, free, self._cycle.in_line(gang, victims), ())
 
     async def _rehearse(
-        self,
-        gang: Gang,
-        victims: Sequence[Task],
-        rows: NDArray[np.int64],
-        wanted: Sequence[tuple[JobKey, Gang]],
-        *,
-        is_evicted: bool,
+        self, gang: Gang, free: FreeGpus, wanted: Sequence[tuple[JobKey, Gang]], leaving: Sequence[Task]
     ) -> Outcome:
-        """Return what becomes of the jobs `wanted`, behind their keys, as they are once the victims are evicted."""
+        """Return what becomes of the jobs `wanted`, behind their keys, as they are once the victims are evicted.
+
+        `leaving`: the victims that are not evicted yet; they count in their queues until then.
+        """
         cycle = self._cycle
         left = Counter(each.job.queue_row for _, each in wanted)
         for line_of in (cycle.wanted_line, cycle.line_of) if cycle.knows_order else (cycle.line_of,):
-            free = self._free(gang, victims, rows, is_evicted=is_evicted)
-            if free is None:
-                break
             with cycle.proportion.for_now() as book:
-                for task in () if is_evicted else victims:
+                for task in leaving:
                     book(task, placed=False)
-                found = await self._play(gang, free, line_of(wanted), Counter(left), book)
+                found = await self._play(gang, free.copy(), line_of(wanted), Counter(left), book)
             if found is not None:
                 return found
-        return Outcome(is_sure=False)
+        raise AssertionError("heaps know which of two equal queues comes first")
 
     async def _play(
         self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int], book: Callable[..., None]
@@ -214,6 +217,12 @@ class Rehearsal:
 
         None if more than GPUs decides where a task goes.
         """
+        # A victim that is on its way to another node may go back to a node that has no room.
+        if not self._placement.packs_gpus() or any(task.leaving for task in victims):
+            return None
+        tasks = [*gang.to_place(), *victims]
+        if not all(map(self._size, tasks)):
+            return None
         table, column = self._placement.table, self._cycle.session.axis.index[GPU]
         idle = table.idle[rows]
         later = idle + table.releasing[rows] - table.pipelined[rows]
@@ -230,14 +239,7 @@ class Rehearsal:
             # Who has enough GPUs has enough of all: that stays so when tasks take their part.
             if not (amounts >= np.maximum(own, 0.0)[:, None] * self._per_gpu).all() or (own % 1).any():
                 return None
-        return FreeGpus(gpus, idle_gpus, [*gang.to_place(), *victims])
-
-    def _counts_gpus(self, gang: Gang, victims: Sequence[Task]) -> bool:
-        """Return whether GPUs alone decide on which nodes these tasks go; `_free` asks for more."""
-        # A victim that is on its way to another node may go back to a node that has no room.
-        if not self._placement.packs_gpus() or any(task.leaving for task in victims):
-            return False
-        return all(map(self._size, (*gang.to_place(), *victims)))
+        return FreeGpus(gpus, idle_gpus, tasks)
 
     def _size(self, task: Task) -> float:
         size = self._sizes.get(task.uid)
