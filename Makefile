@@ -8,6 +8,9 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+CHAOS_RUNS ?= 20
+# Other clusters at each call.
+CHAOS_FIRST ?= $(shell date +%s)
 
 BIN := $(VENV)/bin
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
@@ -25,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-gang demo-batch test test-packages test-quick test-lowest coverage lint format bench docs docs-links changelog clean
+.PHONY: help setup demo demo-gang demo-batch test test-packages test-quick test-lowest chaos coverage lint format bench docs docs-links changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +72,16 @@ test-lowest:  ## run the suite on the oldest dependencies that pyproject.toml ad
 	@mkdir -p build
 	@"$(PYTHON)" .ci/lowest.py pyproject.toml > build/lowest.txt
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest PIP_ARGS="--constraint build/lowest.txt"
+
+chaos: setup  ## run random batch clusters with crashes and faults, as a nightly job: CHAOS_RUNS=20 of each preset
+	@failed=; \
+	for preset in kai volcano kube-batch; do \
+	  for run in "tests.batch.chaos --seeds" "tests.integration.chaos_batch --dump build/chaos --runs"; do \
+	    echo "$$run $(CHAOS_RUNS) --preset $$preset --first $(CHAOS_FIRST)"; \
+	    $(BIN)/python -m $$run $(CHAOS_RUNS) --preset $$preset --first $(CHAOS_FIRST) || failed="$$failed $$preset"; \
+	  done; \
+	done; \
+	[ -z "$$failed" ] || { echo "error: rules were broken:$$failed; see build/chaos" >&2; exit 1; }
 
 coverage: setup  ## run the whole suite and print the lines and branches it missed
 	$(BIN)/coverage erase

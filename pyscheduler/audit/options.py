@@ -35,7 +35,8 @@ class Options:
     #: Broken gangs are evicted (KAI). Otherwise they may stay.
     evicts_stale_gangs: bool = True
     #: Evictions may leave a part of a gang. In Volcano's default tiers, gang only has the first word: if it spares all
-    #: tasks, the next tier chooses, and may take one task of a gang at its minimum.
+    #: tasks, the next tier chooses, and may take one task of a gang at its minimum. kube-batch's gang looks at each
+    #: task alone: of a gang with one surplus task it may give away two.
     breaks_gangs: bool = False
     #: Evictions must end so long after the last change from outside, plus the longest timer of a queue or group.
     settle_seconds: float = 600.0

@@ -196,6 +196,10 @@ class Session:
             # Not changed in place: what is known may be kept for later passes.
             self.reasons[job.uid] = {**known, reason: message}
 
+    def why_waiting(self, job: Job) -> Mapping[str, str]:  # noqa: ARG002 - for sessions that know more
+        """Return why a job waits without a recorded reason, as of the end of the pass: reason and message."""
+        return {}
+
     async def open(self) -> None:
         """Let the policies prepare for the pass."""
         for tier in self.tiers:

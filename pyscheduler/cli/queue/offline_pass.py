@@ -15,6 +15,7 @@ from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.queue_problems import HELD, queue_problem
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 
@@ -76,8 +77,14 @@ class PassResult:
 
     def reasons(self) -> dict[str, str]:
         """Return by key of a job its reasons, with their messages."""
-        found = ((job, self.reasons_of(job)) for job in self.found.session.jobs.values())
-        return {job.key: waiting_text(job, reasons) for job, reasons in found if reasons}
+        session, found = self.found.session, {}
+        for job in session.jobs.values():
+            reasons = self.reasons_of(job)
+            if not reasons and job.counts[TaskState.PENDING]:
+                reasons = dict(session.why_waiting(job))
+            if reasons:
+                found[job.key] = waiting_text(reasons)
+        return found
 
     def node(self, decision: Decision) -> str:
         """Return the name of the node of a decision."""

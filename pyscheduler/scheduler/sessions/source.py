@@ -523,7 +523,9 @@ def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None,
     reasons = reasons or {} if problem is None else dict([problem])
     if job.counts[TaskState.PIPELINED] and not reasons:
         reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-    return waiting_text(job, reasons) or _not_tried(job, cut_in)
+    if not reasons and not cut_in:
+        reasons = session.why_waiting(job)
+    return waiting_text(reasons) or _not_tried(job, cut_in)
 
 
 def _not_tried(job: Job, cut_in: str) -> str:

@@ -193,6 +193,6 @@ def _reason(text: str) -> str:
     return text.partition(":")[0]
 
 
-def waiting_text(job: Job, reasons: Mapping[str, str]) -> str:
+def waiting_text(reasons: Mapping[str, str]) -> str:
     """Return why a job waits, in one text: each reason with its message."""
-    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items()) or job.phase
+    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items())

@@ -93,6 +93,7 @@ SETUPS = {
         formula="none",
         breaks_gangs=True,
     ),
+    # Its gang compares each victim with the same count: two members on one node may go together, and break the gang.
     "kube-batch": Setup(
         preset="kube-batch",
         actions="reclaim, allocate, backfill, preempt",
@@ -101,7 +102,13 @@ SETUPS = {
         queue=KUBE_BATCH_QUEUES[0],
         group=KUBE_BATCH_PODGROUPS[0],
         key="scheduling.k8s.io/group-name",
-        options=Options(schedulers=frozenset({"batch"}), formula="kube-batch", evicts_stale_gangs=False, **_LIMITS),
+        options=Options(
+            schedulers=frozenset({"batch"}),
+            formula="kube-batch",
+            evicts_stale_gangs=False,
+            breaks_gangs=True,
+            **_LIMITS,
+        ),
     ),
 }
 

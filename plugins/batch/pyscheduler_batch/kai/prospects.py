@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.batch.tasks import ALLOCATED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Task
-    from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobKey
 
@@ -27,8 +27,11 @@ _MOST_TASKS: Final = 64
 class Prospects:
     """The jobs of a pass as they will be."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self._cycle = cycle
+    def __init__(self, session: Session, virtual: set[str], job_key: Callable[[Gang], JobKey]) -> None:
+        """`virtual` takes the UIDs of evicted tasks; `job_key` returns the place of a job in its queue."""
+        self._session = session
+        self._virtual = virtual
+        self._job_key = job_key
         #: By the UIDs of evicted tasks: the numbers of tasks of the job by state before, its key and the job then.
         self._known: dict[tuple[str, ...], tuple[Sequence[int], JobKey, Gang]] = {}
 
@@ -40,13 +43,12 @@ class Prospects:
             return known[1:]
         if len(tasks) > _MOST_TASKS or any(task.state not in ALLOCATED or task.leaving for task in tasks):
             return None
-        counts, cycle = [*gang.job.counts], self._cycle
-        statement = cycle.session.statement()
+        counts, statement = [*gang.job.counts], self._session.statement()
         try:
             for task in tasks:
                 statement.evict(task, action="")
-                cycle.virtual.add(task.uid)
-            key, found = cycle.job_key(gang), gang.frozen()
+                self._virtual.add(task.uid)
+            key, found = self._job_key(gang), gang.frozen()
         finally:
             statement.discard()
         self._known[uids] = counts, key, found

@@ -126,7 +126,7 @@ class Rehearsal:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._placement: Placement = cycle.placement
-        self._prospects = Prospects(cycle)
+        self._prospects = Prospects(cycle.session, cycle.virtual, cycle.job_key)
         #: By uid, the GPUs of a task whose node depends on GPUs alone; 0 for others.
         self._sizes: dict[str, float] = {}
         #: float64[R]: the most that such tasks request per GPU; and by id, the nodes that filters accept for them.

@@ -47,7 +47,9 @@ class Allocate(Action):
             tasks = pending[job.uid]
             while tasks:
                 await session.turn()
-                if not _place(session, tasks.popleft()):
+                task = tasks.popleft()
+                if not _place(session, task):
+                    session.fit_failures.setdefault(job.uid, set()).add(task.uid)
                     break
                 if tasks and session.job_ready(job):
                     jobs[queue].push(job)

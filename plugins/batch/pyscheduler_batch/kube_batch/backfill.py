@@ -30,4 +30,6 @@ class Backfill(Action):
                     rows = session.bindable(task, np.flatnonzero(session.feasible(task)))
                     if len(rows):
                         session.bind_on(task, int(rows[0]))
+                    else:
+                        session.fit_failures.setdefault(job.uid, set()).add(task.uid)
             await session.turn()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property, cmp_to_key, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import numpy as np
@@ -22,6 +22,7 @@ from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
+from pyscheduler_batch.volcano.job_facts import is_pending
 from pyscheduler_batch.volcano.kept_jobs import KeptJobs
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
 
@@ -54,6 +55,11 @@ def _no_quotas(_: str) -> Iterable[ResourceQuota]:
     return ()
 
 
+_OVERUSED: Final = "QueueOverused"
+_NOT_ENQUEUED: Final = {"NotEnqueued": "no pass has enqueued the job yet"}
+_NO_ROOM: Final = {"NotEnoughResources": "no node has room for a pod of the job"}
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
@@ -65,6 +71,8 @@ class VolcanoSession(Session):
     #: By number of a kind of look-alikes, the reasons that all of them have; None if they were given several ones.
     spread_reasons: dict[int | None, Mapping[str, str] | None] = attrs.Factory(dict)
     _protected_from_others: frozenset[str] | None = None
+    #: By row of a queue, whether it is overused at the end of the pass.
+    _overused_at_end: dict[int, bool] = attrs.field(factory=dict, init=False)
     #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
     quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
     #: Returns by claim what the resource claims of a pod request, as in `device_quotas`.
@@ -311,6 +319,18 @@ class VolcanoSession(Session):
         for tier in self.by_tier(contract.EnqueueListener, "enableJobEnqueued"):
             for policy in tier:
                 policy.job_enqueued(job)
+
+    def why_waiting(self, job: Job) -> Mapping[str, str]:
+        """Return why a job waits without a recorded reason: its turn did not come, or no node had room."""
+        if self.has_enqueue and is_pending(job):
+            return _NOT_ENQUEUED
+        row = job.queue_row
+        if row not in self._overused_at_end:
+            self._overused_at_end[row] = self.overused(row)
+        if self._overused_at_end[row]:
+            return {_OVERUSED: f"queue {self.queues.names[row]} holds its share already"}
+        # Room only shrinks in a pass: of jobs that look alike only the first one is tried.
+        return _NO_ROOM if job.uid in self.fit_failures or job.look_alike is not None else {}
 
     def overused(self, queue: int) -> bool:
         """Return whether any policy calls the queue overused."""

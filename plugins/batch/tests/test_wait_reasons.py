@@ -1,0 +1,91 @@
+"""Every pod that waits says why, also where the original records nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from pyscheduler.api import Pod
+from pyscheduler.batch.contract import Policy
+
+if TYPE_CHECKING:
+    from pyscheduler.batch.contract import Job
+    from pyscheduler.runtime.assembly.registry import Registry
+
+NO_ROOM = "NotEnoughResources: no node has room for a pod of the job"
+VOLCANO = "tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}, {name: nodeorder}]}]"
+
+
+def messages(cluster: Any) -> dict[str, str]:
+    """Return by job what the conditions of its waiting pods say; pods of a job agree."""
+    found: dict[str, set[str]] = {}
+    for pod in cluster.cluster.pods():
+        if not pod.node_name:
+            job = pod.name.rpartition("-")[0]
+            said = [each.message for each in pod.status.conditions if each.type == "PodScheduled"]
+            found.setdefault(job, set()).add(said[0] if said else "")
+    assert all(len(said) == 1 for said in found.values()), found
+    return {job: said.pop() for job, said in found.items()}
+
+
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "allocate, backfill"])
+async def test_volcano_says_that_no_node_has_room(volcano: Any, actions: str) -> None:
+    """Also of pods that look like others that were tried in their place."""
+    volcano.nodes(2, cpu="4")
+    volcano.queue("q")
+    volcano.job("runs", "q", 6)
+    await volcano.start(f'actions: "{actions}", {VOLCANO}')
+    await volcano.pass_time(5)
+    volcano.job("late", "q", 3)
+    volcano.job("huge", "q", 1, requests={"cpu": "64"})
+    for number in range(3):
+        volcano.cluster.add_pod(f"single-{number}", requests={"cpu": "6"}, scheduler_name="batch")
+    await volcano.pass_time(5)
+    said = messages(volcano)
+    assert {said.pop("late"), said.pop("huge")} == {NO_ROOM}
+    assert set(said) <= {"single"}
+
+
+class Never(Policy):
+    """Lets no job begin, and does not say why."""
+
+    name: ClassVar[str] = "never"
+
+    def job_enqueueable(self, job: Job) -> int:
+        return -1
+
+
+def offers(registry: Registry) -> None:
+    """Offer the policy."""
+    registry.add_batch("never", f"{__name__}:Never")
+
+
+async def test_volcano_says_that_a_job_is_not_enqueued(volcano: Any) -> None:
+    """A policy of another distribution may refuse jobs without a reason."""
+    volcano.nodes(1, cpu="4")
+    volcano.queue("q")
+    tiers = VOLCANO.replace("{name: gang}", "{name: gang}, {name: never}")
+    await volcano.start(f'actions: "enqueue, allocate", {tiers}', offer=offers)
+    volcano.group("runs", "q", 1, minResources={"cpu": "1"})
+    volcano.pods("runs", 1)
+    await volcano.pass_time(5)
+    assert messages(volcano) == {"runs": "NotEnqueued: no pass has enqueued the job yet"}
+
+
+async def test_kube_batch_says_whether_room_or_the_share_is_missing(kube_batch: Any) -> None:
+    """A queue that holds its share is not served; then nobody looks for room for its jobs."""
+    kube_batch.nodes(2, cpu="4", memory="4Gi")
+    kube_batch.queue("q")
+    kube_batch.queue("r")
+    unit = {"cpu": "1", "memory": "1Gi"}
+    kube_batch.job("runs", "q", 4, requests=unit)
+    kube_batch.job("huge", "r", 1, requests={"cpu": "64", "memory": "64Gi"})
+    await kube_batch.start()
+    await kube_batch.pass_time(5)
+    kube_batch.job("late", "q", 2, requests=unit)
+    await kube_batch.pass_time(5)
+    assert messages(kube_batch) == {"late": "QueueOverused: queue q holds its share already", "huge": NO_ROOM}
+    kube_batch.cluster.delete(Pod, "huge-0")
+    await kube_batch.pass_time(5)
+    assert messages(kube_batch) == {}
