@@ -160,10 +160,13 @@ def _label_groups(entry: Mapping[str, Any]) -> LabelGroups:
 def _reasons(status: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the reasons of the conditions that say why the group waits, as ``reason: message``."""
     found = []
-    for one in (*(status.get("conditions") or ()), *(status.get("schedulingConditions") or ())):
+    listed = [each for name in ("conditions", "schedulingConditions") if isinstance(each := status.get(name), list)]
+    # Others may write anything there.
+    for one in (one for each in listed for one in each if isinstance(one, dict)):
         if one.get("type") == "Scheduled" or one.get("status") == "False":
             continue
-        details = [*(one.get("reasons") or ()), one]
+        reasons = one.get("reasons")
+        details = [*(each for each in (reasons if isinstance(reasons, list) else ()) if isinstance(each, dict)), one]
         found += [f"{each['reason']}: {each.get('message', '')}" for each in details if each.get("reason")]
     return tuple(found)
 

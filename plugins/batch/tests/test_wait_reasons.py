@@ -89,3 +89,27 @@ async def test_kube_batch_says_whether_room_or_the_share_is_missing(kube_batch: 
     kube_batch.cluster.delete(Pod, "huge-0")
     await kube_batch.pass_time(5)
     assert messages(kube_batch) == {}
+
+
+async def test_kube_batch_says_it_on_each_pod_of_a_gang_that_is_too_large(kube_batch: Any) -> None:
+    """Also on those for which the pass has kept room, and in place of what was said before."""
+    kube_batch.nodes(2, cpu="4")
+    kube_batch.queue("q")
+    await kube_batch.start()
+    kube_batch.group("big", "q", 10)
+    kube_batch.cluster.add_pod(
+        "big-0", requests={"cpu": "1"}, scheduler_name="batch", annotations={"scheduling.k8s.io/group-name": "big"}
+    )
+    await kube_batch.pass_time(3)
+    assert messages(kube_batch) == {
+        "big": "NotEnoughTasks: Not enough valid tasks for gang-scheduling, valid: 1, min: 10"
+    }
+    for number in range(1, 10):
+        kube_batch.cluster.add_pod(
+            f"big-{number}",
+            requests={"cpu": "1"},
+            scheduler_name="batch",
+            annotations={"scheduling.k8s.io/group-name": "big"},
+        )
+    await kube_batch.pass_time(5)
+    assert messages(kube_batch) == {"big": NO_ROOM}

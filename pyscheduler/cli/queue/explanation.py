@@ -120,6 +120,10 @@ def placements(result: PassResult, decisions: Iterable[Decision]) -> list[tuple[
 
 def _verdict(entry: JobEntry, decisions: Sequence[Decision]) -> str:
     kinds = {each.kind for each in decisions}
+    placed = sum(each.kind is not DecisionKind.EVICT for each in decisions)
+    # Volcano promises nodes to a part of a gang, which is not carried out.
+    if placed and entry.job.count(ACTIVE) + placed < entry.job.min_member:
+        return "waits"
     if DecisionKind.NOMINATE in kinds:
         return "promised"
     if DecisionKind.BIND in kinds:

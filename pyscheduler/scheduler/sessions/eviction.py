@@ -16,7 +16,7 @@ from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 #: The pauses after the tries to evict a pod, in seconds.
 RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)
+#: A pod whose eviction failed for good is not evicted before a pause, in seconds: the first, and the longest.
+PAUSE_SECONDS: Final = (10.0, 600.0)
 #: Besides server errors, the statuses after which a try may succeed.
 _PASSING: Final = frozenset({409, 429})
 
@@ -47,6 +49,15 @@ def record_of(pod: Pod) -> tuple[str, str, bool] | None:
             found = _MESSAGE.match(condition.message)
             return (found[1], found[2] or "", found[3] is not None) if found is not None else None
     return None
+
+
+@attrs.frozen
+class _Pause:
+    """A pause before the eviction of a pod is tried again. Times are clock seconds."""
+
+    pod: Pod
+    seconds: float
+    until: float
 
 
 class _GivenUpError(Exception):
@@ -121,15 +132,30 @@ class Evictions:
     under_way: dict[str, Pod] = attrs.Factory(dict)
     #: The uids of the pods that were evicted and still exist.
     _leaving: set[str] = attrs.Factory(set)
+    #: The evictions that failed for good since `take_failed`.
+    _failed: list[Decision] = attrs.Factory(list)
+    #: By uid of a pod whose eviction failed for good.
+    _pauses: dict[str, _Pause] = attrs.Factory(dict)
     _releases: PermitReleases = attrs.Factory(PermitReleases)
 
     def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
-        """Begin to evict in the background, once `after` has returned True for the job that gets the room."""
+        """Begin to evict in the background, once `after` has returned True for the job that gets the room.
+
+        If the eviction of a pod failed a short time ago, nothing begins for the same job, or of the same victim.
+        """
         groups: dict[str, _Group] = {}
         begun: list[tuple[Pod, Decision, _Group]] = []
+        now, decisions = self.handle.clock.now(), [*decisions]
+        paused = [each for each in decisions if (known := self._pauses.get(each.task.uid)) and known.until > now]
+        held = {uid for each in paused for uid in (each.task.job.uid, each.by.uid if each.by is not None else "")}
         for each in decisions:
             pod = each.task.pod
-            if pod is not None and pod.uid not in self.under_way:
+            if not held.isdisjoint((each.task.job.uid, each.by.uid if each.by is not None else each.task.job.uid)):
+                self._failed.append(each)
+                # Broken gangs are evicted again in each pass; theirs begins when the pause ends.
+                if each.by is not None:
+                    self.on_failure()
+            elif pod is not None and pod.uid not in self.under_way:
                 self.under_way[pod.uid] = pod
                 self._leaving.add(pod.uid)
                 key = "" if each.by is None else each.by.uid
@@ -140,6 +166,11 @@ class Evictions:
                 begun.append((pod, each, group))
         for pod, each, group in begun:
             self.handle.spawn(self._evict(pod, each, group, after), name=f"evict {pod.key}")
+
+    def take_failed(self) -> Sequence[Decision]:
+        """Return the evictions that failed for good since the last call; their pods stay for now."""
+        failed, self._failed = self._failed, []
+        return failed
 
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""
@@ -154,6 +185,10 @@ class Evictions:
             newest = self.pods.get(pod.name, pod.namespace)
             if newest is None or newest.uid != uid or newest.is_terminating:
                 del self.under_way[uid]
+        for uid, pause in [*self._pauses.items()]:
+            newest = self.pods.get(pause.pod.name, pause.pod.namespace)
+            if newest is None or newest.uid != uid:
+                del self._pauses[uid]
 
     async def _evict(
         self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
@@ -175,8 +210,10 @@ class Evictions:
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
             self._forget(pod)
             return
+        has_failed = False
         for pause in RETRY_SECONDS:
             if group.is_given_up:
+                has_failed = False
                 break
             if not await group.may_begin(after, by):
                 await self.handle.clock.sleep(pause)
@@ -184,8 +221,10 @@ class Evictions:
             try:
                 is_deleted = await self._delete(pod, message, partial(group.wait, pod.uid))
             except _GivenUpError:
+                has_failed = False
                 break
             except (APIError, TransportError) as error:
+                has_failed = True
                 group.go_on(pod.uid)
                 self.handle.recorder.warning("eviction_failed")
                 _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
@@ -198,7 +237,17 @@ class Evictions:
                     _log.info("Evicted pod=%s action=%s by=%s", pod.key, action, by.key if by is not None else "")
                 return
         self._forget(pod)
+        if has_failed:
+            self._failed.append(decision)
+            self._begin_pause(pod)
         self.on_failure()
+
+    def _begin_pause(self, pod: Pod) -> None:
+        """Let the pod be for a while, twice as long as the last time; then a pass decides again."""
+        known, (least, most) = self._pauses.get(pod.uid), PAUSE_SECONDS
+        seconds = least if known is None else min(known.seconds * 2, most)
+        self._pauses[pod.uid] = _Pause(pod, seconds, self.handle.clock.now() + seconds)
+        self.handle.clock.call_later(seconds, self.on_failure)
 
     def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
         """Return what tells whether a job has lost the promises that it has now, or its pods if it has none.

@@ -1,15 +1,17 @@
 """Guards between passes: jobs do not evict each other without end, whatever the policies answer.
 
 Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
-Between passes three rules hold:
+Between passes four rules hold:
 
 - An evicted job is not evicted again before its backoff ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
 - Between changes from outside, a job is evicted at most once, and an evicted job evicts neither the job that took
   its room nor the job that took the room of that one, and so on. So evictions end. A change from outside is a new job,
   a change of a node or queue, or a pod that ends without an eviction.
-- A job that waits for the room of its victims is not evicted. If its promise expires, it evicts nobody until its
-  backoff ends.
+- A job that got the room of as many victims as it asks for has no more of them evicted before its promise ends or
+  something changes outside. kube-batch makes room for one task of a gang in each pass, and forgets it in the next one.
+- A job that waits for the room of its victims is not evicted. If its promise expires, or the API server refuses to
+  delete a victim, it evicts nobody until its backoff ends.
 
 Jobs are known by uid, so a pod that a controller creates again belongs to the same job, and is no change.
 """
@@ -20,6 +22,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import TaskState
@@ -28,6 +31,7 @@ from pyscheduler.scheduler.sessions.eviction import record_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.tasks import Job
 
@@ -43,6 +47,7 @@ REST_SECONDS: Final = 600.0
 #: How long the room of victims is promised to a job, besides their grace period.
 LEASE_SECONDS: Final = 60.0
 _MOVING: Final = "consolidation"
+_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
 
 
 @attrs.define(eq=False)
@@ -67,6 +72,8 @@ class Guards:
     _lapses: dict[str, _Pause] = attrs.Factory(dict)
     #: By uid of a job that was evicted since the last change outside, the jobs that took its room.
     _takers: dict[str, set[str]] = attrs.Factory(dict)
+    #: By uid of a job with a promise, float64[R]: what its victims held.
+    _freed: dict[str, Amounts] = attrs.Factory(dict)
     #: By uid of a job that was promised the room of victims, when the promise expires.
     leases: dict[str, float] = attrs.Factory(dict)
 
@@ -83,9 +90,27 @@ class Guards:
                 takers.add(each.by.uid)
             if each.by is not None and each.by is not job:
                 self.leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
+                self._freed[each.by.uid] = self._freed.get(each.by.uid, 0.0) + each.task.request
         for uid, is_moved in evicted.items():
             self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
+
+    def take_back(self, failed: Iterable[Decision], now: float) -> None:
+        """Take notice of evictions that failed for good, so that the pods stay.
+
+        Their jobs count as not evicted. The jobs that wanted the room evict nobody until their backoff ends.
+        """
+        for each in failed:
+            takers, by = self._takers.get(each.task.job.uid), each.by
+            if takers is not None:
+                takers.discard("" if by is None else by.uid)
+                if not takers:
+                    del self._takers[each.task.job.uid]
+            if by is not None:
+                self.leases.pop(by.uid, None)
+                lapse = self._lapses.setdefault(by.uid, _Pause())
+                if lapse.until <= now:
+                    lapse.begin(now)
 
     async def read_back(
         self, jobs: Mapping[str, Job], now: float, wall: float, turn: Callable[[], Awaitable[None]]
@@ -116,6 +141,7 @@ class Guards:
     def news(self) -> None:
         """Take notice of a change outside: what was evicted for whom does not matter any more."""
         self._takers.clear()
+        self._freed.clear()
 
     def _expire(self, jobs: Mapping[str, Job], now: float) -> None:
         """End promises that expire, and forget jobs that are gone for longer than any backoff."""
@@ -123,6 +149,8 @@ class Guards:
             del self.leases[uid]
             if uid in jobs:
                 self._lapses.setdefault(uid, _Pause()).begin(now)
+        for uid in self._freed.keys() - self.leases.keys():
+            del self._freed[uid]
         for pauses in (self._rests, self._lapses):
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
@@ -135,11 +163,20 @@ class Guards:
         `takers`: by uid of a job that this pass evicts, the jobs that take its room.
         """
         lapse = self._lapses.get(claimant.uid)
-        if lapse is not None and lapse.until > now:
+        if (lapse is not None and lapse.until > now) or self._has_enough(claimant):
             return jobs.keys()
         resting = {uid for uid, pause in self._rests.items() if pause.until > now}
         waiting = self.leases.keys() - {claimant.uid}
         return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid, takers or {})
+
+    def _has_enough(self, claimant: Job) -> bool:
+        """Return whether the victims of earlier passes held all that the waiting tasks of the job ask for."""
+        freed = self._freed.get(claimant.uid) if claimant.uid in self.leases else None
+        if freed is None:
+            return False
+        waiting = [task.request for task in claimant.tasks.values() if task.state in _WAITING]
+        wanted = np.sum(waiting, axis=0) if waiting else np.zeros_like(freed)
+        return bool((freed >= wanted).all())
 
     def _takers_in_turn(self, uid: str, takers: Mapping[str, set[str]]) -> set[str]:
         """Return the jobs that took the room of a job, and those that took theirs."""

@@ -13,7 +13,7 @@ if their gang has lost so many pods that it is below its minimum at the end of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
 
 __all__ = ["HoldPromises", "Promises"]
+
+_ON_NODES: Final = ALLOCATED | {TaskState.RELEASING}
 
 
 @attrs.define(eq=False)
@@ -122,10 +124,12 @@ class Promises:
     ) -> None:
         """Take up what a crash left, with a new lease for each job.
 
-        The nominations of waiting pods are promises. A gang of which a part is bound gets the rest of its minimum, on
-        any nodes with room: its other bindings may have been lost. The same holds for jobs whose victims are still
-        ending; `takers`: their uids. `turn` lets other tasks of the scheduler run.
+        The nominations of waiting pods are promises, and come first. A gang of which a part is bound gets the rest of
+        its minimum, on any nodes with room: its other bindings may have been lost. But if it is a victim, its other
+        pods were evicted. Jobs whose victims are still ending get it in any case; `takers`: their uids. `turn` lets
+        other tasks of the scheduler run.
         """
+        further: dict[str, dict[str, str]] = {}
         for at, job in enumerate(jobs):
             if at % TURN_EVERY == 0:
                 await turn()
@@ -134,11 +138,22 @@ class Promises:
             names = {pod.uid: pod.status.nominated_node_name for pod in job.pods((TaskState.PENDING,))}
             found = {uid: name for uid, name in names.items() if name}
             missing = job.min_member - job.count(ALLOCATED) - len(found)
-            has_begun = job.count(ALLOCATED) > 0 or job.uid in takers
+            has_begun = (job.count(ALLOCATED) > 0 and not _is_victim(job)) or job.uid in takers
             if missing > 0 and has_begun and not job.sub_groups and not job.min_task_member:
-                found |= dict.fromkeys([uid for uid in names if uid not in found][:missing], "")
+                more = dict.fromkeys([uid for uid in names if uid not in found][:missing], "")
+                if not found:
+                    further[job.uid] = more
+                    continue
+                found |= more
             if found:
                 self.leases[job.uid], self.nodes[job.uid] = now + LEASE_SECONDS, found
+        for uid, found in further.items():
+            self.leases[uid], self.nodes[uid] = now + LEASE_SECONDS, found
+
+
+def _is_victim(job: Job) -> bool:
+    """Return whether a pod of the job was told of its eviction."""
+    return any(map(record_of, job.pods(_ON_NODES)))
 
 
 class HoldPromises(Action):

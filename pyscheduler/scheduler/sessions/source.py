@@ -225,6 +225,7 @@ class Sessions:
     async def _run(self, _has_waited: bool) -> WorkResult:
         self._last_began = began = self.submission.scheduling.clock.now()
         self.passes += 1
+        self.guards.take_back(self.submission.evictions.take_failed(), began)
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop

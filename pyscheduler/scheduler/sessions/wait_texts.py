@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ALLOCATED, TaskState
 from pyscheduler.scheduler.failure import pending_version, truncated
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
@@ -37,6 +37,7 @@ __all__ = ["NOT_READY", "WaitTexts", "waiting_text"]
 NOT_READY: Final = "NotReady"
 
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
+_UNBOUND: Final = _WAITING | {TaskState.ALLOCATED}
 #: Reasons that are often over when they could be written.
 _SOON_OVER: Final = frozenset({NO_GROUP, NOT_READY})
 #: A text with the same first reason is written so long after the pass, in seconds.
@@ -96,7 +97,9 @@ class WaitTexts:
                 self._late.pop(job.uid, None)
                 continue
             is_marked = self.plugin.marks_unschedulable(job)
-            for pod in job.pods(_WAITING):
+            # kube-batch keeps room for members of a gang that is not ready; they are not bound.
+            is_ready = job.count(ALLOCATED) >= job.min_member
+            for pod in job.pods(_WAITING if is_ready else _UNBOUND):
                 if not pod.node_name:
                     seen.add(pod.uid)
                     self._tell(pod, text, is_marked=is_marked)

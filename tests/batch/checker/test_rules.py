@@ -83,6 +83,15 @@ def test_evictions_may_break_gangs_if_the_tiers_say_so() -> None:
     assert sorted(found) == [("team/half",), ("team/victim",)]
 
 
+def test_a_status_of_another_shape_is_no_reason() -> None:
+    """Other programs may write anything where the definition of the kind allows it."""
+    log = situation()
+    log.job("k", "b", 1)
+    for odd in ("oops", [1, {"type": "Unschedulable", "reasons": "oops"}], {"a": 1}):
+        log.update("PodGroup", "k", status={"schedulingConditions": odd})
+    assert not verdict_of(log).rules[1]
+
+
 def test_pods_on_deleted_nodes_hold_nothing() -> None:
     """They do not count against a limit until their node is there again."""
     log = situation(limit=2)

@@ -205,6 +205,19 @@ async def test_a_crash_leaves_nominations_and_gangs_that_are_bound_in_part() -> 
     assert promises.nodes["b"] == {[*partial.tasks][1]: ""}
 
 
+async def test_after_a_crash_nominated_jobs_come_first_and_victims_get_nothing() -> None:
+    """A gang that was evicted in part has lost its members on purpose; their room is for the job that is nominated."""
+    partial = job("a", TaskState.RUNNING, TaskState.PENDING, minimum=2)
+    victim = job("b", TaskState.RUNNING, TaskState.PENDING, minimum=2)
+    nominated = job("c", TaskState.PENDING, nominated="n7")
+    told = next(task for task in victim.tasks.values() if task.state is TaskState.RUNNING)
+    condition = {"type": "DisruptionTarget", "status": "True", "message": "action=reclaim by=default/c"}
+    told.pod = make_pod("b-0", status={"conditions": [condition]})
+    promises = Promises({})
+    await promises.read_back([partial, victim, nominated], 5.0, (), no_turn)
+    assert [*promises.leases] == ["c", "a"]
+
+
 async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     """After a crash an evicted job rests, and does not evict the job for which it was evicted."""
     jobs = {each.uid: each for each in (job("a", TaskState.RELEASING), job("b", TaskState.PENDING), job("c"))}

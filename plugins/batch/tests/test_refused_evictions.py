@@ -1,0 +1,99 @@
+"""Evictions that the API server refuses: no storm, and once they are allowed, the job gets its room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyscheduler.api import Pod
+from pyscheduler.cluster.embedded.serving.faults import Fault
+
+if TYPE_CHECKING:
+    from plugins.batch.tests.conftest import BatchCluster
+
+NODES = 3
+#: A lease of a promise, with the grace period, and the backoff after it, in seconds.
+LONGEST = 60.0 + 30.0 + 10.0
+GPU = {"nvidia.com/gpu": "1"}
+
+
+@pytest.fixture(params=["kai", "volcano", "kube_batch"])
+def batch(request: pytest.FixtureRequest) -> BatchCluster:
+    """Return a cluster of each system."""
+    found: BatchCluster = request.getfixturevalue(request.param)
+    return found
+
+
+async def full_of_borrowers(batch: BatchCluster) -> None:
+    """Let jobs of the queue `a` run on all GPUs, of which half belong to the queue `b`."""
+    batch.nodes(NODES, **{"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "4"})
+    for name in "ab":
+        if batch.preset == "kai":
+            unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+            gpu = {"quota": 2 * NODES, "limit": -1, "overQuotaWeight": 1}
+            batch.queue(name, resources={"cpu": unlimited, "memory": unlimited, "gpu": gpu})
+        else:
+            batch.queue(name, weight=1)
+    actions = {
+        "kai": "",
+        "volcano": 'actions: "enqueue, allocate, backfill, reclaim", tiers: [{plugins: [{name: priority}, {name: gang,'
+        " enableReclaimable: false}, {name: proportion}]}, {plugins: [{name: overcommit}, {name: predicates}]}]",
+        "kube-batch": 'actions: "reclaim, allocate, backfill, preempt"',
+    }
+    await batch.start(actions[batch.preset])
+    batch.cluster.server.lifecycle(start_seconds=0.5, stop_seconds=0.5).start()
+    for number in range(4 * NODES):
+        batch.job(f"borrower-{number}", "a", 1, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(6)
+    assert all(pod.node_name for pod in batch.cluster.pods())
+
+
+def evicted(batch: BatchCluster) -> set[str]:
+    """Return the borrowers that are gone."""
+    there = {pod.name for pod in batch.cluster.pods()}
+    return {f"borrower-{number}-0" for number in range(4 * NODES)} - there
+
+
+async def test_a_gang_gets_the_room_of_as_many_victims_as_it_has_members(batch: BatchCluster) -> None:
+    """kube-batch makes room for one member in each pass."""
+    await full_of_borrowers(batch)
+    batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(30)
+    assert all(batch.nodes_of("claims"))
+    assert len(evicted(batch)) == 2
+
+
+async def test_a_job_reclaims_again_once_its_evictions_are_allowed(batch: BatchCluster) -> None:
+    """All deletions are refused for a while; after that, nothing but time lets the job start."""
+    await full_of_borrowers(batch)
+    fault = batch.cluster.server.faults.add(Fault(method="DELETE", path="/pods/borrower-", status=403))
+    batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(25)
+    # Two victims at 0 and 10 s; the next try is at 30 s.
+    assert fault.hits <= 4
+    assert fault.hits
+    batch.cluster.server.faults.clear()
+    await batch.pass_time(LONGEST)
+    assert all(batch.nodes_of("claims"))
+    assert len(evicted(batch)) == 2
+
+
+async def test_a_refused_eviction_of_a_broken_gang_is_no_storm(kai: BatchCluster) -> None:
+    """The pauses between two tries double."""
+    kai.nodes(2, cpu="4")
+    kai.queue("a")
+    await kai.start()
+    kai.cluster.server.lifecycle(start_seconds=0.5, stop_seconds=0.5).start()
+    kai.group("torn", "a", 2, stalenessGracePeriod="10s")
+    kai.pods("torn", 2)
+    await kai.pass_time(3)
+    fault = kai.cluster.server.faults.add(Fault(method="DELETE", path="/pods/torn-1", status=403))
+    kai.cluster.delete(Pod, "torn-0")
+    await kai.pass_time(15)
+    assert fault.hits == 1
+    await kai.pass_time(100)
+    assert 2 <= fault.hits <= 5
+    kai.cluster.server.faults.clear()
+    await kai.pass_time(160)
+    assert kai.cluster.pods() == []
