@@ -9,7 +9,7 @@ import pytest
 
 from plugins.batch.tests.test_kept_jobs import gang, gpu_queue, result, twin
 from pyscheduler.api import Node
-from pyscheduler.scheduler.sessions.guards import _Pause
+from pyscheduler.scheduler.sessions.backoff import Backoff
 from pyscheduler_batch.kai.search_memory import Attempt
 from pyscheduler_batch.kai.solver import Solver
 
@@ -116,7 +116,7 @@ async def test_failed_search_is_repeated_once_it_may_succeed(
     if world is rest:
         (await sessions.decide(actions=())).session.ledger.put_back()
         uid = next(uid for uid, job in sessions.tables.jobs.items() if job.key == "default/running")
-        sessions.guards._rests[uid] = _Pause(10.0, float("inf"))
+        sessions.guards._rests[uid] = Backoff(10.0, float("inf"))
     assert await decided() == []
     assert counts["searched"] > counts["recalled"]
     assert await decided() == []

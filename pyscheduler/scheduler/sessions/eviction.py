@@ -14,6 +14,7 @@ from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.framework.preemption import DISRUPTION_TARGET
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
+from pyscheduler.scheduler.sessions.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -30,8 +31,6 @@ _log = logging.getLogger(__name__)
 
 #: The pauses after the tries to evict a pod, in seconds.
 RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)
-#: A pod whose eviction failed for good is not evicted before a pause, in seconds: the first, and the longest.
-PAUSE_SECONDS: Final = (10.0, 600.0)
 #: Besides server errors, the statuses after which a try may succeed.
 _PASSING: Final = frozenset({409, 429})
 
@@ -51,13 +50,10 @@ def record_of(pod: Pod) -> tuple[str, str, bool] | None:
     return None
 
 
-@attrs.frozen
-class _Pause:
-    """A pause before the eviction of a pod is tried again. Times are clock seconds."""
-
-    pod: Pod
-    seconds: float
-    until: float
+def _jobs_of(eviction: Decision) -> tuple[str, ...]:
+    """Return the uids of the victim's job and of the job that gets the room, if one does."""
+    own = eviction.task.job.uid
+    return (own,) if eviction.by is None else (own, eviction.by.uid)
 
 
 class _GivenUpError(Exception):
@@ -134,8 +130,8 @@ class Evictions:
     _leaving: set[str] = attrs.Factory(set)
     #: The evictions that failed for good since `take_failed`.
     _failed: list[Decision] = attrs.Factory(list)
-    #: By uid of a pod whose eviction failed for good.
-    _pauses: dict[str, _Pause] = attrs.Factory(dict)
+    #: By uid, the pods whose eviction failed for good, with the time until the next try.
+    _pauses: dict[str, tuple[Pod, Backoff]] = attrs.Factory(dict)
     _releases: PermitReleases = attrs.Factory(PermitReleases)
 
     def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
@@ -146,11 +142,11 @@ class Evictions:
         groups: dict[str, _Group] = {}
         begun: list[tuple[Pod, Decision, _Group]] = []
         now, decisions = self.handle.clock.now(), [*decisions]
-        paused = [each for each in decisions if (known := self._pauses.get(each.task.uid)) and known.until > now]
-        held = {uid for each in paused for uid in (each.task.job.uid, each.by.uid if each.by is not None else "")}
+        paused = {uid for uid, (_, pause) in self._pauses.items() if pause.until > now}
+        held = {uid for each in decisions if each.task.uid in paused for uid in _jobs_of(each)}
         for each in decisions:
             pod = each.task.pod
-            if not held.isdisjoint((each.task.job.uid, each.by.uid if each.by is not None else each.task.job.uid)):
+            if not held.isdisjoint(_jobs_of(each)):
                 self._failed.append(each)
                 # Broken gangs are evicted again in each pass; theirs begins when the pause ends.
                 if each.by is not None:
@@ -182,13 +178,16 @@ class Evictions:
     def forget_seen(self) -> None:
         """Forget the pods whose deletion the informer has shown."""
         for uid, pod in [*self.under_way.items()]:
-            newest = self.pods.get(pod.name, pod.namespace)
-            if newest is None or newest.uid != uid or newest.is_terminating:
+            newest = self._newest(pod)
+            if newest is None or newest.is_terminating:
                 del self.under_way[uid]
-        for uid, pause in [*self._pauses.items()]:
-            newest = self.pods.get(pause.pod.name, pause.pod.namespace)
-            if newest is None or newest.uid != uid:
-                del self._pauses[uid]
+        for uid in [uid for uid, (pod, _) in self._pauses.items() if self._newest(pod) is None]:
+            del self._pauses[uid]
+
+    def _newest(self, pod: Pod) -> Pod | None:
+        """Return a pod as the informer has it; None if it is gone."""
+        newest = self.pods.get(pod.name, pod.namespace)
+        return newest if newest is not None and newest.uid == pod.uid else None
 
     async def _evict(
         self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
@@ -244,10 +243,10 @@ class Evictions:
 
     def _begin_pause(self, pod: Pod) -> None:
         """Let the pod be for a while, twice as long as the last time; then a pass decides again."""
-        known, (least, most) = self._pauses.get(pod.uid), PAUSE_SECONDS
-        seconds = least if known is None else min(known.seconds * 2, most)
-        self._pauses[pod.uid] = _Pause(pod, seconds, self.handle.clock.now() + seconds)
-        self.handle.clock.call_later(seconds, self.on_failure)
+        now = self.handle.clock.now()
+        _, pause = self._pauses.setdefault(pod.uid, (pod, Backoff()))
+        pause.begin(now)
+        self.handle.clock.call_at(pause.until, self.on_failure)
 
     def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
         """Return what tells whether a job has lost the promises that it has now, or its pods if it has none.
@@ -264,16 +263,14 @@ class Evictions:
             return not nodes or nodes[pod.uid] == (pod.node_name or self.promises.get(pod.uid))
 
         def is_in_vain() -> bool:
-            newest = ((pod.uid, self.pods.get(pod.name, pod.namespace)) for pod in asked)
-            there = (pod for uid, pod in newest if pod is not None and pod.uid == uid and not pod.is_terminating)
+            there = (pod for pod in map(self._newest, asked) if pod is not None and not pod.is_terminating)
             return not any(map(is_kept, there))
 
         return is_in_vain if by is not None else lambda: False
 
     async def _delete(self, pod: Pod, message: str, between: Callable[[], Awaitable[object]]) -> bool:
-        seen = self.pods.get(pod.name, pod.namespace)
         # The tables may be older than the status of the pod.
-        newest = seen if seen is not None and seen.uid == pod.uid else pod
+        newest = self._newest(pod) or pod
         now = self.handle.clock.wall()
         return await delete_with_condition(self.handle.client, newest, message=message, now=now, between=between)
 

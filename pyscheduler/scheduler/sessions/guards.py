@@ -26,6 +26,7 @@ import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS, Backoff
 from pyscheduler.scheduler.sessions.eviction import record_of
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ __all__ = ["TURN_EVERY", "Guards"]
 #: Other tasks of the scheduler may run after so many jobs that are only looked at.
 TURN_EVERY: Final = 256
 
-#: Backoff after an eviction or an expired promise, in seconds: the first, and the longest.
-BACKOFF_SECONDS: Final = (10.0, 600.0)
 #: The rest of a job whose pods were moved.
 REST_SECONDS: Final = 600.0
 #: How long the room of victims is promised to a job, besides their grace period.
@@ -51,25 +50,12 @@ _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
 
 
 @attrs.define(eq=False)
-class _Pause:
-    """A backoff that doubles."""
-
-    seconds: float = 0.0
-    until: float = 0.0
-
-    def begin(self, now: float, least: float = BACKOFF_SECONDS[0]) -> None:
-        """Begin, or begin again for twice as long."""
-        self.seconds = max(min(self.seconds * 2, BACKOFF_SECONDS[1]), least)
-        self.until = now + self.seconds
-
-
-@attrs.define(eq=False)
 class Guards:
     """The memory of evictions of one profile. Times are clock seconds."""
 
     #: By uid of a job: its rest from evictions, and from evicting others.
-    _rests: dict[str, _Pause] = attrs.Factory(dict)
-    _lapses: dict[str, _Pause] = attrs.Factory(dict)
+    _rests: dict[str, Backoff] = attrs.Factory(dict)
+    _lapses: dict[str, Backoff] = attrs.Factory(dict)
     #: By uid of a job that was evicted since the last change outside, the jobs that took its room.
     _takers: dict[str, set[str]] = attrs.Factory(dict)
     #: By uid of a job with a promise, float64[R]: what its victims held.
@@ -92,7 +78,7 @@ class Guards:
                 self.leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
                 self._freed[each.by.uid] = self._freed.get(each.by.uid, 0.0) + each.task.request
         for uid, is_moved in evicted.items():
-            self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+            self._rests.setdefault(uid, Backoff()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
     def take_back(self, failed: Iterable[Decision], now: float) -> None:
@@ -101,14 +87,15 @@ class Guards:
         Their jobs count as not evicted. The jobs that wanted the room evict nobody until their backoff ends.
         """
         for each in failed:
-            takers, by = self._takers.get(each.task.job.uid), each.by
-            if takers is not None:
-                takers.discard("" if by is None else by.uid)
-                if not takers:
-                    del self._takers[each.task.job.uid]
+            uid, by = each.task.job.uid, each.by
+            takers = self._takers.get(uid, set()) - {"" if by is None else by.uid}
+            if takers:
+                self._takers[uid] = takers
+            else:
+                self._takers.pop(uid, None)
             if by is not None:
                 self.leases.pop(by.uid, None)
-                lapse = self._lapses.setdefault(by.uid, _Pause())
+                lapse = self._lapses.setdefault(by.uid, Backoff())
                 if lapse.until <= now:
                     lapse.begin(now)
 
@@ -135,7 +122,7 @@ class Guards:
             age = math.inf if job.last_eviction is None else wall - job.last_eviction
             if records or age < BACKOFF_SECONDS[0]:
                 is_moved = any(action == _MOVING for action, _, _ in records)
-                self._rests.setdefault(uid, _Pause()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+                self._rests.setdefault(uid, Backoff()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         return found
 
     def news(self) -> None:
@@ -148,7 +135,7 @@ class Guards:
         for uid in [uid for uid, until in self.leases.items() if until <= now]:
             del self.leases[uid]
             if uid in jobs:
-                self._lapses.setdefault(uid, _Pause()).begin(now)
+                self._lapses.setdefault(uid, Backoff()).begin(now)
         for uid in self._freed.keys() - self.leases.keys():
             del self._freed[uid]
         for pauses in (self._rests, self._lapses):

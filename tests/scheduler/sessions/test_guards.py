@@ -7,7 +7,8 @@ import pytest
 
 from pyscheduler.batch.decisions import Decision, DecisionKind, Decisions
 from pyscheduler.batch.tasks import Job, Task
-from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, REST_SECONDS, Guards
+from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS
+from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, REST_SECONDS, Guards
 
 FIRST, LONGEST = BACKOFF_SECONDS
 GRACE = 30.0

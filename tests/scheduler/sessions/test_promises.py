@@ -12,7 +12,8 @@ from pyscheduler.api import Node
 from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.scheduler.sessions.guards import BACKOFF_SECONDS, LEASE_SECONDS, Guards
+from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS
+from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, Guards
 from pyscheduler.scheduler.sessions.promises import Promises
 from pyscheduler.testing import make_pod
 from tests.scheduler.sessions.test_passes import Jobs, WholeJobs, add, begin, nodes_of

@@ -177,7 +177,7 @@ def _ordered(branch: Branch) -> list[Leaf | Branch]:
 class Gang:
     """A job or a part of it, as actions order, place and evict it.
 
-    `is_frozen`: its counts are those of the moment it was made. Parts are.
+    Parts and others with a tree of their own are frozen: their counts are those of the moment they were made.
     """
 
     __slots__ = (
@@ -195,19 +195,13 @@ class Gang:
     )
 
     def __init__(
-        self,
-        job: Job,
-        rules: TaskRules,
-        tree: tuple[Branch, list[Leaf]] | None = None,
-        *,
-        is_part: bool = False,
-        is_frozen: bool = False,
+        self, job: Job, rules: TaskRules, tree: tuple[Branch, list[Leaf]] | None = None, *, is_part: bool = False
     ) -> None:
-        """Begin with a tree of sub-groups and its leaves; None: it is made of the job when it is first asked for."""
+        """Begin with a tree of sub-groups and its leaves, which stays; None: it is made of the job when asked for."""
         self.job = job
         self._rules = rules
         self.is_part = is_part
-        self._is_frozen = is_frozen
+        self._is_frozen = tree is not None
         self._counted = -1
         self._to_place: list[Task] | None = None
         self._requested: Quantities | None = None
@@ -234,18 +228,18 @@ class Gang:
 
     def part(self, tasks: Iterable[Task]) -> Gang:
         """Return the gang of some tasks of this one, with the same minima."""
-        wanted = {task.uid for task in tasks}
-        leaves: list[Leaf] = []
-        root = _copy(self.root, wanted, leaves)
-        return Gang(self.job, self._rules, (root, leaves), is_part=True, is_frozen=True)
+        return self._copy_of(tasks, is_part=True)
 
     def frozen(self) -> Gang:
         """Return the gang as it is now, with what it asks for, whatever happens to the job later."""
-        leaves: list[Leaf] = []
-        root = _copy(self.root, {task.uid for task in self.tasks}, leaves)
-        result = Gang(self.job, self._rules, (root, leaves), is_part=self.is_part, is_frozen=True)
+        result = self._copy_of(self.tasks, is_part=self.is_part)
         result.requested()
         return result
+
+    def _copy_of(self, tasks: Iterable[Task], *, is_part: bool) -> Gang:
+        leaves: list[Leaf] = []
+        root = _copy(self.root, {task.uid for task in tasks}, leaves)
+        return Gang(self.job, self._rules, (root, leaves), is_part=is_part)
 
     def lowered_part(self, tasks: Iterable[Task]) -> Gang:
         """Return the gang of some tasks of this one, whose minima are not above what it holds."""

@@ -134,7 +134,7 @@ class Rehearsal:
         self._masks: dict[int, NDArray[np.bool_]] = {}
 
     async def foresee(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> Outcome | None:
-        """Return what becomes of a job and of the victims, before anything is evicted; None if it is not known yet.
+        """Rehearse a plan before anything is evicted. None: the victims must be evicted first.
 
         `rows`: the nodes, by name.
         """
@@ -156,7 +156,7 @@ class Rehearsal:
         return await self._rehearse(gang, free, wanted, victims)
 
     async def outcome(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> Outcome:
-        """Return what becomes of a job and of victims that are evicted already. `rows`: the nodes, by name."""
+        """Rehearse a plan whose victims are evicted already. `rows`: the nodes, by name."""
         free = self._free(gang, victims, rows, is_evicted=True)
         if free is None:
             return Outcome(is_sure=False)
@@ -165,9 +165,10 @@ class Rehearsal:
     async def _rehearse(
         self, gang: Gang, free: FreeGpus, wanted: Sequence[tuple[JobKey, Gang]], leaving: Sequence[Task]
     ) -> Outcome:
-        """Return what becomes of the jobs `wanted`, behind their keys, as they are once the victims are evicted.
+        """Rehearse with the short line; if two queues are equal, with heaps.
 
-        `leaving`: the victims that are not evicted yet; they count in their queues until then.
+        `wanted`: the jobs once the victims are evicted, each behind its key. `leaving`: the victims that still count in
+        their queues.
         """
         cycle = self._cycle
         left = Counter(each.job.queue_row for _, each in wanted)
@@ -183,7 +184,7 @@ class Rehearsal:
     async def _play(
         self, gang: Gang, free: FreeGpus, line: JobQueue | WantedLine, left: Counter[int], book: Callable[..., None]
     ) -> Outcome | None:
-        """Return what becomes of the jobs of a line; None if two queues were equal.
+        """Place the jobs of a line in plain numbers. None: two queues were equal.
 
         `left`: by queue row, how many there are; it is used up. `book(task, placed=True)` changes the sums of queues.
         """

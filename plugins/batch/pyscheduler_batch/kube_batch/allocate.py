@@ -49,7 +49,7 @@ class Allocate(Action):
                 await session.turn()
                 task = tasks.popleft()
                 if not _place(session, task):
-                    session.fit_failures.setdefault(job.uid, set()).add(task.uid)
+                    session.fit_failures[job.uid].add(task.uid)
                     break
                 if tasks and session.job_ready(job):
                     jobs[queue].push(job)

@@ -116,7 +116,7 @@ async def _allocate_job(session: VolcanoSession, job: Job, tasks: deque[Task]) -
             tasks.clear()
             tasks.extend(wanted)
             return statement
-    session.fit_failures.setdefault(job.uid, set()).update(task.uid for task in tasks)
+    session.fit_failures[job.uid].update(task.uid for task in tasks)
     return None
 
 
@@ -132,7 +132,7 @@ async def _allocate_on(
         task = tasks.popleft()
         if not session.allocatable(task):
             continue
-        failures = session.fit_failures.setdefault(job.uid, set())
+        failures = session.fit_failures[job.uid]
         if task.role and any(job.tasks[uid].role == task.role for uid in failures):
             # A task of this role fitted nowhere; the others are not tried.
             failures.add(task.uid)
@@ -193,7 +193,7 @@ async def _allocate_part_in_domain(
         if statement.checkpoint() > mark and (part.is_ready() or part.is_pipelined()):
             return
         statement.rollback(mark)
-    session.fit_failures.setdefault(job.uid, set()).update(task.uid for task in wanted)
+    session.fit_failures[job.uid].update(task.uid for task in wanted)
 
 
 async def _allocate_part(
@@ -213,7 +213,7 @@ async def _allocate_part(
                 break
             continue
         part.failures.add(task.uid)
-        session.fit_failures.setdefault(job.uid, set()).add(task.uid)
+        session.fit_failures[job.uid].add(task.uid)
         if not part.may_go_on(job):
             break
 

@@ -5,7 +5,7 @@ Source: Volcano `framework/session_plugins.go`.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from functools import cached_property, cmp_to_key, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -65,7 +65,7 @@ class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
 
     #: By job uid, the uids of the tasks that fitted no node in this session.
-    fit_failures: dict[str, set[str]] = attrs.Factory(dict)
+    fit_failures: defaultdict[str, set[str]] = attrs.Factory(lambda: defaultdict(set))
     #: Whether the actions of the session include enqueue; without it pending jobs may start at once.
     has_enqueue: bool = False
     #: By number of a kind of look-alikes, the reasons that all of them have; None if they were given several ones.
