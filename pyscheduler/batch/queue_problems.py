@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["HELD", "SCHEDULING_BACKOFF", "WAITING_FOR_QUOTA", "queue_problem"]
+__all__ = ["BINDING_BACKOFF", "HELD", "SCHEDULING_BACKOFF", "WAITING_FOR_QUOTA", "queue_problem"]
 
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 """The reason of a job for which the quotas of its namespace have no room; a message follows it in `JobSpec.error`."""
@@ -16,7 +16,10 @@ WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 SCHEDULING_BACKOFF: Final = "SchedulingBackoff"
 """The reason of a job that its node pool has tried in vain and does not try again; a message follows it, too."""
 
-HELD: Final = frozenset({WAITING_FOR_QUOTA, SCHEDULING_BACKOFF})
+BINDING_BACKOFF: Final = "BindingBackoff"
+"""The reason of a gang that was evicted because bindings of its pods failed for too long; a message follows it."""
+
+HELD: Final = frozenset({WAITING_FOR_QUOTA, SCHEDULING_BACKOFF, BINDING_BACKOFF})
 """The reasons of jobs that are as they must be, and have to wait."""
 
 _TEXTS: Final = {

@@ -60,6 +60,11 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
+def _is_not_refused(_: Task) -> bool:
+    """Return that no eviction was refused."""
+    return False
+
+
 def _no_labels(key: str) -> LabelColumn:
     """Raise `LookupError`: the session was made without labels of nodes."""
     raise LookupError(f"labels of nodes are not known, among them {key}")
@@ -95,6 +100,8 @@ class Session:
     uncut_turn: Callable[[], Awaitable[None]] = _no_turn
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
+    #: Returns whether the API server has refused to evict a task a short time ago, so that it would not be evicted now.
+    is_refused: Callable[[Task], bool] = attrs.field(default=_is_not_refused, init=False)
     #: Returns the uids of the jobs for which `protected` may answer differently than for others.
     with_past: Callable[[], AbstractSet[str]] = frozenset
     #: Chooses among equal nodes.

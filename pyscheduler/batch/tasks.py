@@ -180,6 +180,8 @@ class Job:
     #: Seconds since 1970, as all times here.
     last_start: float | None = None
     stale_since: float | None = None
+    #: By uid of a task that was placed and is not bound in the API, because its binding failed: when it failed last.
+    lost: Mapping[str, float] = attrs.field(default=NOTHING, init=False)
     #: Whether the job had its minimum of nodes, and lost some of them without an eviction: it comes first in its queue.
     is_broken: bool = False
     #: Seconds; negative means never; None means the default of the preset.

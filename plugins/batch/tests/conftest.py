@@ -55,14 +55,17 @@ class BatchCluster:
         *,
         profiles: tuple[str, ...] = ("batch",),
         before: str = "",
+        plugins: str = "",
         offer: Callable[[Registry], object] = lambda _: None,
     ) -> Measured:
         """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile.
 
-        `offer` adds policies and actions of other distributions.
+        `plugins` are further plugins, such as `, {name: Mine}`. `offer` adds plugins, policies and actions of other
+        distributions.
         """
         given = f"{{preset: {self.preset}, {args}}}"
         config = CONFIG + before + "".join(PROFILE % (name, given) for name in profiles)
+        config = config.replace("{name: Batch}]", f"{{name: Batch}}{plugins}]")
         self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s", offer=offer)
         await self.scheduler.start()
         return self.scheduler

@@ -23,3 +23,8 @@ class Backoff:
         """Begin, or begin again for twice as long."""
         self.seconds = max(min(self.seconds * 2, BACKOFF_SECONDS[1]), least)
         self.until = now + self.seconds
+
+    def withdraw(self, now: float) -> None:
+        """End, and be as long the next time."""
+        if self.until > now:
+            self.seconds, self.until = self.seconds / 2, now

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.watches import Lister
 
@@ -167,6 +167,11 @@ class Evictions:
         """Return the evictions that failed for good since the last call; their pods stay for now."""
         failed, self._failed = self._failed, []
         return failed
+
+    def is_refused(self, task: Task) -> bool:
+        """Return whether the eviction of a task failed for good a short time ago: it is not tried yet."""
+        pause = self._pauses.get(task.uid)
+        return pause is not None and pause[1].until > self.handle.clock.now()
 
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""

@@ -1,7 +1,7 @@
 """Guards between passes: jobs do not evict each other without end, whatever the policies answer.
 
 Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
-Between passes four rules hold:
+Between passes five rules hold:
 
 - An evicted job is not evicted again before its backoff ends: 10 s, doubled with each eviction, at most 10 minutes. A
   job that was moved rests for 10 minutes.
@@ -10,6 +10,8 @@ Between passes four rules hold:
   a change of a node or queue, or a pod that ends without an eviction.
 - A job that got the room of as many victims as it asks for has no more of them evicted before its promise ends or
   something changes outside. kube-batch makes room for one task of a gang in each pass, and forgets it in the next one.
+- A gang that is evicted because bindings of its members failed is not placed again before a backoff ends: it would stay
+  in parts again. 10 s, doubled each time, at most 10 minutes.
 - A job that waits for the room of its victims is not evicted. If its promise expires, or the API server refuses to
   delete a victim, it evicts nobody until its backoff ends.
 
@@ -24,7 +26,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler.api import format_time
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.queue_problems import BINDING_BACKOFF
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS, Backoff
 from pyscheduler.scheduler.sessions.eviction import record_of
@@ -56,6 +60,8 @@ class Guards:
     #: By uid of a job: its rest from evictions, and from evicting others.
     _rests: dict[str, Backoff] = attrs.Factory(dict)
     _lapses: dict[str, Backoff] = attrs.Factory(dict)
+    #: By uid of a gang that was evicted because bindings failed: its backoff, and what is said about it.
+    _restarts: dict[str, tuple[Backoff, str]] = attrs.Factory(dict)
     #: By uid of a job that was evicted since the last change outside, the jobs that took its room.
     _takers: dict[str, set[str]] = attrs.Factory(dict)
     #: By uid of a job with a promise, float64[R]: what its victims held.
@@ -81,6 +87,25 @@ class Guards:
             self._rests.setdefault(uid, Backoff()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
         self._expire(jobs, now)
 
+    def note_lost(self, decisions: Iterable[Decision], now: float, wall: float) -> None:
+        """Begin the backoff of the gangs that a pass evicts because bindings failed. `wall`: seconds since 1970."""
+        gangs = {each.task.job.uid: each.task.job for each in decisions if _is_for_lost(each)}
+        for uid, job in gangs.items():
+            pause, _ = self._restarts.get(uid, (Backoff(), ""))
+            if pause.until <= now:
+                pause.begin(now)
+                keys = sorted(job.tasks[task].key for task in job.lost)
+                more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+                text = (
+                    f"{BINDING_BACKOFF}: the gang was evicted because bindings failed ({keys[0]}{more}); "
+                    f"it is scheduled again at {format_time(wall + pause.seconds)}, see the events of these pods"
+                )
+                self._restarts[uid] = pause, text
+
+    def held(self, now: float) -> Mapping[str, str]:
+        """Return by uid the jobs that must not be placed while they hold no node, and why."""
+        return {uid: text for uid, (pause, text) in self._restarts.items() if pause.until > now}
+
     def take_back(self, failed: Iterable[Decision], now: float) -> None:
         """Take notice of evictions that failed for good, so that the pods stay.
 
@@ -93,6 +118,8 @@ class Guards:
                 self._takers[uid] = takers
             else:
                 self._takers.pop(uid, None)
+            if by is None and uid in self._restarts:
+                self._restarts[uid][0].withdraw(now)
             if by is not None:
                 self.leases.pop(by.uid, None)
                 lapse = self._lapses.setdefault(by.uid, Backoff())
@@ -141,6 +168,8 @@ class Guards:
         for pauses in (self._rests, self._lapses):
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
+        for uid in [uid for uid, (pause, _) in self._restarts.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
+            del self._restarts[uid]
 
     def protected(
         self, claimant: Job, now: float, jobs: Mapping[str, Job], takers: Mapping[str, set[str]] | None = None
@@ -183,8 +212,14 @@ class Guards:
     def next_end(self, now: float) -> float | None:
         """Return when the next backoff or promise ends; None if nothing is pending."""
         ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
+        ends += [pause.until for pause, _ in self._restarts.values()]
         ends += self.leases.values()
         return min((end for end in ends if end > now), default=None)
+
+
+def _is_for_lost(decision: Decision) -> bool:
+    """Return whether this evicts a member of a gang because others cannot be bound."""
+    return decision.kind is DecisionKind.EVICT and decision.by is None and bool(decision.task.job.lost)
 
 
 def _grace(decision: Decision) -> float:

@@ -3,6 +3,9 @@
 A binding failed, or waits until its queue is below its limit. Another job with a better claim could take the node, and
 the gang would stay in parts. So the members have a promise. It ends after 60 s, or if no member is bound; and a pod
 whose binding failed too often on its node has none. There is no second one before the gang is whole.
+
+A pass may place such a member again and again, and its binding may fail each time. So each job knows its lost members
+until they are bound: a placement in thought does not make the gang whole.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pyscheduler.batch.tasks import ALLOCATED
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.tasks import Job
@@ -33,8 +36,11 @@ _MOST_FAILURES: Final = 3
 class Lost:
     """A pod that is not bound as decided: to that node, because its binding failed or because its queue is full."""
 
-    node_name: str
+    #: None: the node refused the pod, which gets no promise of it.
+    node_name: str | None
     has_failed: bool
+    #: Seconds since 1970.
+    at: float
 
 
 @attrs.define
@@ -43,6 +49,8 @@ class _Loss:
     since: float
     #: By uid of a pod that was not bound, how often its binding failed.
     failures: Counter[str] = attrs.Factory(Counter)
+    #: By the same uids, when it was last not bound, in seconds since 1970.
+    last: dict[str, float] = attrs.Factory(dict)
 
 
 @attrs.define(eq=False)
@@ -59,31 +67,40 @@ class LostBindings:
         lost: Mapping[str, Mapping[str, Lost]],
         now: float,
         is_bound: Callable[[Pod], bool],
-    ) -> None:
-        """Begin and end promises. `lost`: since the last pass, by uid of a job and of a pod. `is_bound`: in the API."""
+    ) -> Iterable[str]:
+        """Begin and end promises; tell jobs of their lost tasks, and return the uids of those for which that is new.
+
+        `lost`: since the last pass, by uid of a job and of a pod. `is_bound`: in the API.
+        """
+        changed: list[str] = []
         for uid, pods in lost.items():
-            failures = self._losses.setdefault(uid, _Loss(now)).failures
+            loss = self._losses.setdefault(uid, _Loss(now))
             for pod, each in pods.items():
-                failures[pod] += each.has_failed
+                loss.failures[pod] += each.has_failed
+                loss.last[pod] = each.at
         for uid, loss in [*self._losses.items()]:
             job, is_late = jobs.get(uid), now >= loss.since + LEASE_SECONDS
-            is_over = job is None or not job.count(ALLOCATED) or _are_bound(job, loss.failures, is_bound)
-            if job is None or is_over or is_late:
+            missing = {} if job is None or not job.count(ALLOCATED) else _missing(job, loss.last, is_bound)
+            if job is None or not missing or is_late:
                 self._end(uid, loss)
-                if job is None or is_over or is_whole(job, ALLOCATED):
+                if job is None or not missing or _is_whole_without(job, missing):
                     del self._losses[uid]
-                continue
-            if uid in lost and not is_whole(job, ALLOCATED):
+                    missing = {}
+            elif uid in lost and not is_whole(job, ALLOCATED):
                 self._promise(uid, loss, lost[uid])
+            if job is not None and job.lost != missing:
+                job.lost = missing
+                changed.append(uid)
+        return changed
 
     def _promise(self, uid: str, loss: _Loss, lost: Mapping[str, Lost]) -> None:
         nodes = self.promises.nodes.setdefault(uid, {})
         for pod, each in lost.items():
-            if loss.failures[pod] <= _MOST_FAILURES:
+            if loss.failures[pod] > _MOST_FAILURES:
+                nodes.pop(pod, None)
+            elif each.node_name is not None:
                 self.promises.leases.setdefault(uid, loss.since + LEASE_SECONDS)
                 nodes[pod] = each.node_name
-            else:
-                nodes.pop(pod, None)
         if not nodes:
             self._end(uid, loss)
 
@@ -94,7 +111,12 @@ class LostBindings:
             self.promises.nodes.pop(uid, None)
 
 
-def _are_bound(job: Job, pods: Mapping[str, int], is_bound: Callable[[Pod], bool]) -> bool:
-    """Return whether all pods with these uids are bound, or gone."""
-    tasks = (job.tasks[uid] for uid in pods if uid in job.tasks)
-    return all(task.pod is None or is_bound(task.pod) for task in tasks)
+def _missing(job: Job, pods: Mapping[str, float], is_bound: Callable[[Pod], bool]) -> dict[str, float]:
+    """Return those of the pods that are there and not bound."""
+    there = ((job.tasks[uid].pod, uid, at) for uid, at in pods.items() if uid in job.tasks)
+    return {uid: at for pod, uid, at in there if pod is not None and not is_bound(pod)}
+
+
+def _is_whole_without(job: Job, missing: Iterable[str]) -> bool:
+    """Return whether a job has its minimum of nodes, and no missing task is on its way to one."""
+    return is_whole(job, ALLOCATED) and not any(job.tasks[uid].state in ALLOCATED for uid in missing)

@@ -250,6 +250,7 @@ class Sessions:
             self._is_interrupted = False
             self.promises.forget_interrupted()
             self.guards.note(found.decisions, session.jobs, began)
+            self.guards.note_lost(found.decisions, began, session.now)
             self.promises.note(found.decisions, session.jobs, found.tables.names)
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
             await self.bind(attempts)
@@ -327,6 +328,7 @@ class Sessions:
         self.submission.evictions.forget_seen()
         tables = self.tables
         turns, began = CooperativeYield(clock), clock.now()
+        tables.hold(self.guards.held(began))
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         until += clock.now() - began
         await self._follow_promises(turns)
@@ -357,6 +359,7 @@ class Sessions:
                 placer.forget_nominations(infos)
                 await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
+            session.is_refused = self.submission.evictions.is_refused
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions
@@ -368,7 +371,7 @@ class Sessions:
                 raise
             session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
-            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
+            tables=tables, session=session, decisions=decisions.net(), is_cut=is_cut, rejections=placer.rejections
         )
 
     async def _follow_promises(self, turns: CooperativeYield) -> None:
@@ -390,7 +393,8 @@ class Sessions:
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
         lost, self.submission.lost = self.submission.lost, {}
-        self.lost_bindings.follow(jobs, lost, self.submission.scheduling.clock.now(), is_bound)
+        for uid in self.lost_bindings.follow(jobs, lost, self.submission.scheduling.clock.now(), is_bound):
+            self.tables.memory.note(uid)
         self.promises.end_kept(jobs, is_bound)
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:

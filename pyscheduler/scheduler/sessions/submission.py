@@ -79,7 +79,7 @@ class Submission:
             if each.kind is not DecisionKind.BIND:
                 continue
             if self._is_crowded(each.task.job, crowd, session.queues):
-                self._note_loss(each.task, Lost(names[each.node], has_failed=False))
+                self._note_loss(each.task, names[each.node], has_failed=False)
             else:
                 by_job.setdefault(each.task.job.uid, []).append(each)
         attempts: list[Attempt] = []
@@ -212,10 +212,12 @@ class Submission:
         if not reason:
             self._let_wait(reserved, members[0].task.job)
             for each, attempt in zip(members, reserved, strict=True):
-                attempt.on_failure = partial(self._note_loss, each.task, Lost(names[each.node], has_failed=True))
+                attempt.on_failure = partial(self._note_loss, each.task, names[each.node], has_failed=True)
             return reserved
         self.failures += 1
         _log.info('Job was not bound; the next pass decides again job=%s err="%s"', members[0].task.job.key, reason)
+        for each in members:
+            self._note_loss(each.task, None, has_failed=True)
         self._take_back(reserved)
         for info in (*(attempt.queued for attempt in reserved), *waiting.values()):
             queue.put_back(info)
@@ -227,8 +229,9 @@ class Submission:
             self.waiting_pods.stop(attempt.pod.uid)
             self.scheduling.undo(attempt)
 
-    def _note_loss(self, task: Task, lost: Lost) -> None:
+    def _note_loss(self, task: Task, node_name: str | None, *, has_failed: bool) -> None:
         """Remember a task that is not bound: the pass may have counted on it."""
+        lost = Lost(node_name, has_failed=has_failed, at=self.scheduling.clock.wall())
         self.lost.setdefault(task.job.uid, {})[task.uid] = lost
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:

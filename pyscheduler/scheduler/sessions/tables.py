@@ -19,7 +19,17 @@ from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.sub_groups import has_minimum
-from pyscheduler.batch.tasks import ACTIVE, NO_NODE, Job, Task, TaskState, is_critical, make_task, state_of_waiting
+from pyscheduler.batch.tasks import (
+    ACTIVE,
+    ALLOCATED,
+    NO_NODE,
+    Job,
+    Task,
+    TaskState,
+    is_critical,
+    make_task,
+    state_of_waiting,
+)
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 
 if TYPE_CHECKING:
@@ -124,6 +134,8 @@ class ClusterTables:
         #: The keys of all jobs so far, also of those whose pods are gone: a controller may create them again.
         self._known_keys: set[str] = set()
         self._has_new_jobs = False
+        #: By uid, the jobs that must not be placed while they hold no node, and why.
+        self._held: Mapping[str, str] = {}
         #: The keys of the jobs that had their minimum of nodes, and were not evicted since.
         self._whole: set[str] = set()
 
@@ -135,6 +147,15 @@ class ClusterTables:
             self._is_stale = True
         else:
             self._dirty[job_key] = None
+
+    def hold(self, held: Mapping[str, str]) -> None:
+        """Keep jobs out of their queues while they hold no node. `held`: by uid of a job, why."""
+        before, self._held = self._held, {**held}
+        # Sorted: sets of text have another order in each process.
+        for uid in sorted({uid for uid, _ in before.items() ^ held.items()}):
+            job = self.jobs.get(uid)
+            entries = () if job is None else filter(None, map(self._entry_of.get, job.uids()))
+            self._dirty.update((entry.key, None) for entry in entries)
 
     def take_new_jobs(self) -> bool:
         """Return whether a job came that was never there before, since the last call."""
@@ -421,6 +442,8 @@ class ClusterTables:
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
         self._find_queue(job, spec)
         await self._add_tasks(key, job, spec, infos, turns)
+        if job.uid in self._held and not job.count(ALLOCATED):
+            job.queue_row, job.queue_error = -1, self._held[job.uid]
         entry.job, entry.members = job, None
         self.jobs[job.uid] = job
         self.memory.note(job.uid)

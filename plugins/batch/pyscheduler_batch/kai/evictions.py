@@ -451,7 +451,8 @@ class StaleGangEviction(Action):
         cycle = await prepared_cycle(session)
         for job in cycle.kept.maybe_stale(session):
             if not is_stale(job, cycle.gangs):
-                job.stale_since = None
+                if not job.counts[TaskState.PIPELINED]:  # the room that the job waits for may not come
+                    job.stale_since = None
                 continue
             if job.stale_since is None:
                 job.stale_since = session.now
@@ -461,9 +462,14 @@ class StaleGangEviction(Action):
             if session.now - job.stale_since < grace:
                 session.wake(job.stale_since + grace)
                 continue
+            gang = cycle.gangs[job.uid]
+            if gang.is_satisfied() and max(job.lost.values()) < job.stale_since + grace:
+                continue  # one more attempt: what is placed now may be bound
+            tasks = [task for task in gang.tasks if task.state in ACTIVE]
+            if any(map(session.is_refused, tasks)):
+                continue  # what is placed now may be bound meanwhile
             statement = session.statement()
-            for task in cycle.gangs[job.uid].tasks:
-                if task.state in ACTIVE:
-                    statement.evict(task, action=self.name)
+            for task in tasks:
+                statement.evict(task, action=self.name)
             session.commit(statement)
             await session.turn()

@@ -301,6 +301,14 @@ class Gang:
         self._refresh()
         return all(leaf.used >= leaf.minimum for leaf in self.leaves)
 
+    def used_by_leaf(self) -> list[tuple[Leaf, int]]:
+        """Return each leaf and how many tasks hold resources; those whose bindings failed, once they are bound."""
+        self._refresh()
+        lost = self.job.lost
+        if not lost:
+            return [(leaf, leaf.used) for leaf in self.leaves]
+        return [(leaf, sum(task.state in USED and task.uid not in lost for task in leaf.tasks)) for leaf in self.leaves]
+
     def is_elastic(self) -> bool:
         """Return whether some leaf has more tasks than it needs."""
         if len(self.leaves) == 1:

@@ -182,9 +182,13 @@ class KeptJobs(Kept):
 
 
 def is_stale(job: Job, gangs: Mapping[str, Gang]) -> bool:
-    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum."""
+    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum.
+
+    A task whose binding failed counts once it is bound. Differs from KAI-Scheduler, which counts it whenever a cycle
+    places it again: while each of its bindings fails, the gang is never stale there.
+    """
     used = job.count(USED)
-    if not used or job.counts[TaskState.SUCCEEDED] or (not job.sub_groups and used >= job.min_member):
+    if not used or job.counts[TaskState.SUCCEEDED] or (not (job.sub_groups or job.lost) and used >= job.min_member):
         return False
-    gang = gangs[job.uid]
-    return gang.used > 0 and not gang.is_satisfied()
+    leaves = gangs[job.uid].used_by_leaf()
+    return any(used for _, used in leaves) and any(used < leaf.minimum for leaf, used in leaves)

@@ -193,11 +193,15 @@ def _message(reasons: Mapping[str, str]) -> str:
 
 
 def _stale(gang: Gang) -> str:
-    active, minimum = gang.used, sum(leaf.minimum for leaf in gang.leaves)
+    leaves = gang.used_by_leaf()
+    active, minimum = sum(used for _, used in leaves), sum(leaf.minimum for leaf, _ in leaves)
     text = f"Job is stale. {active} pods are active, minMember is {minimum}"
-    for leaf in gang.leaves:
-        if leaf.used < leaf.minimum and leaf.name != _DEFAULT_LEAF:
-            text += f", subGroup {leaf.name} minMember is {leaf.minimum} and {leaf.used} pods are active"
+    for leaf, used in leaves:
+        if used < leaf.minimum and leaf.name != _DEFAULT_LEAF:
+            text += f", subGroup {leaf.name} minMember is {leaf.minimum} and {used} pods are active"
+    if gang.job.lost:
+        keys = sorted(gang.job.tasks[uid].key for uid in gang.job.lost)
+        text += f"; {len(keys)} pods are not bound, because their bindings fail, the first is {keys[0]}"
     return text
 
 
