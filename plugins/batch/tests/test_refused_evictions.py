@@ -97,3 +97,37 @@ async def test_a_refused_eviction_of_a_broken_gang_is_no_storm(kai: BatchCluster
     kai.cluster.server.faults.clear()
     await kai.pass_time(160)
     assert kai.cluster.pods() == []
+
+
+async def test_queues_count_pods_whose_eviction_is_refused(batch: BatchCluster) -> None:
+    """Victims hold their nodes until the API server says that they are being deleted."""
+    if batch.preset == "kube-batch":
+        pytest.skip("its queues have no amounts in their status")
+    await full_of_borrowers(batch)
+    before = batch.queue_status("a")["allocated"]
+    assert before["nvidia.com/gpu"] == str(4 * NODES)
+    batch.cluster.server.faults.add(Fault(method="DELETE", path="/pods/borrower-", status=403))
+    batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    for _ in range(80):
+        await batch.pass_time(0.5)
+        assert batch.queue_status("a")["allocated"] == before
+    batch.cluster.server.faults.clear()
+    await batch.pass_time(LONGEST)
+    assert batch.queue_status("a")["allocated"]["nvidia.com/gpu"] == str(4 * NODES - 2)
+    assert batch.queue_status("b")["allocated"]["nvidia.com/gpu"] == "2"
+
+
+async def test_queues_do_not_count_pods_that_are_being_deleted(kai: BatchCluster) -> None:
+    """A victim that takes long to end is not counted any more, neither as bound nor as requested."""
+    kai.nodes(2, cpu="1")
+    kai.queue("a")
+    await kai.start("stalenessGracePeriod: 5s")
+    kai.job("one", "a", 2)
+    await kai.pass_time(3)
+    assert kai.queue_status("a") == {"allocated": {"cpu": "2"}, "requested": {"cpu": "2"}}
+    kai.cluster.delete(Pod, "one-0")
+    await kai.pass_time(3)
+    assert kai.queue_status("a") == {"allocated": {"cpu": "1"}, "requested": {"cpu": "1"}}
+    await kai.pass_time(5)
+    assert kai.cluster.pod("one-1").is_terminating
+    assert kai.queue_status("a") == {"allocated": {}, "requested": {}}

@@ -1,7 +1,8 @@
 """The status of queues: what their jobs hold, and how many groups are in which phase.
 
 The sums are kept by job, so that a pass adds only the jobs that changed. They count pods that the API server knows to
-be bound, and leave out pods that have ended or are being deleted.
+be bound, and leave out pods that have ended or that the API server is deleting. A pod that a pass evicts counts until
+then: its deletion may be refused.
 Sources: KAI-Scheduler `pkg/queuecontroller`; Volcano `framework/session.go`, `pkg/controllers/queue`; kube-batch.
 """
 
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.queue_spec import QueueSpec
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job
 
 __all__ = ["JobSums", "QueueBook", "QueueSums", "queue_statuses", "sums_of"]
 
-_HOLDING: Final = frozenset({TaskState.BOUND, TaskState.RUNNING})
-_GONE: Final = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.RELEASING})
+#: The states of tasks that may be on a node. A pass may have moved a task in thought.
+_PLACED: Final = frozenset({TaskState.PIPELINED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING})
+#: Of tasks that count only while they hold a node, and of those that never count.
+_LEAVING: Final = frozenset({TaskState.RELEASING})
+_ENDED: Final = frozenset({TaskState.SUCCEEDED, TaskState.FAILED})
 
 
 @attrs.define
@@ -55,25 +59,23 @@ class JobSums:
     sums: QueueSums
 
 
-def sums_of(job: Job, axis: ResourceAxis, is_bound: Callable[[Pod], bool]) -> JobSums:
-    """Return what the tasks of a job hold and request."""
+def sums_of(job: Job, axis: ResourceAxis, holds_node: Callable[[Pod], bool]) -> JobSums:
+    """Return what the tasks of a job hold and request. `holds_node`: bound in the API, and not being deleted."""
     if job.alike is not None:
-        requested = job.alike * (sum(job.counts) - job.count(_GONE))
-        allocated = job.alike * sum(map(is_bound, job.pods(_HOLDING)))
+        gone = sum(not holds_node(pod) for pod in job.pods(_LEAVING)) if job.count(_LEAVING) else 0
+        requested = job.alike * (sum(job.counts) - job.count(_ENDED) - gone)
+        allocated = job.alike * sum(map(holds_node, job.pods(_PLACED)))
     else:
         allocated, requested = axis.zeros(), axis.zeros()
         for task in job.tasks.values():
-            if task.state not in _GONE:
-                requested += task.request
-            if _holds(task, is_bound):
+            holds = task.state in _PLACED and task.pod is not None and holds_node(task.pod)
+            if holds:
                 allocated += task.request
+            if holds or not (task.state in _ENDED or task.state in _LEAVING):
+                requested += task.request
     held = _mapping(axis, allocated)
     sums = QueueSums(held, {} if job.preemptible else held, _mapping(axis, requested))
     return JobSums(job.queue, sums)
-
-
-def _holds(task: Task, is_bound: Callable[[Pod], bool]) -> bool:
-    return task.state in _HOLDING and task.pod is not None and is_bound(task.pod)
 
 
 def _mapping(axis: ResourceAxis, amounts: Amounts) -> dict[str, float]:

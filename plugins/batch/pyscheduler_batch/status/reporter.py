@@ -85,7 +85,7 @@ class StatusReporter:
                 marks[uid] = _Mark(job, job.changes, job.phase, reasons.get(uid))
                 continue
             session_id = session_id or _session_id(self._handle.profile_name, session.now)
-            sums = sums_of(job, session.axis, self._is_bound)
+            sums = sums_of(job, session.axis, self._holds_node)
             is_changed = self._statuses.book.put(self._book_key(uid), sums) or is_changed
             await session.turn()
             self._report(job, session, sums, session_id, waiting.get(job.key, ""))
@@ -163,10 +163,10 @@ class StatusReporter:
         item = None if state is None else state.object
         return item if item is not None and item.uid == job.uid else None
 
-    def _is_bound(self, pod: Pod) -> bool:
-        """Return whether the API server knows the pod to be on a node."""
+    def _holds_node(self, pod: Pod) -> bool:
+        """Return whether the API server knows the pod to be on a node, and is not deleting it."""
         known = self._pods.get(pod.name, pod.namespace)
-        return known is not None and known.uid == pod.uid and bool(known.node_name)
+        return known is not None and known.uid == pod.uid and bool(known.node_name) and not known.is_terminating
 
     def _book_key(self, uid: str) -> str:
         return f"{self._handle.profile_name}/{uid}"
