@@ -1,0 +1,45 @@
+"""Victims that the same pass has placed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pyscheduler.batch.contract import Action
+from pyscheduler.batch.tasks import TaskState
+
+if TYPE_CHECKING:
+    from plugins.batch.tests.conftest import BatchCluster
+    from pyscheduler.batch.session import Session
+    from pyscheduler.runtime.assembly.registry import Registry
+
+
+class Oust(Action):
+    """Gives the room of the job `early`, which the pass has just placed, to the job `late`."""
+
+    name: ClassVar[str] = "oust"
+
+    async def run(self, session: Session) -> None:
+        """Evict and promise."""
+        tasks = {job.key: next(iter(job.tasks.values())) for job in session.jobs.values()}
+        early, late = tasks.get("default/early"), tasks["default/late"]
+        if early is not None and early.state == TaskState.BINDING and late.state == TaskState.PENDING:
+            node, statement = early.node, session.statement()
+            statement.evict(early, action=self.name, by=late.job)
+            statement.pipeline(late, node)
+            session.commit(statement)
+
+
+def offers(registry: Registry) -> None:
+    """Offer what this module defines."""
+    registry.add_action("oust", f"{__name__}:Oust")
+
+
+async def test_the_room_of_a_pod_that_was_just_placed_goes_to_the_job_that_evicts_it(kai: BatchCluster) -> None:
+    """If its placement were only undone, no promise would begin, and each pass would decide the same again."""
+    kai.nodes(1, cpu="1")
+    kai.queue("q")
+    kai.job("early", "q", 1)
+    kai.job("late", "q", 1)
+    await kai.start("actions: 'allocate, oust'", offer=offers)
+    await kai.pass_time(3)
+    assert {pod.name: pod.node_name for pod in kai.cluster.pods()} == {"late-0": "n0"}
