@@ -21,6 +21,7 @@ __all__ = [
     "STALE",
     "EvictionRecord",
     "announced_in",
+    "promised_in",
     "record_in",
     "record_of_event",
     "record_of_pod",
@@ -30,6 +31,10 @@ STALE: Final = "stalegangeviction"
 CONSOLIDATION: Final = "consolidation"
 RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
+#: Reason of an event about a pod that waits for the room of others, and the first word about it in other events.
+_PIPELINED: Final = "Pipelined"
+#: Reasons of events about pods that wait.
+_WAITING: Final = frozenset({"FailedScheduling", "Unschedulable"})
 
 #: The pods that an event about evictions names.
 _NAMES: Final = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
@@ -72,6 +77,19 @@ def announced_in(event: Mapping[str, Any]) -> tuple[EvictionRecord, list[str]] |
     note = event.get("note") or event.get("message") or ""
     record = record_in(note, "") if event.get("reason") == "Evict" else None
     return None if record is None else (record, _NAMES.findall(note.partition(" preempted ")[0]))
+
+
+def promised_in(event: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the uid of the pod that an event regards, and whether the event says that the pod was promised a node.
+
+    The uid is "" if the event says nothing about promises.
+    """
+    subject = event.get("regarding") or event.get("involvedObject") or {}
+    uid, reason = str(subject.get("uid") or ""), event.get("reason")
+    if subject.get("kind") != "Pod" or reason not in {_PIPELINED, *_WAITING}:
+        return "", False
+    note = event.get("note") or event.get("message") or ""
+    return uid, reason == _PIPELINED or note.startswith(_PIPELINED)
 
 
 def record_of_event(event: Mapping[str, Any]) -> EvictionRecord | None:

@@ -3,28 +3,29 @@
 Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
 first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
 allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later; or they
-are evicted before they are bound. And evictions that the scheduler has announced by an event may not be written yet, or
-fail to be. So each of these states is tried, and one that justifies the decision is enough. If nodes came or went a
-moment earlier, nothing objects to it: what a pass knew is not known then.
+are evicted before they are bound. Or the pass promised them a node, which an event or a nomination says around the time
+of the decision. And evictions that the scheduler has announced by an event may not be written yet, or fail to be. So
+each of these states is tried, and one that justifies the decision is enough. If nodes came or went a moment earlier,
+nothing objects to it: what a pass knew is not known then.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.audit.amounts import Amounts, add, plus
-from pyscheduler.audit.evictions import RECLAIMING, announced_in
+from pyscheduler.audit.evictions import RECLAIMING, announced_in, promised_in
 from pyscheduler.audit.facts import Bound, Evicted, Fact
 from pyscheduler.audit.gangs import leaf_minima, leaf_of, next_tasks
 from pyscheduler.audit.reclaims import Claim, ShareState, kai_objection, volcano_objection
 from pyscheduler.audit.rule import Rule
 from pyscheduler.audit.shares import kai_shares
 from pyscheduler.audit.volcano_shares import capacity_deserved, kube_batch_deserved, proportion_deserved
-from pyscheduler.audit.world import ALLOCATED, NON_PREEMPTIBLE, PENDING, PROMISED
+from pyscheduler.audit.world import ALLOCATED, NON_PREEMPTIBLE, PENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,8 +43,30 @@ __all__ = ["ShareRule"]
 #: many amounts of queues, but not fewer states than that.
 _AMOUNTS: Final = 4096
 _STATES: Final = 16
-#: So many pods that were evicted before they were bound are remembered.
+#: In so many steps the pods that a pass may have placed are added.
+_STEPS: Final = 8
+#: So many pods that were evicted before they were bound are remembered, and so many promises.
 _UNBOUND: Final = 1024
+
+
+@attrs.define
+class _Promise:
+    """A node that the scheduler promised to a pod. `until`: when it withdrew the promise."""
+
+    at: float
+    uid: str
+    until: float = math.inf
+
+
+@attrs.frozen
+class _Placed:
+    """A pod that a pass has placed in its memory: its job, its queue with the ancestors, and its requests."""
+
+    job: str
+    path: tuple[str, ...]
+    requests: Amounts
+    #: When the log shows it: the pod was bound, evicted or promised a node.
+    at: float
 
 
 @attrs.frozen(kw_only=True)
@@ -53,54 +76,52 @@ class _Moment:
     at: float
     queues: Mapping[str, Queue]
     allocated: Mapping[str, Amounts]
-    promised: Mapping[str, Amounts]
     non_preemptible: Mapping[str, Amounts]
     pending: Mapping[str, Amounts]
     pool: Amounts
+    #: By uid, the pending pods with a nominated node.
+    nominated: Mapping[str, _Placed]
     #: Queues with at least one pod group.
     used: frozenset[str]
     claims: Mapping[str, Claim]
 
     @classmethod
-    def of(cls, world: World, at: float, makers: Iterable[str]) -> _Moment:
+    def of(cls, world: World, at: float, makers: Iterable[str], nominated: Mapping[str, _Placed]) -> _Moment:
         """Copy what is needed from the world."""
         sums = {
             kind: {name: dict(world.sum_of(kind, name)) for name in world.queues}
-            for kind in (ALLOCATED, PROMISED, NON_PREEMPTIBLE, PENDING)
+            for kind in (ALLOCATED, NON_PREEMPTIBLE, PENDING)
         }
         return cls(
             at=at,
             queues=dict(world.queues),
             allocated=sums[ALLOCATED],
-            promised=sums[PROMISED],
             non_preemptible=sums[NON_PREEMPTIBLE],
             pending=sums[PENDING],
             pool=world.pool(),
+            nominated=dict(nominated),
             used=frozenset(group.queue for group in world.groups.values()),
             claims={by: claim for by in makers if (claim := _claim(world, by)) is not None},
         )
 
-    def states(
-        self, options: Options, placed: Mapping[str, Amounts], leaving: Mapping[str, Amounts]
-    ) -> Iterator[ShareState]:
+    def states(self, options: Options, decision: _Decision) -> Iterator[ShareState]:
         """Yield the state with the pods that hold a node, and then the states that a pass may have had in memory.
 
-        `placed`: by queue, the pods that a pass had placed although their bindings were not written. `leaving`: those
-        that it had decided to evict although that was not written, as negative amounts.
+        Each has the pods with a nominated node or not, those that were placed around the decision or only the nearest
+        of them, and those that other jobs were said to evict or not.
         """
         fair = _fair_shares(self, options)
         state = ShareState(
             queues=self.queues, allocated=self.allocated, non_preemptible=self.non_preemptible, fair=fair
         )
         yield state
-        more = [each for each in (self.promised, placed, leaving) if any(each.values())]
-        for count in range(1, len(more) + 1):
-            for extra in combinations(more, count):
-                held = {
-                    name: plus(amounts, *(each.get(name, {}) for each in extra))
-                    for name, amounts in self.allocated.items()
-                }
-                yield attrs.evolve(state, allocated=held)
+        nominated = {uid: pod for uid, pod in self.nominated.items() if pod.job != decision.by}
+        for known in ({}, nominated) if nominated else ({},):
+            for placed in decision.placements():
+                coming = _sums((known | placed).values())
+                for going in ({}, decision.leaving) if decision.leaving else ({},):
+                    if coming or going:
+                        yield attrs.evolve(state, allocated=_joined(self.allocated, coming, going))
 
 
 @attrs.define
@@ -110,15 +131,40 @@ class _Decision:
     by: str
     moments: list[_Moment]
     last: float
+    #: When an event announced it; else the time of its first eviction.
+    decided: float
     evicted: list[Evicted] = attrs.Factory(list)
     #: By uid of an evicted pod, its queue and its leaf; by job, the minimum of each leaf: the group may be gone later.
     queues: dict[str, str] = attrs.Factory(dict)
     leaves: dict[str, str] = attrs.Factory(dict)
     minima: dict[str, Mapping[str, int]] = attrs.Factory(dict)
-    #: By queue, what a pass placed around the first eviction although no binding is written before it.
-    placed: dict[str, Amounts] = attrs.Factory(dict)
+    #: By uid, the pods that a pass placed around the first eviction although no binding is written before it.
+    placed: dict[str, _Placed] = attrs.Factory(dict)
     #: By queue, less than nothing: what the scheduler had announced to evict and had not written.
     leaving: dict[str, Amounts] = attrs.Factory(dict)
+
+    def placements(self) -> Iterator[dict[str, _Placed]]:
+        """Yield the pods that the pass may have placed: none, and then more and more, those nearest in time first.
+
+        What a later pass placed is among them, so one of these sets is right.
+        """
+        placed = sorted(self.placed.items(), key=lambda one: abs(one[1].at - self.decided))
+        cuts = sorted({len(placed) * step // _STEPS for step in range(_STEPS + 1)})
+        yield from (dict(placed[:cut]) for cut in cuts)
+
+
+def _sums(pods: Iterable[_Placed]) -> dict[str, Amounts]:
+    """Return what the pods request, by queue."""
+    found: dict[str, Amounts] = {}
+    for pod in pods:
+        for queue in pod.path:
+            add(found.setdefault(queue, {}), pod.requests)
+    return found
+
+
+def _joined(first: Mapping[str, Amounts], *others: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """Return the amounts of the queues of `first`, each with those of the others."""
+    return {name: plus(amounts, *(each.get(name, {}) for each in others)) for name, amounts in first.items()}
 
 
 def _fair_shares(moment: _Moment, options: Options) -> dict[str, Amounts]:
@@ -170,6 +216,8 @@ class ShareRule(Rule):
         self._unbound: deque[tuple[float, Pod]] = deque(maxlen=_UNBOUND)
         #: Pods of which an event says that they are evicted: time, the job that gets the room, and key of the pod.
         self._announced: deque[tuple[float, str, str]] = deque(maxlen=_UNBOUND)
+        self._promises: deque[_Promise] = deque(maxlen=_UNBOUND)
+        self._nominated: dict[str, _Placed] = {}
         self._makers: Final = {one.by for one in world.records.values() if one.action in RECLAIMING and one.by}
 
     def before(self, change: Change) -> None:
@@ -178,12 +226,24 @@ class ShareRule(Rule):
             return
         if change.kind == "Pod":
             self._note_unbound(change)
+            self._note_nomination(change)
         if change.kind == "Event":
             self._note_announced(change)
+            self._note_promised(change)
         counts = change.kind in {"Pod", "PodGroup", "Queue", "Node"} and self._is_new(change.at)
         has_turned, self._has_turned = self._has_turned, self._is_turn(change)
         if counts or has_turned or self._has_turned or (change.kind == "Pod" and self._is_reclaim(change)):
-            self._keep(_Moment.of(self.world, change.at, self._makers))
+            self._keep(_Moment.of(self.world, change.at, self._makers, self._nominated))
+
+    def after(self, change: Change) -> None:
+        """Keep track of the pending pods with a nominated node."""
+        if change.kind != "Pod" or not self._makers:
+            return
+        pod = self.world.pods.get(change.obj["metadata"]["uid"])
+        if pod is not None and pod.nominated and pod.pending and not pod.gated and self.world.is_ours(pod):
+            self._nominated[pod.uid] = self._placed(pod, change.at)
+        else:
+            self._nominated.pop(change.obj["metadata"]["uid"], None)
 
     def _keep(self, moment: _Moment) -> None:
         while self._moments and (
@@ -203,6 +263,37 @@ class ShareRule(Rule):
         if found is not None:
             record, keys = found
             self._announced.extend((change.at, record.by, key) for key in keys)
+
+    def _note_nomination(self, change: Change) -> None:
+        """Take in that a pod gets a nominated node or loses it."""
+        uid = change.obj["metadata"]["uid"]
+        pod = self.world.pods.get(uid)
+        before = "" if pod is None else pod.nominated
+        now = str((change.obj.get("status") or {}).get("nominatedNodeName") or "")
+        if now and now != before:
+            self._promise(change.at, uid)
+        elif before and not now:
+            self._withdraw(change.at, uid)
+
+    def _note_promised(self, change: Change) -> None:
+        """Take in an event that promises a pod a node, or says that the pod waits without a promise."""
+        uid, is_promised = promised_in(change.obj)
+        if is_promised:
+            self._promise(change.at, uid)
+        elif uid:
+            self._withdraw(change.at, uid)
+
+    def _promise(self, at: float, uid: str) -> None:
+        self._promises.append(_Promise(at, uid))
+        pod = self.world.pods.get(uid)
+        for decision in (*self._decisions.values(), *self._ended):
+            if pod is not None and pod.pending and at - decision.decided <= self.options.in_flight_seconds:
+                self._place(decision, pod, at)
+
+    def _withdraw(self, at: float, uid: str) -> None:
+        for promise in self._promises:
+            if promise.uid == uid and promise.until > at:
+                promise.until = at
 
     def _note_unbound(self, change: Change) -> None:
         """Count a pod that is evicted before its binding: the scheduler had placed it in its memory."""
@@ -267,10 +358,13 @@ class ShareRule(Rule):
         if decision is None:
             since = fact.at - self.options.in_flight_seconds
             moments = [one for one in self._moments if one.at >= since]
-            decision = self._decisions[fact.record.by] = _Decision(fact.record.by, moments, fact.at)
+            announced = [at for at, by, _ in self._announced if by == fact.record.by and at >= since]
+            decided = min(announced, default=fact.at)
+            decision = self._decisions[fact.record.by] = _Decision(fact.record.by, moments, fact.at, decided)
             for at, pod in self._unbound:
                 if at >= since:
-                    self._place(decision, pod)
+                    self._place(decision, pod, at)
+            self._place_promised(decision)
             self._announce(decision, since)
         decision.last = fact.at
         decision.evicted.append(fact)
@@ -278,6 +372,14 @@ class ShareRule(Rule):
         group = self.world.group_of(fact.pod.job)
         decision.leaves[fact.pod.uid] = leaf_of(group, fact.pod)
         decision.minima.setdefault(fact.pod.job, leaf_minima(group))
+
+    def _place_promised(self, decision: _Decision) -> None:
+        """Count the pods that the pass had promised a node."""
+        for promise in self._promises:
+            pod = self.world.pods.get(promise.uid)
+            is_near = abs(promise.at - decision.decided) <= self.options.in_flight_seconds
+            if is_near and promise.until >= decision.decided and pod is not None and pod.pending:
+                self._place(decision, pod, promise.at)
 
     def _announce(self, decision: _Decision, since: float) -> None:
         """Take away what other jobs were said to evict, and still holds its node."""
@@ -290,13 +392,16 @@ class ShareRule(Rule):
     def _count_placed(self, at: float, pod: Pod) -> None:
         """Count a pod for the decisions that were made a moment ago: a pass may have placed it before."""
         for decision in (*self._decisions.values(), *self._ended):
-            # What the job itself binds is what it reclaimed for.
-            if self._is_in_flight(decision, at) and pod.job != decision.by:
-                self._place(decision, pod)
+            if self._is_in_flight(decision, at):
+                self._place(decision, pod, at)
 
-    def _place(self, decision: _Decision, pod: Pod) -> None:
-        for queue in self.world.path(self.world.queue_of(pod)):
-            add(decision.placed.setdefault(queue, {}), pod.requests)
+    def _place(self, decision: _Decision, pod: Pod, at: float) -> None:
+        """Count a pod once, unless it is one of the job itself: for what that binds, it reclaimed."""
+        if pod.job != decision.by:
+            decision.placed.setdefault(pod.uid, self._placed(pod, at))
+
+    def _placed(self, pod: Pod, at: float) -> _Placed:
+        return _Placed(pod.job, self.world.path(self.world.queue_of(pod)), pod.requests, at)
 
     def finish(self, end: float) -> None:
         """Judge the remaining decisions."""
@@ -314,7 +419,7 @@ class ShareRule(Rule):
         self.judge()
         objection = ""
         for moment in known:
-            for state in moment.states(self.options, decision.placed, decision.leaving):
+            for state in moment.states(self.options, decision):
                 if any(queue not in state.queues for queue in (*victims, moment.claims[decision.by].queue)):
                     continue
                 found = self._objection(state, moment.claims[decision.by], victims)

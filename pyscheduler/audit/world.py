@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from pyscheduler.audit.history import Change
     from pyscheduler.audit.options import Options
 
-__all__ = ["ALLOCATED", "GATED", "NON_PREEMPTIBLE", "PENDING", "PROMISED", "TERMINATING", "Sums", "World"]
+__all__ = ["ALLOCATED", "GATED", "NON_PREEMPTIBLE", "PENDING", "TERMINATING", "Sums", "World"]
 
 #: Kinds of sums per queue, each over all jobs of the queue and of the queues below it: pods that hold a node; those of
-#: them whose job is not preemptible; pods that wait without gates; those of them with a nominated node; pods that wait
-#: with gates; and pods on a node that are being deleted.
+#: them whose job is not preemptible; pods that wait without gates; pods that wait with gates; and pods on a node that
+#: are being deleted.
 ALLOCATED: Final = "allocated"
 NON_PREEMPTIBLE: Final = "nonPreemptible"
 PENDING: Final = "pending"
-PROMISED: Final = "promised"
 GATED: Final = "gated"
 TERMINATING: Final = "terminating"
 
@@ -219,7 +218,7 @@ class World:
         elif pod.gated:
             kinds = (GATED,)
         elif pod.pending:
-            kinds = (PENDING, PROMISED) if pod.nominated else (PENDING,)
+            kinds = (PENDING,)
         share = _Share(self.path(self.queue_of(pod)), kinds, pod.requests)
         self._shares[pod.uid] = share
         self._apply_share(share, 1.0)

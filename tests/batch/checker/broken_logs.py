@@ -9,7 +9,7 @@ from tests.batch.checker.log import GPU, VOLCANO, Log, situation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BROKEN", "young_job_with_a_loss"]
+__all__ = ["BROKEN", "reclaim_beside_a_promise", "young_job_with_a_loss"]
 
 
 # --- rule 1: gangs --------------------------------------------------------------------------------
@@ -311,6 +311,62 @@ def victim_queue_grows_later() -> Log:
     return log
 
 
+def reclaim_beside_a_promise(
+    *, promised: float, withdrawn: float | None = None, minimum: int = 2, has_events: bool = True
+) -> Log:
+    """Reclaim two members of a gang from a queue with just its share; a third member is promised a node.
+
+    An event announces the reclaim in second 0, and the evictions are written in second 0.5. `promised`: the second in
+    which an event tells the promise. `withdrawn`: the second in which an event says that the member waits without a
+    promise. Without events the pod is nominated.
+    """
+    log = situation()
+    log.job("full", "b", 2, node="n1")
+    log.job("old", "b", 1, node="n1", gpus=2)
+    log.update("Pod", "old-0", metadata={"deletionTimestamp": "2023-11-14T22:13:20Z"})
+    log.job("v", "a", 2, minimum, node="n1", gpus=2)
+    log.pod("v-2", "v", 2)
+    log.job("k", "b", 1, gpus=2)
+    log.wait(10.0)
+    note = "Pods team/v-0, team/v-1 were preempted by workload team/k (action=reclaim by=team/k pods=2)"
+    steps: list[tuple[float, Callable[[], None]]] = [(0.5, lambda: log.evict("v-0", "v-1", action="reclaim", by="k"))]
+    if has_events:
+        steps.append((0.0, lambda: log.event("PodGroup", "v", "Evict", note)))
+        steps.append((promised, lambda: log.event("Pod", "v-2", "Pipelined", "Pod team/v-2 was pipelined to node n1")))
+    else:
+        steps.append((promised, lambda: log.nominate("v-2")))
+    if withdrawn is not None:
+        waits = "NotReady: 1 of at least 2 pods exist"
+        steps.append((withdrawn, lambda: log.event("Pod", "v-2", "Unschedulable", waits)))
+    begin = log.now - min(0.0, promised)
+    for second, step in sorted(steps, key=lambda one: one[0]):
+        log.now = begin + second
+        step()
+    log.wait(0.1)
+    log.bind("k-0")
+    return log
+
+
+def victim_queue_is_promised_room_later() -> Log:
+    """Reclaim from a queue that exceeds its fair share only by a promise of a later pass."""
+    return reclaim_beside_a_promise(promised=1.5)
+
+
+def victim_queue_was_promised_room_before() -> Log:
+    """Reclaim from a queue that exceeds its fair share only by a promise that was withdrawn."""
+    return reclaim_beside_a_promise(promised=-0.4, withdrawn=-0.2)
+
+
+def more_victims_than_a_promise_justifies() -> Log:
+    """Reclaim two surplus pods from a queue that exceeds its fair share by a promise as large as one of them."""
+    return reclaim_beside_a_promise(promised=0.01, minimum=0)
+
+
+def victim_queue_has_a_late_nomination() -> Log:
+    """Reclaim from a queue that exceeds its fair share only by a nomination of a later pass."""
+    return reclaim_beside_a_promise(promised=1.6, has_events=False)
+
+
 def too_many_victims() -> Log:
     """Reclaim surplus pods of a queue until it is below its share, and some more."""
     log = situation()
@@ -460,6 +516,10 @@ BROKEN: dict[int, dict[Callable[[], Log], str]] = {
         claim_above_share: "queue b would have 5 of nvidia.com/gpu, above its fair share 4",
         too_many_victims: "queue a would lose",
         victim_queue_grows_later: "queue a would lose",
+        victim_queue_is_promised_room_later: "queue a would lose",
+        victim_queue_was_promised_room_before: "queue a would lose",
+        more_victims_than_a_promise_justifies: "queue a would lose",
+        victim_queue_has_a_late_nomination: "queue a would lose",
     },
     6: {
         evicted_twice: "team/v-7 was evicted again, 20.0 s later",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.batch.checker.broken_logs import young_job_with_a_loss
+from tests.batch.checker.broken_logs import reclaim_beside_a_promise, young_job_with_a_loss
 from tests.batch.checker.log import Log, situation
 
 __all__ = ["CLEAN"]
@@ -338,6 +338,19 @@ def reclaim_after_one_that_was_not_written() -> Log:
     return log
 
 
+def reclaim_from_what_was_promised() -> Log:
+    """Promise a node to the surplus of a gang and reclaim the gang in one pass; the promise ends before its eviction.
+
+    The log is a part of one of random troubles over HTTP, ``kai``, seed 3015.
+    """
+    return reclaim_beside_a_promise(promised=0.01, withdrawn=0.4)
+
+
+def reclaim_from_what_was_nominated_late() -> Log:
+    """Do the same without events; the nomination is written after the evictions."""
+    return reclaim_beside_a_promise(promised=0.8, has_events=False)
+
+
 def reclaim_from_what_left_meanwhile() -> Log:
     """Reclaim from a queue above its share; before that is written, another of its pods ends at its user's wish."""
     log = situation()
@@ -398,6 +411,8 @@ CLEAN = (
     gang_whose_room_is_lost_while_it_is_bound,
     surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
+    reclaim_from_what_was_promised,
+    reclaim_from_what_was_nominated_late,
     reclaim_from_what_left_meanwhile,
     reclaim_by_a_pass_that_does_not_know_of_a_lost_node,
     reclaim_of_surplus_that_was_lost_meanwhile,

@@ -141,6 +141,17 @@ class Log:
             if gone:
                 self.delete("Pod", name)
 
+    def event(self, kind: str, name: str, reason: str, note: str) -> None:
+        """Record an event about an object."""
+        regarding = {
+            "kind": kind,
+            "namespace": "team",
+            "name": name,
+            "uid": self.objects[kind, name]["metadata"]["uid"],
+        }
+        number = len(self.changes)
+        self.create("events.k8s.io/v1", "Event", f"{name}.{number}", reason=reason, regarding=regarding, note=note)
+
     def reason(self, *names: str, message: str = "0/1 nodes are available") -> None:
         """Say why pods are pending."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
