@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from pyscheduler.audit.evictions import PREEMPTING
+from pyscheduler.audit.evictions import PREEMPTING, announced_in, record_of_pod
 from pyscheduler.audit.facts import Evicted, Fact, Outside
 from pyscheduler.audit.rule import Rule
 
 if TYPE_CHECKING:
+    from pyscheduler.audit.history import Change
     from pyscheduler.audit.verdict import Verdict
     from pyscheduler.audit.world import World
 
@@ -20,7 +21,8 @@ class RepeatRule(Rule):
     """Between changes from outside no pod is evicted twice, and "evictor of" has no cycle.
 
     A pod that replaces an evicted one counts as the same pod, and its creation is no change from outside. Two pods of
-    one job may stand in the relation evictor and victim, if the preset preempts within a job (Volcano).
+    one job may stand in the relation evictor and victim, if the preset preempts within a job (Volcano). An eviction
+    that was decided before a change and written after it does not count with those after the change.
     """
 
     number = 6
@@ -29,15 +31,48 @@ class RepeatRule(Rule):
         super().__init__(world, verdict)
         self._victims_of: dict[str, set[str]] = defaultdict(set)
         self._evicted: dict[str, float] = {}
+        #: Revision of the last change from outside.
+        self._changed = 0
+        #: By key of a pod, the last event about its eviction: revision, and the job that gets the room.
+        self._announced: dict[str, tuple[int, str]] = {}
+        #: By uid of a pod, its condition about an eviction: the revision that has it first, and that job.
+        self._marked: dict[str, tuple[int, str]] = {}
+
+    def before(self, change: Change) -> None:
+        """Take in when evictions were decided."""
+        metadata = change.obj["metadata"]
+        if change.kind == "Event":
+            found = announced_in(change.obj)
+            if found is not None:
+                self._announced.update((key, (change.revision, found[0].by)) for key in found[1])
+        elif change.kind == "Pod":
+            record = record_of_pod(change.obj)
+            if record is None:
+                self._marked.pop(metadata["uid"], None)
+            elif self._marked.get(metadata["uid"], (0, None))[1] != record.by:
+                self._marked[metadata["uid"]] = (change.revision, record.by)
+            if change.type == "ADDED":
+                self._announced.pop(f"{metadata.get('namespace', '')}/{metadata['name']}", None)
+
+    def _decided(self, eviction: Evicted) -> int:
+        """Return the revision of the decision to evict: of the last event, else of the condition or deletion."""
+        pod = eviction.pod
+        for revision, by in (self._announced.get(pod.key, (0, "")), self._marked.get(pod.uid, (0, ""))):
+            if revision and by == eviction.record.by:
+                return revision
+        return eviction.revision
 
     def take(self, fact: Fact) -> None:
         """Check an eviction against those since the last change from outside."""
         if isinstance(fact, Outside):
             self._victims_of.clear()
             self._evicted.clear()
+            self._changed = fact.revision
         if not isinstance(fact, Evicted):
             return
         self.judge()
+        if self._decided(fact) < self._changed:
+            return
         victim, by = fact.pod.job, fact.record.by
         if fact.slot in self._evicted:
             before = self._evicted[fact.slot]

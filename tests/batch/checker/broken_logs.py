@@ -9,7 +9,7 @@ from tests.batch.checker.log import GPU, VOLCANO, Log, situation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BROKEN", "reclaim_beside_a_promise", "young_job_with_a_loss"]
+__all__ = ["BROKEN", "evicted_twice_around_news", "reclaim_beside_a_promise", "young_job_with_a_loss"]
 
 
 # --- rule 1: gangs --------------------------------------------------------------------------------
@@ -396,6 +396,34 @@ def evicted_twice() -> Log:
     return log
 
 
+def evicted_twice_around_news(*, is_decided_before: bool) -> Log:
+    """Evict a pod and then its replacement; a job comes between the event about the first eviction and its deletion.
+
+    Unless `is_decided_before`: then it comes before the event.
+    """
+    log = situation()
+    log.job("v", "a", 8, 0, node="n1")
+    log.job("k", "b", 1)
+    note = "Pod team/v-7 was preempted by workload team/k (action=reclaim by=team/k pods=1)"
+    steps = [lambda: log.job("l", "b", 1), lambda: log.event("PodGroup", "v", "Evict", note)]
+    for step in reversed(steps) if is_decided_before else steps:
+        step()
+        log.wait(1.0)
+    log.evict("v-7", action="reclaim", by="k")
+    log.bind("k-0")
+    log.pod("v-7", "v")
+    log.bind("v-7")
+    log.wait(20.0)
+    log.evict("v-7", action="reclaim", by="l")
+    log.bind("l-0")
+    return log
+
+
+def evicted_twice_after_news() -> Log:
+    """Evict a pod and then its replacement; a job came just before the first decision."""
+    return evicted_twice_around_news(is_decided_before=False)
+
+
 def cycle_of_two() -> Log:
     """Let a victim evict its evictor."""
     log = situation()
@@ -523,6 +551,7 @@ BROKEN: dict[int, dict[Callable[[], Log], str]] = {
     },
     6: {
         evicted_twice: "team/v-7 was evicted again, 20.0 s later",
+        evicted_twice_after_news: "team/v-7 was evicted again, 20.0 s later",
         cycle_of_two: "team/v -> team/k -> team/v",
         cycle_of_three: "team/x -> team/z -> team/y -> team/x",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.batch.checker.broken_logs import reclaim_beside_a_promise, young_job_with_a_loss
+from tests.batch.checker.broken_logs import evicted_twice_around_news, reclaim_beside_a_promise, young_job_with_a_loss
 from tests.batch.checker.log import Log, situation
 
 __all__ = ["CLEAN"]
@@ -148,6 +148,11 @@ def news_between_evictions() -> Log:
     log.evict("v-7", action="reclaim", by="l")
     log.bind("l-0")
     return log
+
+
+def news_between_decision_and_eviction() -> Log:
+    """Decide an eviction; a new job comes before its deletion is written, and the replacement is evicted later."""
+    return evicted_twice_around_news(is_decided_before=True)
 
 
 def reclaim_from_what_the_pass_placed(*, is_last: bool = False) -> Log:
@@ -420,5 +425,6 @@ CLEAN = (
     lowered_limit,
     evictor_deleted,
     news_between_evictions,
+    news_between_decision_and_eviction,
     explained_pods,
 )
