@@ -337,7 +337,7 @@ class RealClient:
                     raise
                 lost = True
             except APIError as error:
-                if lost and method in {"DELETE", "POST"} and error.status in {404, 409}:
+                if lost and method in {"DELETE", "POST"} and _is_gone(error):
                     return b""  # an earlier try deleted it, though its answer was lost
                 tried_again = error.status in retried and not is_about_budgets(error)
                 tries = _TRIES if error.retry_after_seconds is None else _TRIES_WHEN_ASKED
@@ -374,6 +374,11 @@ def _only_informs(patch: Mapping[str, Any]) -> bool:
     """Return whether a patch of a pod's status says only why the pod waits; evictions wait for other patches."""
     status = patch["status"]
     return status.keys() == {"conditions"} and all(each["type"] == "PodScheduled" for each in status["conditions"])
+
+
+def _is_gone(error: APIError) -> bool:
+    """Return True if there is no object with the name and the uid of a deletion; other conflicts leave it there."""
+    return error.status == 404 or (error.status == 409 and "precondition" in str(error).lower())
 
 
 def _is_contention(error: APIError, method: str, body: Mapping[str, object] | None) -> bool:

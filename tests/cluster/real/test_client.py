@@ -194,6 +194,26 @@ class TestRetries:
         assert await during(stage, 5, stage.client.delete(Node, "n1")) is None
         assert isinstance(await during(stage, 5, stage.client.delete(Node, "n1")), NotFoundError)
 
+    async def test_deletion_whose_request_was_lost_before_a_conflict(self, stage: Any) -> None:
+        """A conflict on the second try does not say that the first one deleted the object."""
+        stage.add_node("n1")
+        stage.fault(method="DELETE", lose="request", times=1)
+        stage.fault(method="DELETE", status=409, times=1)
+        assert isinstance(await during(stage, 5, stage.client.delete(Node, "n1")), ConflictError)
+        assert (await stage.client.get(Node, "n1")).name == "n1"
+
+    async def test_deletion_of_an_object_that_was_made_anew(self, stage: Any) -> None:
+        """After a lost answer, another object of the same name says that the first one is deleted."""
+        stage.add_node("n1")
+        uid = (await stage.client.get(Node, "n1")).uid
+        stage.fault(method="DELETE", lose="answer", times=1)
+        task = asyncio.create_task(stage.client.delete(Node, "n1", uid=uid))
+        await stage.clock.advance(0.01)
+        stage.add_node("n1")
+        await stage.clock.advance(5.0)
+        assert await task is None
+        assert (await stage.client.get(Node, "n1")).uid != uid
+
     async def test_tries_come_to_an_end(self, stage: Any) -> None:
         """Five tries, then the last refusal is raised as it came."""
         hit = stage.fault(status=429)
