@@ -25,13 +25,13 @@ def batch(request: pytest.FixtureRequest) -> BatchCluster:
     return found
 
 
-async def full_of_borrowers(batch: BatchCluster) -> None:
+async def full_of_borrowers(batch: BatchCluster, nodes: int = NODES) -> None:
     """Let jobs of the queue `a` run on all GPUs, of which half belong to the queue `b`."""
-    batch.nodes(NODES, **{"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "4"})
+    batch.nodes(nodes, **{"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "4"})
     for name in "ab":
         if batch.preset == "kai":
             unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-            gpu = {"quota": 2 * NODES, "limit": -1, "overQuotaWeight": 1}
+            gpu = {"quota": 2 * nodes, "limit": -1, "overQuotaWeight": 1}
             batch.queue(name, resources={"cpu": unlimited, "memory": unlimited, "gpu": gpu})
         else:
             batch.queue(name, weight=1)
@@ -43,7 +43,7 @@ async def full_of_borrowers(batch: BatchCluster) -> None:
     }
     await batch.start(actions[batch.preset])
     batch.cluster.server.lifecycle(start_seconds=0.5, stop_seconds=0.5).start()
-    for number in range(4 * NODES):
+    for number in range(4 * nodes):
         batch.job(f"borrower-{number}", "a", 1, requests={"cpu": "1", "memory": "1Gi", **GPU})
     await batch.pass_time(6)
     assert all(pod.node_name for pod in batch.cluster.pods())
@@ -131,3 +131,17 @@ async def test_queues_do_not_count_pods_that_are_being_deleted(kai: BatchCluster
     await kai.pass_time(5)
     assert kai.cluster.pod("one-1").is_terminating
     assert kai.queue_status("a") == {"allocated": {}, "requested": {}}
+
+
+@pytest.mark.parametrize("minimum", [1, 2])
+async def test_a_promised_member_does_not_keep_another_from_free_room(kube_batch: BatchCluster, minimum: int) -> None:
+    """Both are promised a node whose evictions do not end; then a GPU of it and one of another node are free."""
+    await full_of_borrowers(kube_batch, 1)
+    kube_batch.cluster.server.faults.add(Fault(method="DELETE", path="/pods/borrower-", delay_seconds=90.0, status=403))
+    kube_batch.group("claims", "b", minimum)
+    kube_batch.pods("claims", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await kube_batch.pass_time(4)
+    kube_batch.cluster.add_node("extra", allocatable={"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"})
+    kube_batch.cluster.delete_pod("borrower-0-0")
+    await kube_batch.pass_time(20)
+    assert sum(map(bool, kube_batch.nodes_of("claims"))) >= minimum

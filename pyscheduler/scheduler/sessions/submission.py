@@ -253,8 +253,7 @@ class Submission:
         pod = attempt.queued.pod
         if pending_version(self.scheduling.failure.pods, pod) is None or pod.is_terminating:
             return f"pod {pod.key} was deleted or bound"
-        self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
-        if not fits_on(attempt.profile, attempt.state, pod, self.scheduling.snapshot.nodes, node_name):
+        if not self._fits(attempt, node_name):
             return f"pod {pod.key} does not fit on node {node_name} any more"
         placement = Placement(node_name=node_name, evaluated_nodes=1, feasible_nodes=1)
         failure = self.scheduling.reserve(attempt, placement)
@@ -263,3 +262,20 @@ class Submission:
         self.texts.forget(pod.uid)
         self.scheduling.activate(attempt)
         return ""
+
+    def _fits(self, attempt: Attempt, node_name: str) -> bool:
+        """Return True if a task fits on its node beside the pods there and those nominated by other profiles.
+
+        The pass has decided about all pods of its profile: those that are nominated to the node wait for the room of
+        pods that leave, or are bound elsewhere.
+        """
+        pod, nominator = attempt.queued.pod, self.scheduling.queue.nominator
+        own = [info for info in nominator.pods_on(node_name) if info.pod.scheduler_name == pod.scheduler_name]
+        for info in own:
+            nominator.delete(info.pod)
+        try:
+            self.scheduling.cache.update_snapshot(self.scheduling.snapshot)
+            return fits_on(attempt.profile, attempt.state, pod, self.scheduling.snapshot.nodes, node_name)
+        finally:
+            for info in own:
+                nominator.add(info, NominatingInfo(node_name))
