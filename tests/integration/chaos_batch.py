@@ -45,6 +45,8 @@ LEADERS = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPerio
 TROUBLED_SECONDS = 5.0
 QUIET_SECONDS = 5.0
 REST_SECONDS = 40.0
+#: `QUIET_SECONDS` if evictions were refused: the scheduler tries them again after ten seconds.
+REFUSED_QUIET_SECONDS = 13.0
 #: What a leader did not write while the cluster was quiet, it does not write so much later.
 SURE_SECONDS = 25.0
 #: How often the leader is killed.
@@ -84,6 +86,7 @@ class HurriedCluster(TroubledCluster):
     """A cluster whose pods end soon, and whose broken gangs are evicted soon."""
 
     stops: ClassVar[tuple[float, ...]] = (0.0, 0.2, 1.0)
+    refusals: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.5, 5.0)
     grace: ClassVar[int | None] = 1
     group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {"kai": {"stalenessGracePeriod": "5s"}}
 
@@ -140,6 +143,7 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
         kills = sorted(end - rng.uniform(0.5, TROUBLED_SECONDS) for _ in range(rng.choice(KILLS)))
         while time.monotonic() < end:
             await asyncio.sleep(0.1)
+            troubled.end_refusals()
             troubled.recreate()
             if rng.random() < 0.25:
                 troubled.random_trouble()
@@ -148,7 +152,8 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
                 trap.is_lost, trap.kind = rng.random() < 0.5, rng.choice([*WRITES])
         trap.kind = ""
         troubled.calm()
-        await _rest(troubled, books)
+        has_refused = any(count and what.startswith("evict: 403") for what, count in troubled.troubles.items())
+        await _rest(troubled, books, REFUSED_QUIET_SECONDS if has_refused else QUIET_SECONDS)
     await server.stop()
     history = troubled.log.history()
     history.end += SURE_SECONDS
@@ -161,11 +166,11 @@ async def run(preset: str, seed: int, folder: Path) -> Run:
     return Run(verdict, history.changes, troubles, len(books.made), troubled.lifecycle.rejections, twice)
 
 
-async def _rest(troubled: TroubledCluster, books: Books) -> None:
+async def _rest(troubled: TroubledCluster, books: Books, quiet: float) -> None:
     """Wait until no pod, group or queue changed for a while, under one leader."""
     end, since = time.monotonic() + REST_SECONDS, time.monotonic()
     seen: tuple[int, str, bool] | None = None
-    while (now := time.monotonic()) < end and now < since + QUIET_SECONDS:
+    while (now := time.monotonic()) < end and now < since + quiet:
         await asyncio.sleep(0.1)
         troubled.recreate()
         count = sum(change.kind != "Event" for change in troubled.log.history().changes)

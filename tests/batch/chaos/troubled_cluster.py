@@ -16,6 +16,7 @@ from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCA
 from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import FakeCluster
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
+from tests.batch.chaos.refusals import REASONS, REFUSED, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -123,6 +124,7 @@ STEP = 1.0
 @attrs.frozen
 class _Job:
     name: str
+    queue: str
     size: int
     gpus: int
     priority: str
@@ -149,6 +151,8 @@ class TroubledCluster:
 
     #: How long a pod takes to end, in seconds: one of these.
     stops: ClassVar[tuple[float, ...]] = (0.0, 2.0, 8.0)
+    #: For how long writes are refused, in seconds: one of these.
+    refusals: ClassVar[tuple[float, ...]] = (2.0, 10.0, 30.0, 90.0)
     #: The grace period of pods; None for the default.
     grace: ClassVar[int | None] = None
     #: More fields of pod groups, by preset.
@@ -162,6 +166,7 @@ class TroubledCluster:
         self.queue_kind, self.group_kind = self.setup.queue, self.setup.group
         self.troubles: Counter[str] = Counter()
         self._faults: dict[str, Fault] = {}
+        self._refusals: list[Refusal] = []
         self._jobs: dict[str, _Job] = {}
         self._made = 0
         self._lives = 0
@@ -215,17 +220,18 @@ class TroubledCluster:
     def add_job(self, queue: str = "") -> None:
         """Create a random gang, in a random queue unless one is given."""
         size, rng = self.rng.randint(1, 4), self.rng
-        job = _Job(f"job{len(self._jobs)}-{self._made}", size, rng.choice([1, 2, 4]), rng.choice([*CLASSES, "middle"]))
-        spec = {
-            "minMember": rng.randint(1, size),
-            "queue": queue or rng.choice(QUEUES),
-            "priorityClassName": job.priority,
-        }
+        name, gpus = f"job{len(self._jobs)}-{self._made}", rng.choice([1, 2, 4])
+        priority = rng.choice([*CLASSES, "middle"])
+        minimum = rng.randint(1, size)
+        job = _Job(name, queue or rng.choice(QUEUES), size, gpus, priority)
+        spec = {"minMember": minimum, "queue": job.queue, "priorityClassName": priority}
         spec |= self.group_fields.get(self.preset, {})
         manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
         metadata = {"name": job.name, "namespace": "default"}
         self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
         self._jobs[job.name] = job
+        for refusal in self._refusals:
+            self._cover(refusal)
         self.recreate()
 
     def recreate(self) -> None:
@@ -266,6 +272,9 @@ class TroubledCluster:
                 self._faults[f"{what}: {way}"] = self.cluster.server.faults.add(fault)
         fault = Fault(method="GET", path="/(pods|nodes|queues|podgroups)$", probability=0.1, status=500)
         self._faults["list: 500"] = self.cluster.server.faults.add(fault)
+        # Most evictions come early.
+        if self.rng.random() < 0.5:
+            self.troubles[self._refuse()] += 1
 
     def _trouble(self) -> None:
         """Let something happen from outside."""
@@ -278,6 +287,7 @@ class TroubledCluster:
             (0.64, self._lose_pod),
             (0.74, self.finish_job),
             (0.90, self._drop_watches),
+            (1.00, self._refuse),
         ]
         act = next((act for bound, act in acts if chance < bound), None)
         if act is not None:
@@ -346,6 +356,37 @@ class TroubledCluster:
         self.cluster.server.router.drop_watches(how=how)
         return f"watches: {how}"
 
+    def _refuse(self) -> str:
+        """Let one kind of writes about pods be refused for a while, those of one queue or all."""
+        rng, now = self.rng, self.cluster.clock.now()
+        refusal = Refusal(
+            # Evictions are rare.
+            what=rng.choice([*REFUSED, "evict", "evict"]),
+            who=rng.choice(REASONS),
+            until=now + rng.choice(self.refusals),
+            queue=rng.choice(["", rng.choice(QUEUES)]),
+        )
+        self._cover(refusal)
+        self._refusals.append(refusal)
+        self.cluster.server.faults.add(refusal)
+        return f"refused for a while: {refusal.what} by {refusal.who}"
+
+    def _cover(self, refusal: Refusal) -> None:
+        """Let a refusal be about the jobs that there are."""
+        jobs = [job.name for job in self._jobs.values() if job.queue == refusal.queue]
+        refusal.cover(jobs if refusal.queue else None)
+
+    def end_refusals(self) -> None:
+        """End the refusals whose time is over."""
+        now = self.cluster.clock.now()
+        for refusal in [each for each in self._refusals if each.until <= now]:
+            self._end_refusal(refusal)
+
+    def _end_refusal(self, refusal: Refusal) -> None:
+        self.troubles[refusal.title] += refusal.hits
+        refusal.times = 0
+        self._refusals.remove(refusal)
+
     def _death(self) -> Death | None:
         if self.rng.random() < 0.3:
             return None
@@ -388,6 +429,8 @@ class TroubledCluster:
         """End all faults; create the queues that are missing."""
         for name, fault in self._faults.items():
             self.troubles[name] += fault.hits
+        for refusal in [*self._refusals]:
+            self._end_refusal(refusal)
         self.cluster.server.faults.clear()
         for name in QUEUES:
             if not self._has_queue(name):
@@ -395,6 +438,7 @@ class TroubledCluster:
 
     async def _step(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
+        self.end_refusals()
         self.recreate()
 
     async def _rest(self) -> None:
