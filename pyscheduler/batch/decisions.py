@@ -10,8 +10,6 @@ import attrs
 from pyscheduler.batch.tasks import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyscheduler.batch.tasks import Job, Task
 
 __all__ = ["Decision", "DecisionKind", "Decisions"]
@@ -66,18 +64,3 @@ class Decisions:
         if by is not None:
             self.takers.setdefault(task.job.uid, set()).add(by.uid)
         return True
-
-    def net(self) -> Sequence[Decision]:
-        """Return what is to be carried out.
-
-        The eviction of a task that the pass placed only undoes the placement, unless another job gets the room: its
-        promise begins with the eviction.
-        """
-        placed: dict[str, int] = {}
-        taken_back: set[int] = set()
-        for at, each in enumerate(self.items):
-            if each.kind is not DecisionKind.EVICT:
-                placed[each.task.uid] = at
-            elif each.by is None and each.task.uid in placed:
-                taken_back |= {placed.pop(each.task.uid), at}
-        return [each for at, each in enumerate(self.items) if at not in taken_back] if taken_back else self.items

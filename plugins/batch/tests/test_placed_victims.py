@@ -34,12 +34,13 @@ def offers(registry: Registry) -> None:
     registry.add_action("oust", f"{__name__}:Oust")
 
 
-async def test_the_room_of_a_pod_that_was_just_placed_goes_to_the_job_that_evicts_it(kai: BatchCluster) -> None:
-    """If its placement were only undone, no promise would begin, and each pass would decide the same again."""
+async def test_a_pod_that_was_just_placed_waits_if_another_job_gets_its_room(kai: BatchCluster) -> None:
+    """It is neither bound nor deleted, and the promise of the other job is kept although no eviction ends."""
     kai.nodes(1, cpu="1")
     kai.queue("q")
     kai.job("early", "q", 1)
     kai.job("late", "q", 1)
     await kai.start("actions: 'allocate, oust'", offer=offers)
     await kai.pass_time(3)
-    assert {pod.name: pod.node_name for pod in kai.cluster.pods()} == {"late-0": "n0"}
+    assert {pod.name: pod.node_name for pod in kai.cluster.pods()} == {"early-0": "", "late-0": "n0"}
+    assert not [event for event in kai.events("early") if event[1] == "Evict"]

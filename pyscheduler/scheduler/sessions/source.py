@@ -371,7 +371,7 @@ class Sessions:
                 raise
             session.turn = turns.yield_if_due  # what follows is not cut
         return Pass(
-            tables=tables, session=session, decisions=decisions.net(), is_cut=is_cut, rejections=placer.rejections
+            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
         )
 
     async def _follow_promises(self, turns: CooperativeYield) -> None:

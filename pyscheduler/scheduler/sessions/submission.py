@@ -64,13 +64,13 @@ class Submission:
     promises: dict[str, str] = attrs.Factory(dict)
     #: By uid of a job and of a pod, the bindings that the last pass decided and that did not come.
     lost: dict[str, dict[str, Lost]] = attrs.Factory(dict)
-    #: Number of jobs of the last pass that could not be reserved.
+    #: Number of jobs of the last pass that could not be reserved, and of pods that it placed and evicted again.
     failures: int = 0
 
     async def submit(self, decisions: Sequence[Decision], session: Session, tables: ClusterTables) -> Sequence[Attempt]:
         """Carry out all decisions of a session; return the attempts to bind."""
         names, infos = tables.names, tables.infos
-        self.failures = 0
+        decisions, self.failures = _net(decisions)
         await self._promise(decisions, names, infos, session.turn)
         await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], session.turn)
         crowd = self._crowd(session.queues, tables)
@@ -279,3 +279,26 @@ class Submission:
         finally:
             for info in own:
                 nominator.add(info, NominatingInfo(node_name))
+
+
+def _net(decisions: Sequence[Decision]) -> tuple[Sequence[Decision], int]:
+    """Return what is to be carried out, and the number of evictions that are not.
+
+    A pod that waited before the pass may be placed, and evicted by a later action. There is nothing to delete then;
+    the last place that it was given counts, if any.
+    """
+    undone = sum(each.kind is DecisionKind.EVICT and _waits(each.task) for each in decisions)
+    if not undone:
+        return decisions, 0
+    last = {each.task.uid: at for at, each in enumerate(decisions)}
+    net = [
+        each
+        for at, each in enumerate(decisions)
+        if not _waits(each.task) or (at == last[each.task.uid] and each.kind is not DecisionKind.EVICT)
+    ]
+    return net, undone
+
+
+def _waits(task: Task) -> bool:
+    """Return whether the pod of a task had no node when the pass began."""
+    return task.pod is not None and not task.pod.node_name
