@@ -138,6 +138,25 @@ def test_minimums_by_role_do_not_count_if_they_exceed_the_job() -> None:
     assert list(run.effects.bound) == ["gx0"]
 
 
+@pytest.mark.parametrize(("role", "second"), [("worker", "big"), ("", "small")])
+def test_a_node_that_refuses_a_task_is_closed_to_its_role(role: str, second: str) -> None:
+    """A task that would fit does not get a node that refused an earlier, larger task of the same role and turn."""
+    members = [
+        *pods("g", 1, 2000, role=role),
+        {**pods("g", 1, 1000, role=role)[0], "name": "gx1"},
+        *pods("old", 1, 1000, at="small"),
+    ]
+    run = start(
+        [group("g", 2), group("old")],
+        members,
+        nodes=[node("small", 2000), node("big", 8000)],
+        tiers=[["priority", "gang"], ["predicates", "binpack"]],
+    )
+    run.act()
+    names = run.session.nodes.names
+    assert {uid: names[row] for uid, row in run.effects.bound.items()} == {"gx0": "big", "gx1": second}
+
+
 @pytest.mark.parametrize("which", ["volcano", "kube-batch"])
 def test_a_task_waits_for_leaving_pods_that_filters_mind(which: str) -> None:
     """Where a filter minds a pod that is being deleted, for example its host port, the task is promised, not bound."""

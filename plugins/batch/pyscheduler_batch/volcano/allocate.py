@@ -126,7 +126,7 @@ async def _allocate_on(
     """Place tasks on some nodes, bool[N], or on all of them (None)."""
     if job.sub_groups:
         return await _allocate_parts(session, job, tasks, nodes)
-    statement = session.statement()
+    statement, refused = session.statement(), _RefusedByRole()
     while tasks:
         await session.turn_amid(statement)
         task = tasks.popleft()
@@ -137,7 +137,7 @@ async def _allocate_on(
             # A task of this role fitted nowhere; the others are not tried.
             failures.add(task.uid)
             continue
-        if _place(session, statement, task, nodes):
+        if _place(session, statement, task, nodes, refused):
             if session.job_ready(job):
                 break
             continue
@@ -200,6 +200,7 @@ async def _allocate_part(
     session: VolcanoSession, statement: Statement, job: Job, part: SubJob, nodes: NDArray[np.bool_] | None
 ) -> None:
     """Place tasks of a sub-group until it is ready, or a task fits nowhere that it needs."""
+    refused = _RefusedByRole()
     while part.tasks:
         await session.turn_amid(statement)
         task = part.tasks.popleft()
@@ -208,7 +209,7 @@ async def _allocate_part(
         if task.role and any(job.tasks[uid].role == task.role for uid in part.failures):
             part.failures.add(task.uid)
             continue
-        if _place(session, statement, task, nodes):
+        if _place(session, statement, task, nodes, refused):
             if part.is_ready():
                 break
             continue
@@ -218,12 +219,35 @@ async def _allocate_part(
             break
 
 
-def _place(session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None) -> bool:
+class _RefusedByRole:
+    """Nodes that refused a task: for the rest of the turn they are closed to all tasks of its role.
+
+    That holds even for a task that requests less. A task without a role closes no node. Source: Volcano
+    `scheduler/util/predicate_helper.go`.
+    """
+
+    def __init__(self) -> None:
+        self._masks: dict[str, NDArray[np.bool_]] = {}
+
+    def close(self, task: Task, accepted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the accepted nodes (bool[N]) that are open to the task's role; close all others."""
+        if not task.role:
+            return accepted
+        refused = self._masks.get(task.role)
+        if refused is not None:
+            accepted = accepted & ~refused
+        self._masks[task.role] = ~accepted
+        return accepted
+
+
+def _place(
+    session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None, refused: _RefusedByRole
+) -> bool:
     """Place a task on the best node, idle room before room that is being released; return False if none fits."""
     later = session.fits_later(task) if nodes is None else session.fits_later(task) & nodes
     if not later.any():
         return False
-    accepted = later & session.feasible(task)
+    accepted = refused.close(task, later & session.feasible(task))
     idle = session.bindable(task, np.flatnonzero(accepted & session.fits_now(task)))
     if len(idle):
         statement.allocate(task, session.best_node(task, idle))
