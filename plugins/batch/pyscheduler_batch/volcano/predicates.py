@@ -21,5 +21,5 @@ class Predicates(VolcanoPolicy):
     name: ClassVar[str] = "predicates"
 
     def filter_nodes(self, task: Task) -> NDArray[np.bool_]:
-        """Return bool[N]: the nodes that the filters accept."""
-        return self.session.placer.feasible(task)
+        """Return bool[N]: the nodes that the filters accept, and that take one more pod."""
+        return self.session.placer.feasible(task) & self.session.has_place()

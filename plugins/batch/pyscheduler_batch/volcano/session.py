@@ -14,6 +14,7 @@ import numpy as np
 
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import mask_of, scores_of
+from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import Refusal, Tasks
 from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
@@ -461,6 +462,23 @@ class VolcanoSession(Session):
 
         fits: NDArray[np.bool_] = self.rows.get(("later", request.tobytes()), compute)
         return fits
+
+    def has_place(self) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that take one more pod; not to be changed.
+
+        A pod that was leaving when the session began keeps its place until it is gone. A pod that the session evicts
+        frees its place at once. Source: Volcano `plugins/predicates`.
+        """
+        nodes, residents, pods = self.nodes, self.books.residents, self.axis.index[PODS]
+
+        def compute(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            free = nodes.idle[rows, pods] - nodes.pipelined[rows, pods]
+            if (free < 1).any():
+                free += np.bincount(residents.node[~residents.placed], minlength=len(nodes))[rows]
+            return np.asarray(free >= 1, dtype=np.bool_)
+
+        has_place: NDArray[np.bool_] = self.rows.get("place", compute)
+        return has_place
 
     def bindable(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of the feasible nodes `rows` that accept the task while leaving tasks are still there."""
