@@ -136,6 +136,16 @@ def test_columns_divide_as_one_queue_at_a_time(queues: list[dict[str, Any]], tot
     COUNTS["  with a limit"] += bool(np.isfinite([queue["limit"][0] for queue in queues]).any())
 
 
+def test_rounding_leaves_no_queue_below_a_whole_gpu() -> None:
+    """Weights 4 and 3 divide three GPUs among requests for two and one: each queue deserves exactly its request."""
+    scale = Scale(ResourceAxis.of(["nvidia.com/gpu"]))
+    request = np.array([[0.0, 0.0, 0.0, 2.0], [0.0, 0.0, 0.0, 1.0]])
+    nothing, anything = np.zeros_like(request), np.full_like(request, np.inf)
+    weight, total = np.array([4.0, 3.0]), np.array([8000.0, 2.0**33, 110.0, 3.0])
+    deserved = divide_by_weight(total, weight, request, nothing, anything, scale)
+    assert deserved[:, 3].tolist() == [2.0, 1.0]
+
+
 @pytest.mark.slow
 @settings(max_examples=5 * settings.default.max_examples, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=7), total=TOTAL)

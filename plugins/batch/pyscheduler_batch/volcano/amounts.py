@@ -27,7 +27,7 @@ class Scale:
     With an infinite tolerance a column counts nowhere.
     """
 
-    __slots__ = ("counted", "native", "tolerance")
+    __slots__ = ("counted", "native", "tolerance", "units")
 
     def __init__(
         self, axis: ResourceAxis, *, cpu: float = 0.1, memory: float = 0.1, pods: float = 0.1, other: float = 1e-4
@@ -39,6 +39,8 @@ class Scale:
         self.counted = np.array([name != PODS for name in axis.names])
         #: bool[R]: cpu and memory, which every amount has.
         self.native = np.array([name in {CPU, MEMORY} for name in axis.names])
+        #: float64[R]: how many of Volcano's own units make one of the axis.
+        self.units = np.where(self.native | ~self.counted, 1.0, 1000.0)
 
     def fits(self, request: Amounts, room: Amounts) -> NDArray[np.bool_]:
         """Return bool[...]: whether `room`, float64[..., R], holds the request; only cpu, memory and requests count."""

@@ -41,7 +41,12 @@ def divide_by_weight(
     In each step the unmet queues get their part of what remains, cut by capability and request and raised to the
     guarantee. A queue is met when it has its request, or when a step gave it nothing. What a queue gave back or did not
     take remains for the next step. `total`: float64[R]; `weight`: float64[Q]; the others float64[Q, R].
+
+    The steps run in Volcano's own units: in others, rounding could leave a queue a trifle below a whole amount.
     """
+    units = scale.units
+    total, request, guarantee, capability = total * units, request * units, guarantee * units, capability * units
+    tolerance = scale.tolerance * units
     deserved = np.zeros_like(request)
     unmet = np.ones(len(weight), dtype=np.bool_)
     remaining = total.copy()
@@ -54,17 +59,17 @@ def divide_by_weight(
         new = np.minimum(np.minimum(old + part, capability[unmet]), request[unmet])
         new = np.maximum(new, guarantee[unmet])
         deserved[unmet] = new
-        is_met = np.all(request[unmet] - new < scale.tolerance, axis=1)
+        is_met = np.all(request[unmet] - new < tolerance, axis=1)
         if step:
             is_met |= np.all(new == old, axis=1)
         change = new - old
         rest = remaining + np.maximum(-change, 0.0).sum(axis=0) - np.maximum(change, 0.0).sum(axis=0)
         rest = np.maximum(rest, 0.0)
         unmet[np.flatnonzero(unmet)[is_met]] = False
-        if scale.is_empty(rest) or np.array_equal(rest, remaining):
+        if scale.is_empty(rest / units) or np.array_equal(rest, remaining):
             break
         remaining = rest
-    return deserved
+    return deserved / units
 
 
 class Proportion(QueuePolicy):
