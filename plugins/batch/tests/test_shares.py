@@ -19,6 +19,7 @@ from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.capacity_tree import queue_shares, tree_table
 from pyscheduler_batch.volcano.hierarchy import HierarchyTree
 from pyscheduler_batch.volcano.proportion import divide_by_weight
+from pyscheduler_batch.volcano.queue_policy import own_capability, share_limit
 
 NAMES = ("cpu", "memory", "pods")
 GPU = "nvidia.com/gpu"
@@ -144,6 +145,19 @@ def test_rounding_leaves_no_queue_below_a_whole_gpu() -> None:
     weight, total = np.array([4.0, 3.0]), np.array([8000.0, 2.0**33, 110.0, 3.0])
     deserved = divide_by_weight(total, weight, request, nothing, anything, scale)
     assert deserved[:, 3].tolist() == [2.0, 1.0]
+
+
+def test_a_share_has_no_cap_where_guarantees_leave_nothing() -> None:
+    """The cap of a share is the capability, but for GPUs that other queues are guaranteed or that no node offers."""
+    scale = Scale(ResourceAxis.of(["nvidia.com/gpu"]))
+    guarantee = np.array([[np.nan, np.nan, np.nan, 2.0], [np.nan] * 4])
+    limit = np.full_like(guarantee, np.nan)
+    for gpus, caps in ((2.0, [2.0, np.inf]), (0.0, [2.0, np.inf]), (3.0, [3.0, 1.0])):
+        total = np.array([8000.0, 2.0**33, 110.0, gpus])
+        capability = own_capability(total, guarantee, limit, scale.native)
+        cap = share_limit(total, guarantee, capability, scale.native)
+        assert cap[:, 3].tolist() == caps
+        assert np.array_equal(cap[:, :3], capability[:, :3])
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pyscheduler_batch.volcano.queue_policy import own_capability
+from pyscheduler_batch.volcano.queue_policy import own_capability, share_limit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,8 @@ def flat_table(queues: QueueTable, total: Amounts, scale: Scale) -> CapacityTabl
     """Return the table of queues without a tree: deserved as configured, cut by the limit, at least the guarantee."""
     capability = own_capability(total, queues.guarantee, queues.limit, scale.native)
     guarantee = np.nan_to_num(queues.guarantee)
-    deserved = np.maximum(np.minimum(np.nan_to_num(queues.quota), capability), guarantee)
+    limit = share_limit(total, queues.guarantee, capability, scale.native)
+    deserved = np.maximum(np.minimum(np.nan_to_num(queues.quota), limit), guarantee)
     return CapacityTable(deserved, guarantee, capability, _is_set(queues, scale))
 
 

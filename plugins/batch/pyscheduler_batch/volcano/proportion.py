@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.contract import Refusal
-from pyscheduler_batch.volcano.queue_policy import QueuePolicy, own_capability
+from pyscheduler_batch.volcano.queue_policy import QueuePolicy, own_capability, share_limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ class Proportion(QueuePolicy):
             queues.weight[active],
             self.sums.request[active],
             guarantee[active],
-            self.real_capability[active],
+            share_limit(session.total, queues.guarantee, self.real_capability, session.scale.native)[active],
             session.scale,
         )
         self._counts = session.scale.significant(self.deserved)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job, Task, TaskState
 
-__all__ = ["QueuePolicy", "own_capability"]
+__all__ = ["QueuePolicy", "own_capability", "share_limit"]
 
 
 def own_capability(total: Amounts, guarantee: Amounts, limit: Amounts, native: NDArray[np.bool_]) -> Amounts:
@@ -34,6 +34,17 @@ def own_capability(total: Amounts, guarantee: Amounts, limit: Amounts, native: N
     cut = np.where(native & (limit <= 0), np.inf, limit)
     most: Amounts = np.fmin(rest + own, cut)
     return most
+
+
+def share_limit(total: Amounts, guarantee: Amounts, capability: Amounts, native: NDArray[np.bool_]) -> Amounts:
+    """Return float64[Q, R]: what caps the share that each queue deserves.
+
+    That is its `capability`, as `own_capability` returns it. A resource other than cpu and memory has no cap for queues
+    without a guarantee of it if the guarantees leave nothing of it, or if no node offers it.
+    """
+    is_left = total > np.nan_to_num(guarantee).sum(axis=0)
+    limit: Amounts = np.where(native | is_left | ~np.isnan(guarantee), capability, np.inf)
+    return limit
 
 
 class QueuePolicy(VolcanoPolicy):
