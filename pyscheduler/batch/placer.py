@@ -44,8 +44,13 @@ class Placer(Protocol):
         """Return whether the filters accept the node while the releasing tasks are still there."""
         ...
 
-    def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return float64[n]: the scores of the profile's plugins for these rows; None if the profile scores nothing."""
+    def scores(
+        self, task: Task, rows: NDArray[np.int64], *, without: Sequence[Task] = ()
+    ) -> NDArray[np.float64] | None:
+        """Return float64[n]: the scores of the profile's plugins for these rows; None if the profile scores nothing.
+
+        Tasks in `without` are on nodes, but do not count.
+        """
         ...
 
     def raw_scores(self, plugin: str, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:

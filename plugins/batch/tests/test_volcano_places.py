@@ -37,3 +37,27 @@ def test_an_evicted_pod_frees_its_place_on_the_node() -> None:
     run.act()
     assert len(run.effects.evicted) == 1
     assert states(run, "new") == ["PIPELINED"]
+
+
+def test_scores_do_not_count_a_pod_whose_eviction_was_undone() -> None:
+    """A gang takes both victims of a node, but does not fit as a whole: the next pod then finds the node empty."""
+    case = {
+        "id": "spared",
+        "family": "preempt",
+        "configuration": {
+            "actions": ["preempt", "backfill"],
+            "tiers": [[{"name": "priority"}, {"name": "gang"}], [{"name": "predicates"}, {"name": "nodeorder"}]],
+        },
+        "nodes": [node("a"), node("b")],
+        "queues": [{"name": "q"}],
+        "podGroups": [group("old"), group("kept"), group("gang", 2, priority=5), group("free")],
+        "pods": [
+            *pods("old", 3, at="a"),
+            *pods("kept", 2, at="b", preemptable=False),
+            *pods("gang", 2, 3000),
+            *pods("free", 1, 0),
+        ],
+    }
+    assert run_case(case)["actual"]["pods"] == {"freex0": {"result": "bound", "node": "a"}}
+    case["configuration"]["actions"] = ["backfill"]
+    assert run_case(case)["actual"]["pods"] == {"freex0": {"result": "bound", "node": "b"}}

@@ -267,20 +267,24 @@ class SnapshotPlacer:
         pod = self._pod(task)
         return fits_on(self._profile, state, pod, self._snapshot.nodes, self._names[node])
 
-    def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def scores(
+        self, task: Task, rows: NDArray[np.int64], *, without: Sequence[Task] = ()
+    ) -> NDArray[np.float64] | None:
         """Return float64[n]: the totals of the profile's Score plugins; None if one of them failed.
 
         Pods that were releasing when the pass began count on their nodes, because they still use them. Source: Volcano
-        `plugins/nodeorder`. Call `feasible` for the task before.
+        `plugins/nodeorder`. Tasks in `without` do not count. Call `feasible` for the task before.
         """
         self._show_moves()
         names = [self._names[row] for row in rows.tolist()] if self._leaving else []
         leaving = [(info, name) for name in names for info in self._leaving.get(name, ())]
-        if not leaving:
+        if not leaving and not without:
             return self._scores(task, rows)
         with self._statement.undo_at_end():
             for info, name in leaving:
                 self._statement.place(info, name)
+            for other in without:
+                self._statement.evict(self._placed.get(other.uid) or self._infos[other.uid], self._names[other.node])
             return self._scores(task, rows)
 
     def _scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:

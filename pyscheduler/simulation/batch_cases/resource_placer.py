@@ -88,8 +88,14 @@ class ResourcePlacer:
                 amounts[column] = amount
         return amounts
 
-    def scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Return float64[n]: the weighted sum of the scores of these nodes."""
+    def scores(
+        self,
+        task: Task,
+        rows: NDArray[np.int64],
+        *,
+        without: Sequence[Task] = (),  # noqa: ARG002 - all count
+    ) -> NDArray[np.float64] | None:
+        """Return float64[n]: the weighted sum of the scores of these nodes; all tasks count."""
         total = np.zeros(len(rows), dtype=np.int64)
         native = [self._columns[CPU], self._columns[MEMORY]]
         amounts = self._with_assumed(task)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, int_argument
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _DEFAULTS = {
     "podtopologyspread": 2,
 }
 
+_PLACED: Final = frozenset({TaskState.BOUND, TaskState.RUNNING})
+#: With more tasks than these all count again: each scoring takes them off their nodes in thought.
+_MOST_SPARED: Final = 64
+
 
 def score_weights(arguments: Mapping[str, object]) -> dict[str, int]:
     """Return the weight of each score by the first part of its argument, as in `leastrequested.weight`."""
@@ -37,10 +42,25 @@ class NodeOrder(VolcanoPolicy):
     """Add the scores of the profile's score plugins, with the weights that they have in the profile.
 
     The arguments set these weights if the configuration is a file of Volcano (`config.batch_file`).
+
+    Once an eviction is undone, the scores of the session do not count its pod any more, as in Volcano. Filters do.
     """
 
     name: ClassVar[str] = "nodeorder"
 
+    def prepare(self) -> None:
+        """Forget the evictions of the last session."""
+        #: By uid, the tasks whose evictions were undone.
+        self._spared: dict[str, Task] = {}
+
+    def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
+        """Take notice of an eviction that is undone."""
+        if old == TaskState.RELEASING and new in _PLACED:
+            self._spared[task.uid] = task
+
     def score_nodes(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return float64[n] for the nodes `rows`, or None if the profile scores nothing."""
-        return self.session.placer.scores(task, rows)
+        spared: list[Task] = []
+        if len(self._spared) <= _MOST_SPARED:
+            spared = [each for each in self._spared.values() if each.state in _PLACED]
+        return self.session.placer.scores(task, rows, without=spared)
