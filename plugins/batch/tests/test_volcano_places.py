@@ -39,6 +39,21 @@ def test_an_evicted_pod_frees_its_place_on_the_node() -> None:
     assert states(run, "new") == ["PIPELINED"]
 
 
+def test_backfill_does_not_bind_to_the_place_of_an_evicted_pod() -> None:
+    """On a full node a pod preempts another one; it is bound in a later pass, when the evicted pod is gone."""
+    run = start(
+        [group("old"), group("new", 2, priority=5)],
+        [*pods("old", 2, 0, at="n"), *pods("new", 2, 0)],
+        nodes=[node("n", pods=3)],
+        actions=("preempt", "backfill"),
+        tiers=[["priority", "gang"], ["predicates"]],
+    )
+    run.act()
+    assert len(run.effects.evicted) == 1
+    assert len(run.effects.bound) == 1
+    assert sorted(states(run, "new")) == ["ALLOCATED", "BINDING"]
+
+
 def test_scores_do_not_count_a_pod_whose_eviction_was_undone() -> None:
     """A gang takes both victims of a node, but does not fit as a whole: the next pod then finds the node empty."""
     case = {

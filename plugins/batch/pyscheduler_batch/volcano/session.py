@@ -523,13 +523,25 @@ class VolcanoSession(Session):
         return int(rows[best[0] if len(best) == 1 else best[self.rng.randrange(len(best))]])
 
     def dispatch(self, job: Job) -> None:
-        """Send all allocated tasks of a job to binding, whichever statement allocated them."""
+        """Send the allocated tasks of a job to binding, whichever statement allocated them.
+
+        A task stays allocated if its node has no room for it before evicted pods are gone.
+        """
         for task in list(job.tasks.values()):
-            if task.state == TaskState.ALLOCATED:
+            if task.state == TaskState.ALLOCATED and self._has_room_now(task):
                 is_bound = self.effects.bind(task, task.node)
                 self.ledger.move(
                     task, Position(TaskState.BINDING, task.node) if is_bound else Position(TaskState.PENDING)
                 )
+
+    def _has_room_now(self, task: Task) -> bool:
+        """Return whether the node of an allocated task has room for it beside all that is there or was sent there."""
+        idle = self.nodes.idle[task.node]
+        if np.all(idle >= 0):
+            return True
+        moved = (each for each, _ in self.ledger.moved.values() if each.node == task.node)
+        unsent = [each.request for each in moved if each.state == TaskState.ALLOCATED]
+        return bool(self.scale.fits(task.request, idle + np.sum(unsent, axis=0)))
 
 
 def _by_key(key: Callable[[int, Job | None], contract.Key], left: int, right: int) -> int:
