@@ -52,6 +52,18 @@ def test_consolidation_moves_a_pod_to_another_node() -> None:
     assert actual["tasks"][moved]["node"] != {"r1-0": "n1", "r2-0": "n2"}[moved]
 
 
+def test_answer_names_a_job_whose_tasks_have_all_ended() -> None:
+    """A job without living tasks is in the answer, with the states and nodes of its tasks."""
+    queue = {"name": "q", "gpu": FREE, "cpuMillis": FREE, "memoryBytes": FREE}
+    node = {"name": "n1", "gpu": 2, "cpuMillis": 8000, "memoryBytes": GIB, "maxPods": 10}
+    states = {"old-0": "Succeeded", "old-1": "Failed"}
+    tasks = [{"name": name, "gpu": 1, "state": state, "node": "n1"} for name, state in states.items()]
+    old = {"name": "old", "queue": "q", "tasks": tasks}
+    actual = kai.run_case({"actions": ["allocate"], "nodes": [node], "queues": [queue], "jobs": [old]})["actual"]
+    assert actual["jobs"] == {"old": {"succeeded": 1, "failed": 1}}
+    assert actual["tasks"] == {name: {"state": state.lower(), "node": "n1"} for name, state in states.items()}
+
+
 def test_priorities_of_pods_do_not_count_for_their_group() -> None:
     """A group without a priority class has the priority 0, so a group with a class may take its room."""
     groups = [group("low", phase="Running"), group("high", priority=1)]

@@ -5,7 +5,7 @@ The form of cases and answers is that of recorded cycles of KAI-Scheduler. Times
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +38,7 @@ _STATE_NAMES: Final = {
     TaskState.SUCCEEDED: "succeeded",
     TaskState.FAILED: "failed",
 }
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _RUNS: Final = frozenset({TaskState.BOUND, TaskState.RUNNING})
 
 
@@ -65,7 +66,19 @@ def run_case(case: Json) -> Json:
         at_close=at_close,
         prepare=partial(set_usage, usage=usage) if usage else None,
     )
+    if has_actions:
+        _add_ended(actual, case)
     return {"id": case.get("id"), "actual": actual}
+
+
+def _add_ended(actual: Json, case: Json) -> None:
+    """Add the jobs whose tasks have all ended: the tables do not hold them."""
+    for job in case["jobs"]:
+        if all(task.get("state") in _ENDED for task in job["tasks"]):
+            for task in job["tasks"]:
+                node = {"node": task["node"]} if "node" in task else {}
+                actual["tasks"][task["name"]] = {"state": task["state"].lower(), **node}
+            actual["jobs"][job["name"]] = dict(Counter(task["state"].lower() for task in job["tasks"]))
 
 
 def _actual(session: Session, before: Mapping[str, TaskState]) -> Json:
