@@ -279,6 +279,19 @@ def test_a_job_like_one_that_failed_is_not_tried_again(skips: str, tried: int) -
     assert searches == tried
 
 
+def test_a_queue_whose_jobs_were_evicted_comes_before_a_queue_that_was_next() -> None:
+    """The order of queues follows the evictions of the pass, also for queues without a turn so far."""
+    large = job("large", "b", "n0", "n1", "n1", minMember=3, createdSecondsAgo=100)
+    for task in large["tasks"]:
+        task["gpu"] = 2
+    queues = [queue("a", 2, age=900), queue("b", 1, age=800), queue("c", 4, age=700)]
+    jobs = [job("a0", "a", "n1"), job("a1", "a", 1), job("b1", "b", 1), job("c0", "c", "n0"), large]
+    found = run(["reclaim"], nodes(4, 5), queues, [*jobs, job("c1", "c", 3, priority=100)])
+    # `a` is behind `c` until `c1` evicts `large`; then `b` has nothing.
+    assert {each["by"] for name in large["tasks"] for each in found["evictions"][name["name"]]} == {"c1"}
+    assert found["evictions"]["c0-0"] == [{"action": "reclaim", "by": "b1"}]
+
+
 def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
     for listed in (preset.ACTIONS, preset.POLICIES):

@@ -122,7 +122,9 @@ class Cycle:
         most = int(depth or -1)
         if most >= 0:
             jobs = {row: entries[:most] for row, entries in jobs.items()}
-        return JobQueue(self, jobs)
+        line = JobQueue(self, jobs)
+        line.mark_all()
+        return line
 
     def _waiting(self, accepts: Callable[[Job], bool]) -> dict[int, list[tuple[JobKey, Gang]]]:
         """Return the accepted jobs with pending tasks that are complete enough to be placed, by queue, sorted by key.

@@ -338,6 +338,15 @@ class JobQueue:
             node = self._next(node.children)
         return node
 
+    def mark_all(self) -> None:
+        """Put every queue into its place anew when it first reaches the top of its heap.
+
+        The original marks all queues when it builds a line. That matters only if queues change whose jobs are not
+        taken out: the order of queues then follows the new sums.
+        """
+        for node in self._nodes.values():
+            node.needs_fix = True
+
     def _mark(self, node: _Node | None) -> None:
         while node is not None:
             node.needs_fix = True
