@@ -279,6 +279,31 @@ def test_a_job_like_one_that_failed_is_not_tried_again(skips: str, tried: int) -
     assert searches == tried
 
 
+def test_a_job_is_of_the_kind_that_it_was_at_the_begin_of_the_pass() -> None:
+    """A waiting task that was promised a node in the pass still counts when jobs are compared with a failed one."""
+    half = job("half", "a", "n0", 1, minMember=2, createdSecondsAgo=900)
+    jobs = [job("first", "b", 1), half, job("late", "a", 1)]
+    found = run(["consolidation"], nodes(4), [queue("a", 4), queue("b", 4)], jobs)
+    # The search for `first` finds a node for the other task of `half`, too; so the search for `half` has no task to
+    # place, and fails. Both `half` and `late` began with one waiting task.
+    assert found["jobs"]["half"] == {"running": 1, "pipelined": 1}
+    assert found["jobs"]["late"] == {"pending": 1}
+
+
+def test_a_sub_group_without_waiting_tasks_does_not_make_a_job_another_kind() -> None:
+    """A job with a running sub-group and a waiting one is like a job with one waiting task."""
+    groups = [{"name": "one", "minMember": 1}, {"name": "two", "minMember": 0}]
+    split = job("split", "a", "n1", 2, priority=60, subGroups=groups, minMember=None)
+    for task, group in zip(split["tasks"], groups, strict=True):
+        task["subGroup"] = group["name"]
+    waiting = job("waiting", "a", 1, createdSecondsAgo=10)
+    # More CPU than the failed job asks for: the job is not easier to place.
+    waiting["tasks"][0]["cpuMillis"] = 1000
+    jobs = [split, job("own", "a", "n0"), job("other", "b", "n0"), waiting]
+    found = run(["reclaim"], nodes(2, 1), [queue("a", 4), queue("b", 0)], jobs)
+    assert found["evictions"] == {}
+
+
 def test_a_queue_whose_jobs_were_evicted_comes_before_a_queue_that_was_next() -> None:
     """The order of queues follows the evictions of the pass, also for queues without a turn so far."""
     large = job("large", "b", "n0", "n1", "n1", minMember=3, createdSecondsAgo=100)

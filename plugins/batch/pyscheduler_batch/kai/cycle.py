@@ -93,11 +93,16 @@ class Cycle:
         return self.proportion.order_key(queue, adds, removes)
 
     def signature(self, gang: Gang) -> object:
-        """Return the kind of a job for `LookAlikes`, as it was when it was first asked for in this pass."""
+        """Return the kind of a job for `LookAlikes`, as it was at the begin of the pass."""
         known, uid = self.kept.signatures, gang.job.uid
         if uid not in known:
-            known[uid] = signature(gang)
+            known[uid] = signature(gang, self._state_at_begin)
         return known[uid]
+
+    def _state_at_begin(self, task: Task) -> TaskState:
+        """Return the state of a task at the begin of the pass."""
+        moved = self.session.ledger.moved.get(task.uid)
+        return task.state if moved is None else moved[1].state
 
     def candidates(self) -> Iterator[Gang]:
         """Return the preemptible jobs with placed tasks, in the order of all jobs."""

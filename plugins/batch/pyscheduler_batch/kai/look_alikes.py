@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pyscheduler.batch.tasks import ACTIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.tasks import Task, TaskState
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
 
@@ -42,12 +42,16 @@ class LookAlikes:
             self._failed[key] = gang
 
 
-def signature(gang: Gang) -> object:
-    """Return what must be equal for two jobs to be of one kind: the constraints of the tasks to be placed."""
+def signature(gang: Gang, state_of: Callable[[Task], TaskState]) -> object:
+    """Return what must be equal for two jobs to be of one kind: the constraints of the tasks to be placed.
+
+    `state_of` returns the state of a task that counts.
+    """
     leaves = []
     for leaf in gang.leaves:
-        waiting = [task for task in leaf.tasks if task.state not in ACTIVE]
-        leaves.append((leaf.depth, *sorted(_constraints(task) for task in waiting)) if waiting else ())
+        waiting = [task for task in leaf.tasks if state_of(task) not in ACTIVE]
+        if waiting:
+            leaves.append((leaf.depth, *sorted(_constraints(task) for task in waiting)))
     if gang.has_topology():
         # Where its tasks run already decides where the others may run.
         return gang.job.uid
