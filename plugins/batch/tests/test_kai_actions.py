@@ -317,6 +317,27 @@ def test_a_queue_whose_jobs_were_evicted_comes_before_a_queue_that_was_next() ->
     assert found["evictions"]["c0-0"] == [{"action": "reclaim", "by": "b1"}]
 
 
+def test_shares_are_judged_by_what_the_job_asks_for_although_it_is_placed() -> None:
+    """The fair share of a queue counts the reclaiming job, also if nothing else asked for its size in the search."""
+    large, two = job("large", "b", "n2", createdSecondsAgo=800), job("two", "a", "n1", createdSecondsAgo=600)
+    large["tasks"][0]["gpu"], two["tasks"][0]["gpu"] = 4, 2
+    jobs = [
+        large,
+        job("old", "b", "n1", "n0", createdSecondsAgo=750),
+        job("new", "b", "n1", "n0", createdSecondsAgo=700),
+        two,
+        job("w2", "a", 2, createdSecondsAgo=400),
+        job("w3", "a", 3, createdSecondsAgo=300),
+        job("w1", "a", 1, createdSecondsAgo=200),
+        # `a` has 6 of its 6 GPUs when `first` asks for one more, and `b` has 8 of 7: it may lose one task, not two.
+        job("first", "a", "n0", 1, createdSecondsAgo=900),
+    ]
+    queues = [queue("a", 6, age=900), queue("b", 6, age=800)]
+    found = run(["reclaim"], nodes(4, 4, 4, 2), queues, jobs, consolidatingReclaim=False)
+    assert found["jobs"]["first"] == {"running": 1, "pending": 1}
+    assert found["evictions"] == {}
+
+
 def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
     for listed in (preset.ACTIONS, preset.POLICIES):

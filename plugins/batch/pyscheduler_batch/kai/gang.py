@@ -374,11 +374,6 @@ class Gang:
             self._requested = total
         return self._requested
 
-    @property
-    def knows_request(self) -> bool:
-        """Return whether a part has been asked what it requests; what it said holds, whatever is placed since."""
-        return self._requested is not None
-
     def has_pending(self) -> bool:
         """Return whether a task waits for a node."""
         if self._is_plain or not self.job.counts[TaskState.PENDING]:

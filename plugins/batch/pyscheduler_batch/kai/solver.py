@@ -210,6 +210,8 @@ class _Search:
         pending = gang.to_place()
         if not pending:
             return None
+        # What the part requests is kept from here: its tasks are placed when a scenario is judged.
+        gang.requested()
         probe = Probe(
             placement=placement,
             gang=gang,
@@ -287,9 +289,7 @@ class _Search:
         cycle = self._cycle
         # A plan log wants to know what is wrong with each scenario.
         is_promising = outcome.is_placed and (
-            cycle.session.plan_log is not None
-            or not gang.knows_request
-            or self._solver.may_be_valid(gang, scenario, outcome.placed)
+            cycle.session.plan_log is not None or self._solver.may_be_valid(gang, scenario, outcome.placed)
         )
         if not is_promising:
             outcome.note(cycle.reads)
