@@ -338,6 +338,15 @@ def test_shares_are_judged_by_what_the_job_asks_for_although_it_is_placed() -> N
     assert found["evictions"] == {}
 
 
+def test_a_victim_without_another_node_gets_a_reason() -> None:
+    """Consolidation says of each job that it tried to move, and that found no other node, why it stays."""
+    jobs = [job("x", "a", "n0"), job("y", "a", "n1"), job("w", "b", 2)]
+    for each in jobs[:2]:
+        each["tasks"][0]["gpu"] = 2
+    found = run(["consolidation"], nodes(3, 3), [queue("a", 4, age=900), queue("b", 4)], jobs)
+    assert found["reasons"] == {"x": ["PodSchedulingErrors"], "y": ["PodSchedulingErrors"]}
+
+
 def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
     for listed in (preset.ACTIONS, preset.POLICIES):

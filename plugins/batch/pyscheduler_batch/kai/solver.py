@@ -109,8 +109,9 @@ class Solver:
         self.budget = budget
         self.is_valid = is_valid
         self.may_be_valid = may_be_valid
+        #: In a small session a simulation leaves a reason on each victim that finds no other node, as in the original.
         #: A plan log wants to know what is wrong with each scenario.
-        self.needs_room_for_all = keeps_all and cycle.session.plan_log is None
+        self.needs_room_for_all = keeps_all and cycle.is_large and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
         #: Whether no search found anything, or ended before all scenarios were tried.
         self.is_exhausted = True
