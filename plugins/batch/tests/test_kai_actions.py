@@ -347,6 +347,22 @@ def test_a_victim_without_another_node_gets_a_reason() -> None:
     assert found["reasons"] == {"x": ["PodSchedulingErrors"], "y": ["PodSchedulingErrors"]}
 
 
+def test_a_promise_that_stays_on_its_node_begins_no_preemption_delay() -> None:
+    """A delay counts from the last eviction; a victim that gets its promised node back was not evicted."""
+    large = job("large", "b", "n1", createdSecondsAgo=100)
+    large["tasks"][0]["gpu"] = 4
+    jobs = [
+        large,
+        job("w", "b", 1, createdSecondsAgo=900),
+        job("gang", "a", 1, 1, minMember=2, createdSecondsAgo=800),
+        job("late", "a", 1, 1, createdSecondsAgo=700, preemptionDelaySeconds=600),
+    ]
+    found = run(["reclaim", "preempt"], nodes(2, 4), [queue("a", -1, age=900), queue("b", 3, age=800)], jobs)
+    # `late` gets a node by reclaim. The search for `w` takes it as a victim, and gives it the same node again.
+    assert found["evictions"] == {"large-0": [{"action": "reclaim", "by": "late"}]}
+    assert "late" not in found["reasons"]
+
+
 def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
     for listed in (preset.ACTIONS, preset.POLICIES):

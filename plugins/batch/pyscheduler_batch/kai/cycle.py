@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
 from pyscheduler.batch.memory import Memory
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.statement import position_of
+from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.domain_search import DomainGenerator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job, Task, TaskState
     from pyscheduler_batch.kai.asks import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
@@ -341,11 +342,12 @@ class Cycle:
 
     async def commit(self, statement: Statement) -> None:
         """Carry out a statement; other tasks of the scheduler may run meanwhile."""
-        gone = (TaskState.RELEASING, TaskState.PIPELINED)
+        first = {change.task.uid: change for change in reversed(statement.changes)}
+        # An evicted task that stays where it was, even as a promise, is no eviction.
         evicted = {
             change.task.job.uid: change.task.job
-            for change in statement.changes
-            if change.task.uid in self._evicted and change.task.state in gone
+            for uid, change in first.items()
+            if uid in self._evicted and position_of(change.task) != change.old
         }
         try:
             await self.session.commit_in_turns(statement)
