@@ -52,6 +52,37 @@ def test_consolidation_moves_a_pod_to_another_node() -> None:
     assert actual["tasks"][moved]["node"] != {"r1-0": "n1", "r2-0": "n2"}[moved]
 
 
+def test_two_jobs_may_take_the_room_of_each_other_in_a_case() -> None:
+    """A case decides as the original, which lets a job take back a promise of the job that evicted it."""
+
+    def queue(name: str, quota: int, age: int) -> dict[str, Any]:
+        """Return a queue in which only GPUs are limited."""
+        gpu = {**FREE, "quota": quota}
+        return {"name": name, "createdSecondsAgo": age, "gpu": gpu, "cpuMillis": FREE, "memoryBytes": FREE}
+
+    def job(name: str, queue: str, age: int, *tasks: str | None, gpu: int = 1, **fields: Any) -> dict[str, Any]:
+        """Return a job; each task is the node on which it runs, or None if it waits."""
+        specs = [
+            {"name": f"{name}-{at}", "gpu": gpu, **({"state": "Running", "node": node} if node else {})}
+            for at, node in enumerate(tasks)
+        ]
+        return {"name": name, "queue": queue, "createdSecondsAgo": age, "tasks": specs, **fields}
+
+    nodes = [
+        {"name": f"n{at}", "gpu": gpu, "cpuMillis": 8000, "memoryBytes": GIB, "maxPods": 10}
+        for at, gpu in enumerate((1, 1, 2))
+    ]
+    jobs = [
+        job("gang", "a", 900, None, "n0", "n1", minMember=3),
+        job("large", "a", 800, "n2", gpu=2, priority=60),
+        job("one", "b", 700, None),
+    ]
+    case = {"actions": ["reclaim"], "nodes": nodes, "queues": [queue("a", 3, 90), queue("b", -1, 80)], "jobs": jobs}
+    actual = kai.run_case(case)["actual"]
+    assert {each["by"] for name in ("gang-1", "gang-2") for each in actual["evictions"][name]} == {"one"}
+    assert actual["tasks"]["gang-0"] == {"state": "pipelined", "node": "n1"}
+
+
 def test_answer_names_a_job_whose_tasks_have_all_ended() -> None:
     """A job without living tasks is in the answer, with the states and nodes of its tasks."""
     queue = {"name": "q", "gpu": FREE, "cpuMillis": FREE, "memoryBytes": FREE}
