@@ -99,10 +99,12 @@ async def test_a_refused_eviction_of_a_broken_gang_is_no_storm(kai: BatchCluster
     assert kai.cluster.pods() == []
 
 
+@pytest.mark.parametrize("batch", ["kai", "volcano"], indirect=True)
 async def test_queues_count_pods_whose_eviction_is_refused(batch: BatchCluster) -> None:
-    """Victims hold their nodes until the API server says that they are being deleted."""
-    if batch.preset == "kube-batch":
-        pytest.skip("its queues have no amounts in their status")
+    """Victims hold their nodes until the API server says that they are being deleted.
+
+    The status of kube-batch's queues has no amounts.
+    """
     await full_of_borrowers(batch)
     before = batch.queue_status("a")["allocated"]
     assert before["nvidia.com/gpu"] == str(4 * NODES)
