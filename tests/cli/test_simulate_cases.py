@@ -30,6 +30,17 @@ cases:
   requested: {a: 9, b: 9}
 - id: strange
   algorithm: fifo
+- id: loop
+  algorithm: kai-proportion
+  total: 3
+  queues:
+  - {name: a, parent: b}
+  - {name: b, parent: a}
+- id: nameless
+  algorithm: kai-proportion
+  total: 3
+  queues:
+  - {name: null}
 """
 
 
@@ -60,23 +71,29 @@ def test_a_case_that_cannot_be_decided_is_an_error_among_answers(
 ) -> None:
     """The other cases are decided, and the exit code is 1."""
     path = tmp_path / "cases.jsonl"
-    lines = ["[", "3", json.dumps({"id": "x"}), json.dumps({**CASE, "actions": ["dance"]}), json.dumps(CASE)]
-    path.write_text("\n".join(lines))
+    late = {"name": "j", "queue": "q", "createdSecondsAgo": 9e18}
+    broken = [{"id": "x"}, {**CASE, "actions": ["dance"]}, {**CASE, "jobs": [3]}, {**CASE, "jobs": [late]}]
+    path.write_text("\n".join(["[", "3", *map(json.dumps, [*broken, CASE])]))
     code, answers, err = simulate(capsysbinary, "--batch-cases", str(path))
     assert (code, err) == (1, "")
-    assert ["error" in answer for answer in answers] == [True, True, True, True, False]
+    assert ["error" in answer for answer in answers] == [True] * 6 + [False]
     assert answers[2]["error"] == 'the case has neither "actions" (KAI) nor "configuration" (Volcano)'
     assert 'no action is called "dance"; known are allocate' in answers[3]["error"]
+    assert [answer["error"].partition(":")[0] for answer in answers[4:6]] == ["a field has a wrong type or value"] * 2
 
 
 def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """An unknown algorithm is an error among the answers."""
+    """What cannot be computed is an error among the answers."""
     path = tmp_path / "queues.yaml"
     path.write_text(QUEUES)
     code, answers, _ = simulate(capsysbinary, "--queue-cases", str(path))
     assert code == 1
     assert answers[0] == {"id": "thirds", "actual": {"fairShare": {"a": 1.0, "b": 2.0}}}
-    assert answers[1] == {"id": "strange", "error": 'no algorithm named "fifo"'}
+    assert answers[1:3] == [
+        {"id": "strange", "error": 'no algorithm named "fifo"'},
+        {"id": "loop", "error": 'the parents of queue "a" do not lead to the top'},
+    ]
+    assert (answers[3]["id"], "error" in answers[3]) == ("nameless", True)
 
 
 @pytest.mark.parametrize(

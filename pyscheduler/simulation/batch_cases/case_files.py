@@ -64,11 +64,14 @@ def _answer(case: Any, name: str, run: Callable[[Json], Json]) -> Json:
     # The answer must not depend on what is expected.
     given = {key: value for key, value in case.items() if key != "expected"}
     try:
-        return run(given)
+        return {"id": case.get("id", name), **msgspec.to_builtins(run(given), str_keys=True)}
+    except (ConfigError, ImportError) as error:
+        why = str(error)
     except KeyError as error:
-        return {"id": case.get("id", name), "error": f"a field or a name is missing: {error}"}
-    except (ArithmeticError, AttributeError, ImportError, LookupError, TypeError, ValueError, ConfigError) as error:
-        return {"id": case.get("id", name), "error": str(error)}
+        why = f"a field or a name is missing: {error}"
+    except Exception as error:  # noqa: BLE001 - a wrong value shows anywhere, and must not end the file
+        why = f"a field has a wrong type or value: {error}"
+    return {"id": case.get("id", name), "error": why}
 
 
 def _system_of(case: Json) -> str:
@@ -77,14 +80,14 @@ def _system_of(case: Json) -> str:
         return "volcano"
     if "actions" in case:
         return "kai"
-    raise ValueError('the case has neither "actions" (KAI) nor "configuration" (Volcano)')
+    raise ConfigError('the case has neither "actions" (KAI) nor "configuration" (Volcano)')
 
 
 def _run_queue_case(case: Json) -> Json:
     algorithm = str(case.get("algorithm"))
     module = _QUEUE_SYSTEMS.get(algorithm.partition("-")[0])
     if module is None:
-        raise ValueError(f'no algorithm named "{algorithm}"')
+        raise ConfigError(f'no algorithm named "{algorithm}"')
     return _function(module, "run_queue_case")(case)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler.simulation.batch_cases.kai import run_case
 from pyscheduler.simulation.batch_cases.preset_import import load_symbol, preset_module
 
@@ -24,10 +25,14 @@ def run_queue_case(case: Json) -> Json:
 def _shares(case: Json) -> Json:
     specs: list[Json] = case["queues"]
     ordered: list[Json] = []
-    level = [spec for spec in specs if not spec.get("parent")]
-    while level:
+    below: list[Json] = specs
+    names = {""}
+    while level := [spec for spec in below if (spec.get("parent") or "") in names]:
         ordered += level
-        level = [spec for above in level for spec in specs if spec.get("parent") == above["name"]]
+        below = [spec for spec in below if spec not in level]
+        names = {spec["name"] for spec in level}
+    if below:
+        raise ConfigError(f'the parents of queue "{below[0]["name"]}" do not lead to the top')
     age = {spec["name"]: at for at, spec in enumerate(specs)}
     row_of = {spec["name"]: row for row, spec in enumerate(ordered)}
 
