@@ -113,3 +113,13 @@ async def test_kube_batch_says_it_on_each_pod_of_a_gang_that_is_too_large(kube_b
         )
     await kube_batch.pass_time(5)
     assert messages(kube_batch) == {"big": NO_ROOM}
+
+
+async def test_volcano_promises_nothing_to_a_part_of_a_gang(volcano: Any) -> None:
+    """Preempt leaves the only pod that fits pipelined, as in the original; the pods say that room is missing."""
+    volcano.nodes(1, cpu="4")
+    volcano.queue("q")
+    volcano.job("pair", "q", 2, requests={"cpu": "3"})
+    await volcano.start(f'actions: "enqueue, allocate, backfill, preempt", {VOLCANO}')
+    await volcano.pass_time(5)
+    assert messages(volcano) == {"pair": NO_ROOM}

@@ -526,7 +526,8 @@ async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
 def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None, cut_in: str) -> str:
     problem = queue_problem(job, session.queues)
     reasons = reasons or {} if problem is None else dict([problem])
-    if job.counts[TaskState.PIPELINED] and not reasons:
+    # Some models promise nodes to a part of a gang; these are not kept.
+    if job.counts[TaskState.PIPELINED] and job.count(ACTIVE) >= job.min_member and not reasons:
         reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
     if not reasons and not cut_in:
         reasons = session.why_waiting(job)
