@@ -28,19 +28,23 @@ from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler.batch.contract import Action
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
 
 __all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "idle", "many_queues", "memory", "reclaim"]
 
-#: Seconds of CPU of KAI-Scheduler (mid-2026), by shape and number of nodes.
-KAI: Final = {
+#: Seconds of CPU of KAI-Scheduler (mid-2026), by shape, and number of nodes or kind of pass.
+KAI: Final[Mapping[tuple[str, object], float]] = {
     ("reclaim-many", 100): 3.9,
     ("reclaim-many", 500): 165.0,
     ("reclaim-large", 500): 7.6,
     ("reclaim-impossible", 100): 19.7,
+    ("four-queues", "full"): 0.059,
+    ("four-queues", "consolidation"): 0.169,
+    ("four-queues", "gang"): 0.05,
 }
 _CONFIG: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -133,12 +137,12 @@ class _Shape:
         return scheduler
 
 
-async def _passes(sessions: Sessions, count: int = 1) -> tuple[Pass, float]:
-    """Return the last of some passes, and the CPU seconds of the fastest."""
+async def _passes(sessions: Sessions, count: int = 1, actions: Sequence[Action] | None = None) -> tuple[Pass, float]:
+    """Return the last of some passes, and the CPU seconds of the fastest. `actions`: None for those of the preset."""
     best = float("inf")
     for _ in range(count):
         began = time.process_time()
-        found = await sessions.decide()
+        found = await sessions.decide(actions=actions)
         best = min(best, time.process_time() - began)
         found.session.ledger.put_back()
     return found, best
@@ -195,21 +199,30 @@ _SHAPES: Final[dict[str, Callable[[int], dict[str, Any]]]] = {
 }
 
 
-def four_queues(nodes: int, jobs: int) -> dict[str, Any]:
-    """Return the CPU seconds of a full pass: four queues in two departments, every other job of one GPU runs."""
+def four_queues(kind: str, nodes: int, jobs: int) -> dict[str, Any]:
+    """Return the CPU seconds of the fastest of some passes: four queues in two departments, jobs of one GPU per pod.
+
+    `full`: all actions, and every other job runs. `consolidation`: only this action, otherwise the same. `gang`: all
+    actions, and all jobs wait, each of four pods.
+    """
     made = _Shape(nodes)
     for department in ("a", "b"):
         made.queue(department, nodes * _GPUS / 2, weight=1)
         for number in range(2):
             made.queue(f"{department}{number}", nodes * _GPUS / 4, weight=1, parent=department)
-    leaves = ("a0", "a1", "b0", "b1")
+    leaves, is_gang = ("a0", "a1", "b0", "b1"), kind == "gang"
     for number in range(jobs):
-        made.job(f"job-{number}", leaves[number % 4], node=None if number % 2 else number)
+        waits = is_gang or number % 2 == 1
+        made.job(f"job-{number}", leaves[number % 4], pods=4 if is_gang else 1, node=None if waits else number)
 
     async def run() -> dict[str, Any]:
         sessions = await made.sessions()
         await _passes_without_actions(sessions)
-        return {"cpu_seconds": (await _passes(sessions, 3))[1]}
+        chosen = [each for each in sessions.plugin.actions if kind in {"full", "gang"} or each.name == kind]
+        found, seconds = await _passes(sessions, 5, chosen)
+        if is_gang and len(found.decisions) != jobs * 4:
+            raise RuntimeError(f"{len(found.decisions)} pods were placed of {jobs * 4}")
+        return {"cpu_seconds": seconds, "kai_cpu_seconds": KAI["four-queues", kind]}
 
     return asyncio.run(run())
 

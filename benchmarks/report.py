@@ -43,7 +43,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "decision_p99_ms": ("begin of a pass to its decision, p99", "{:.0f} ms"),
     "passes_begun": ("passes", "{:,.0f}"),
     "passes": ("passes while nothing changes", "{:.0f}"),
-    "kai_cpu_seconds": ("CPU of KAI-Scheduler", "{:.1f} s"),
+    "kai_cpu_seconds": ("CPU of KAI-Scheduler", "{:.3g} s"),
     "shares_ms": ("CPU of one division", "{:.1f} ms"),
     "admission_large_seconds": ("mean time to admission, large", "{:.1f} s"),
     "admission_medium_seconds": ("mean time to admission, medium", "{:.1f} s"),

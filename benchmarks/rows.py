@@ -246,11 +246,18 @@ def _batch_rows(*, short: bool) -> Sequence[Row]:
             )
             for shape, nodes, seconds in shapes
         ),
-        Row(
-            name="batch-four-queues",
-            what="four-queues(100, 500): one full pass",
-            measure=partial(batch.four_queues, 20 if short else 100, 40 if short else 500),
-            targets={"cpu_seconds": "<= 0.05 s"},
+        *(
+            Row(
+                name=f"batch-four-queues{name}",
+                what=f"four-queues({nodes}, {jobs}): {what}",
+                measure=partial(batch.four_queues, kind, 20 if short else nodes, 40 if short else jobs),
+                targets={"cpu_seconds": f"<= {seconds:g} s"},
+            )
+            for name, kind, nodes, jobs, what, seconds in (
+                ("", "full", 100, 500, "one full pass, every other job runs", 0.05),
+                ("-consolidation", "consolidation", 50, 200, "consolidation, every other job runs", 0.1),
+                ("-gang", "gang", 50, 100, "one full pass, all jobs wait and have four pods", 0.04),
+            )
         ),
         Row(
             name="batch-shares",

@@ -53,6 +53,8 @@ _BATCH: Final = (
     "batch-reclaim-impossible-100",
     "batch-reclaim-impossible-500",
     "batch-four-queues",
+    "batch-four-queues-consolidation",
+    "batch-four-queues-gang",
     "batch-shares",
     "batch-many-queues",
     "batch-one-reclaim",
