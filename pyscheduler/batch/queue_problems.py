@@ -36,9 +36,12 @@ _TEXTS: Final = {
 
 def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
     """Return the reason and the message if the job or its queue is not as it must be, else None."""
-    reason, _, said = (job.queue_error or queues.problems.get(job.queue, "")).partition(": ")
-    if not reason or said:
-        return (reason, said) if reason else None
+    problem = job.queue_error or queues.problems.get(job.queue, "")
+    if not problem:
+        return None
+    reason, _, said = problem.partition(": ")
+    if said:
+        return reason, said
     name = f'queue "{job.queue}"'
     if not job.queue and reason == "QueueDoesNotExist":
         return reason, "the pod group names no queue; set its queue"

@@ -56,6 +56,35 @@ async def test_amounts_that_change_all_the_time_are_written_at_a_pace(volcano: A
     assert {message(volcano, name) for name in names} == {"QueueLimit: queue q is full: cpu 7500 of 4000"}
 
 
+async def test_a_text_is_written_once_as_long_as_it_holds(volcano: Any) -> None:
+    """Passes that change other jobs write nothing; a pod that is created again gets the text again."""
+    await begin(volcano, "large")
+    written = volcano.writes("/pods/large-0/status")
+    for number in range(5):
+        volcano.job(f"no-room-{number}", "q", 1, requests={"cpu": "64"})
+        await volcano.pass_time()
+    assert written.hits == 0
+    volcano.cluster.delete(Pod, "large-0")
+    await volcano.pass_time()
+    volcano.pods("large", 1, requests={"cpu": "4"})
+    await volcano.pass_time()
+    assert (written.hits, message(volcano)) == (1, "QueueLimit: queue q is full: cpu 6000 of 4000")
+
+
+async def test_a_text_stays_written_when_the_group_of_a_pod_comes(volcano: Any) -> None:
+    """The pod then belongs to a job, of which the next report speaks for the first time."""
+    await begin(volcano)
+    volcano.pods("late", 1, requests={"cpu": "4"})
+    await volcano.pass_time()
+    assert message(volcano, "late").startswith("PodGroupDoesNotExist")
+    written = volcano.writes("/pods/late-0/status")
+    volcano.group("late", "q", 1)
+    await volcano.pass_time()
+    volcano.job("no-room", "q", 1, requests={"cpu": "64"})
+    await volcano.pass_time()
+    assert (written.hits, message(volcano, "late")) == (1, "QueueLimit: queue q is full: cpu 6000 of 4000")
+
+
 def message(cluster: Any, job: str = "large") -> str:
     """Return why the pod of a job waits."""
     conditions = cluster.cluster.pod(f"{job}-0").status.conditions

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -21,7 +22,7 @@ from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.plugin import BatchPlugin
@@ -60,6 +61,20 @@ class _Late:
     since: float
 
 
+@attrs.frozen(eq=False)
+class _Told:
+    """What the last report said of a job, and of which pods (their uids). `job`: None if its group has no object."""
+
+    job: Job | None
+    changes: int
+    text: str
+    pods: Sequence[str]
+
+    def holds(self, job: Job, text: str) -> bool:
+        """Return whether the same is to be said of the same pods."""
+        return self.job is job and self.changes == job.changes and self.text == text
+
+
 @attrs.define(kw_only=True, eq=False)
 class WaitTexts:
     """Writes the texts of one profile."""
@@ -68,6 +83,8 @@ class WaitTexts:
     plugin: BatchPlugin
     scheduling: SchedulingCycle
     statuses: PodStatusWriter
+    #: By uid of a job that waits; by key, if its group has no object.
+    _told: dict[str, _Told] = attrs.Factory(dict)
     #: By uid of a pod that waits, the text that was written last.
     _written: dict[str, str] = attrs.Factory(dict)
     #: By uid of a pod, when its event was recorded last, in clock seconds.
@@ -85,39 +102,47 @@ class WaitTexts:
         unknown: Mapping[str, Iterable[Pod]] | None = None,
     ) -> None:
         """Say why pods wait. `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object."""
-        seen: set[str] = set()
+        told: dict[str, _Told] = {}
         for at, job in enumerate(jobs):
             if at % TURN_EVERY == 0:
                 await turn()
             text = waiting.get(job.key, "")
             if not text:
                 continue
-            if job.look_alike is not None and self._written.get(job.uid) == text:
-                seen.add(job.uid)
-                self._late.pop(job.uid, None)
+            before = self._told.get(job.uid)
+            if before is not None and before.holds(job, text):
+                told[job.uid] = before
                 continue
-            is_marked = self.plugin.marks_unschedulable(job)
             # kube-batch keeps room for members of a gang that is not ready; they are not bound.
             is_ready = job.count(ALLOCATED) >= job.min_member
-            for pod in job.pods(_WAITING if is_ready else _UNBOUND):
-                if not pod.node_name:
-                    seen.add(pod.uid)
-                    self._tell(pod, text, is_marked=is_marked)
+            pods = job.pods(_WAITING if is_ready else _UNBOUND)
+            uids = self._tell_all(pods, text, is_marked=self.plugin.marks_unschedulable(job))
+            told[job.uid] = _Told(job, job.changes, text, uids)
             await turn()
-        for key, pods in (unknown or {}).items():
+        for key, unknown_pods in (unknown or {}).items():
             await turn()
             text = f'{NO_GROUP}: pod group "{key.partition("/")[2]}" does not exist; create it'
-            for pod in pods:
-                if not pod.node_name:
-                    seen.add(pod.uid)
-                    self._tell(pod, text, is_marked=True)
-        self._forget_all_but(seen)
+            told[key] = _Told(None, 0, text, self._tell_all(unknown_pods, text, is_marked=True))
+        self._follow(told)
 
-    def _forget_all_but(self, uids: Collection[str]) -> None:
-        """Forget the pods that do not wait any more."""
-        for known in (self._written, self._late):
-            for uid in [uid for uid in known if uid not in uids]:
-                del known[uid]
+    def _tell_all(self, pods: Iterable[Pod], text: str, *, is_marked: bool) -> Sequence[str]:
+        """Say why some pods wait; return the uids of those without a node."""
+        waiting = [pod for pod in pods if not pod.node_name]
+        for pod in waiting:
+            self._tell(pod, text, is_marked=is_marked)
+        return tuple(pod.uid for pod in waiting)
+
+    def _follow(self, told: dict[str, _Told]) -> None:
+        """Take over what this report said; forget the pods that do not wait any more."""
+        before, self._told = self._told, told
+        fresh = {uid for key, each in told.items() if each is not before.get(key) for uid in each.pods}
+        for key, each in before.items():
+            if each is told.get(key):
+                continue
+            for uid in each.pods:
+                if uid not in fresh:
+                    self._written.pop(uid, None)
+                    self._late.pop(uid, None)
         if len(self._event_at) > 2 * len(self._written) + _FEW:
             self._event_at = {uid: at for uid, at in self._event_at.items() if uid in self._written}
 
@@ -136,6 +161,7 @@ class WaitTexts:
 
     def cancel(self) -> None:
         """Drop the texts that are not written yet."""
+        self._told.clear()
         self._late.clear()
         self._order.clear()
         if self._timer is not None:
@@ -198,4 +224,9 @@ def _reason(text: str) -> str:
 
 def waiting_text(reasons: Mapping[str, str]) -> str:
     """Return why a job waits, in one text: each reason with its message."""
-    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons.items())
+    return _joined(tuple(reasons.items()))
+
+
+@lru_cache(maxsize=4096)
+def _joined(reasons: Sequence[tuple[str, str]]) -> str:
+    return "; ".join(f"{reason}: {message}" if message else reason for reason, message in reasons)
