@@ -134,6 +134,8 @@ class Sessions:
     passes: int = 0
     #: Why each job waits, by key, as of the last pass that considered it.
     waiting: Mapping[str, str] = attrs.Factory(dict)
+    #: By uid of a job, the reasons of which those texts were made.
+    _reasons: Mapping[str, Mapping[str, str]] = attrs.Factory(dict)
 
     @_pending.default
     def _read_pending(self) -> PendingPods:
@@ -254,7 +256,8 @@ class Sessions:
             self.promises.note(found.decisions, session.jobs, found.tables.names)
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
             await self.bind(attempts)
-            self.waiting = await _waiting(session, is_cut=found.is_cut)
+            self.waiting = await _waiting(session, self._reasons, self.waiting, is_cut=found.is_cut)
+            self._reasons = session.reasons
             self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
             await self._report(session)
@@ -298,7 +301,7 @@ class Sessions:
         what = error_text(error) if culprit is None else culprit.text(error)
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
         jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
-        self.waiting = {job.key: text for job in jobs}
+        self.waiting, self._reasons = {job.key: text for job in jobs}, {}
         try:
             turns = CooperativeYield(self.submission.scheduling.clock)
             await self.submission.texts.report(jobs, self.waiting, turns.yield_if_due)
@@ -500,8 +503,13 @@ def _facts(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
-async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
-    """Return by job key why a job with tasks that hold no node waits."""
+async def _waiting(
+    session: Session, before: Mapping[str, Mapping[str, str]], texts_before: Mapping[str, str], *, is_cut: bool
+) -> dict[str, str]:
+    """Return by job key why a job with tasks that hold no node waits.
+
+    `before`: by uid of a job, the reasons of the last pass; `texts_before`: what this function said of them.
+    """
     found: dict[str, str] = {}
     #: By kind and identity of the reasons: look-alikes that were refused together share both.
     texts: dict[tuple[int, int], str] = {}
@@ -512,6 +520,12 @@ async def _waiting(session: Session, *, is_cut: bool) -> dict[str, str]:
         if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
             continue
         reasons = session.reasons.get(job.uid)
+        # Some models keep reasons from pass to pass. What is wrong with a queue comes before them.
+        if reasons and reasons is before.get(job.uid) and not job.queue_error and not session.queues.problems:
+            text = texts_before.get(job.key)
+            if text is not None:
+                found[job.key] = text
+                continue
         if job.look_alike is None or job.counts[TaskState.PIPELINED]:
             found[job.key] = _waiting_text(session, job, reasons, cut_in)
             continue

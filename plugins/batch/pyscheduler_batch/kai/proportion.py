@@ -267,19 +267,21 @@ class Proportion(Policy):
                 self.non_preemptible[row] = add(self.non_preemptible[row], change)
 
     @contextmanager
-    def for_now(self) -> Iterator[Callable[..., None]]:
-        """Yield `book(task, placed=True)`, which changes the sums of queues; at the end they are what they were."""
+    def for_now(self) -> Iterator[Callable[[Job, Quantities], None]]:
+        """Yield `book(job, change)`, which changes the sums of a job's queues; at the end they are what they were."""
         before: dict[int, tuple[Quantities, Quantities]] = {}
 
-        def book(task: Task, *, placed: bool = True) -> None:
-            for row in self._paths[task.job.queue_row]:
-                before.setdefault(row, (self.allocated[row], self.non_preemptible[row]))
-            self.book(task, placed=placed)
+        def book(job: Job, change: Quantities) -> None:
+            for row in self._paths[job.queue_row]:
+                allocated, non_preemptible = self.allocated[row], self.non_preemptible[row]
+                before.setdefault(row, (allocated, non_preemptible))
+                self.allocated[row] = add(allocated, change)
+                if not job.preemptible:
+                    self.non_preemptible[row] = add(non_preemptible, change)
 
         try:
             yield book
         finally:
-            self.changes += 1
             for row, (allocated, non_preemptible) in before.items():
                 self.allocated[row], self.non_preemptible[row] = allocated, non_preemptible
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.rehearsal import Outcome
     from pyscheduler_batch.kai.scenario import Scenario
     from pyscheduler_batch.kai.switches import ScenarioGenerator
+    from pyscheduler_batch.kai.vacancy import Vacancy
 
 __all__ = ["Budget", "Solver"]
 
@@ -224,6 +225,8 @@ class _Search:
         )
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
+        # What one plan evicts is back before the next one is looked at.
+        vacancy = self._cycle.rehearsal.vacancy(rows)
         for scenario in self._generator.scenarios(probe):
             await self._cycle.session.turn()
             if scenario is None:
@@ -235,26 +238,28 @@ class _Search:
             if key in failed:
                 continue
             is_hopeless = self._solver.needs_room_for_all and not has_room_for_all(placement, pending, scenario.tasks)
-            solution = None if is_hopeless else await self._simulate(gang, scenario, rows)
+            solution = None if is_hopeless else await self._simulate(gang, scenario, rows, vacancy)
             if solution is not None:
                 return solution
             failed.add(key)
         return None
 
-    async def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
+    async def _simulate(
+        self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64], vacancy: Vacancy | None
+    ) -> _Solution | None:
         """Evict, place the job and the victims in the order of queues, and judge the result."""
         tasks = scenario.tasks
         if not tasks:
             return None
         cycle = self._cycle
-        left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
-        rows = cycle.placement.by_name(np.concatenate([rows, left]))
         # Many searches succeed at once: only what follows a failure is rehearsed.
         rehearses, rehearsal = bool(self._solver.failed), cycle.rehearsal
-        foreseen = await rehearsal.foresee(gang, scenario, rows) if rehearses else None
+        foreseen = await rehearsal.foresee(gang, scenario, vacancy) if rehearses else None
         if foreseen is not None and not self._is_promising(gang, scenario, foreseen):
             self._note_failure(gang, tasks)
             return None
+        left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
+        rows = cycle.placement.by_name(np.concatenate([rows, left]))
         statement = cycle.statement()
         cycle.placement.forget_failures()
         try:
