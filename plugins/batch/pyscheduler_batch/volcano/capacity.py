@@ -150,14 +150,18 @@ class Capacity(QueuePolicy):
             return Refusal("QueueClosed", f"queue {queues.names[queue]} is not open")
         if not self.is_sound or (self.is_tree and not queues.is_leaf[queue]):
             return _BROKEN
-        request = self.requested(tasks)
+        if (refusal := self.keep("limit", queue, self.requested(tasks), self._beyond_limit)) is not None:
+            return refusal
+        for task in tasks:
+            if self._devices is not None and (over := self._devices.exceeded(task)):
+                return Refusal("QueueLimit", f"queue {queues.names[over[0]]} is full: {over[1]}")
+        return None
+
+    def _beyond_limit(self, queue: int, request: Amounts) -> Refusal | None:
         for row in self._path(queue):
             used = self.allocated[row] + request
             if not self.session.scale.within(used, self.real_capability[row], request):
                 return self.over_limit(row, used, self.real_capability[row], request)
-        for task in tasks:
-            if self._devices is not None and (over := self._devices.exceeded(task)):
-                return Refusal("QueueLimit", f"queue {queues.names[over[0]]} is full: {over[1]}")
         return None
 
     def _path(self, queue: int) -> list[int]:
@@ -193,9 +197,10 @@ class Capacity(QueuePolicy):
         """Return whether the queue stays within its limit and is below what it deserves in some requested resource."""
         if not self.is_sound or not self.is_open(queue):
             return False
-        scale = self.session.scale
-        request = self.requested([] if claim.task is None else [claim.task])
-        if not scale.within(self.allocated[queue] + request, self.real_capability[queue], request):
+        return self.keep("reclaim", queue, self.requested([] if claim.task is None else [claim.task]), self._may_take)
+
+    def _may_take(self, queue: int, request: Amounts) -> bool:
+        if not self.session.scale.within(self.allocated[queue] + request, self.real_capability[queue], request):
             return False
         return any(self._deserves_more(row, request) for row in (queue, *self._near_ancestors(queue)))
 

@@ -113,7 +113,9 @@ class Proportion(QueuePolicy):
     def _refusal(self, queue: int, tasks: Sequence[Task]) -> Refusal | None:
         if not self.is_open(queue):
             return Refusal("QueueClosed", f"queue {self.session.queues.names[queue]} is not open")
-        request = self.requested(tasks)
+        return self.keep("share", queue, self.requested(tasks), self._beyond_share)
+
+    def _beyond_share(self, queue: int, request: Amounts) -> Refusal | None:
         used = self.allocated[queue] + request
         if self.session.scale.within(used, self.deserved[queue], request):
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.reservations import QueueSums, minimum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task, TaskState
 
 __all__ = ["QueuePolicy", "own_capability", "share_limit"]
+
+_T = TypeVar("_T")
 
 
 def own_capability(total: Amounts, guarantee: Amounts, limit: Amounts, native: NDArray[np.bool_]) -> Amounts:
@@ -62,10 +64,22 @@ class QueuePolicy(VolcanoPolicy):
         session = self.session
         self.sums = QueueSums(session.books, len(session.queues))
         self._kept_shares: dict[int, float] = {}
+        #: By gate, queue and id of a request, the request and the answer.
+        self._kept_answers: dict[tuple[str, int, int], tuple[Amounts, Any]] = {}
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
-        """Forget the share of the task's queue."""
+        """Forget the share of the task's queue, and what gates have said."""
         self._kept_shares.pop(task.job.queue_row, None)
+        self._kept_answers.clear()
+
+    def keep(self, gate: str, queue: int, request: Amounts, ask: Callable[[int, Amounts], _T]) -> _T:
+        """Return what `ask` says of a request, once until a task moves: most jobs that wait request the same."""
+        place = (gate, queue, id(request))
+        found = self._kept_answers.get(place)
+        if found is None:
+            found = self._kept_answers[place] = (request, ask(queue, request))
+        answer: _T = found[1]
+        return answer
 
     def share(self, queue: int) -> float:
         """Return the queue's share, as the order of queues sees it."""
