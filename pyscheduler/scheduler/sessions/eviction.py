@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework.errors import APIError, TransportError
+from pyscheduler.framework.errors import APIError, NotFoundError, TransportError
 from pyscheduler.framework.preemption import DISRUPTION_TARGET
 from pyscheduler.runtime.permit.release import PermitReleases
-from pyscheduler.runtime.preemption.disruption import delete_with_condition
+from pyscheduler.runtime.preemption.disruption import delete_with_condition, withdraw_condition
 from pyscheduler.scheduler.sessions.backoff import Backoff
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0)
 #: Besides server errors, the statuses after which a try may succeed.
 _PASSING: Final = frozenset({409, 429})
 
+
+#: What the condition of a pod says that is not evicted.
+_GIVEN_UP: Final = "the eviction was given up"
 
 _MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?( moved=true)?")
 
@@ -69,6 +72,7 @@ class _Group:
     #: Returns whether nobody waits for the room any more.
     is_in_vain: Callable[[], bool]
     unmarked: set[str] = attrs.Factory(set)
+    _told: set[str] = attrs.Factory(set)
     #: Whether a victim is being deleted: then the others must follow, because some may be of the same gang.
     _is_begun: bool = False
     _is_given_up: bool = False
@@ -91,6 +95,10 @@ class _Group:
         if not self.unmarked:
             self._all.set()
 
+    def has_told(self, uid: str) -> bool:
+        """Return whether a pod has the condition."""
+        return uid in self._told
+
     @property
     def is_given_up(self) -> bool:
         """Return whether no victim is deleted, because nobody waits for the room any more."""
@@ -99,6 +107,7 @@ class _Group:
 
     async def wait(self, uid: str) -> None:
         """Wait until all have their condition; this pod has. Raises `_GivenUpError` if it is not to be deleted."""
+        self._told.add(uid)
         self.go_on(uid)
         await self._all.wait()
         await self._take_turn()
@@ -134,8 +143,10 @@ class Evictions:
     _pauses: dict[str, tuple[Pod, Backoff]] = attrs.Factory(dict)
     _releases: PermitReleases = attrs.Factory(PermitReleases)
 
-    def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> None:
+    def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> bool:
         """Begin to evict in the background, once `after` has returned True for the job that gets the room.
+
+        Return whether any eviction began.
 
         If the eviction of a pod failed a short time ago, nothing begins for the same job, or of the same victim.
         """
@@ -162,6 +173,7 @@ class Evictions:
                 begun.append((pod, each, group))
         for pod, each, group in begun:
             self.handle.spawn(self._evict(pod, each, group, after), name=f"evict {pod.key}")
+        return bool(begun)
 
     def take_failed(self) -> Sequence[Decision]:
         """Return the evictions that failed for good since the last call; their pods stay for now."""
@@ -172,6 +184,10 @@ class Evictions:
         """Return whether the eviction of a task failed for good a short time ago: it is not tried yet."""
         pause = self._pauses.get(task.uid)
         return pause is not None and pause[1].until > self.handle.clock.now()
+
+    def is_leaving(self, task: Task) -> bool:
+        """Return whether a task was evicted here, and its pod is not gone yet."""
+        return task.uid in self._leaving
 
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""
@@ -202,6 +218,8 @@ class Evictions:
             await self._try_to_evict(pod, decision, group, after)
         finally:
             group.go_on(pod.uid)
+        if group.has_told(pod.uid) and pod.uid not in self._leaving and self._newest(pod) is not None:
+            await self._tell_that_it_stays(pod)
 
     async def _try_to_evict(
         self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
@@ -245,6 +263,15 @@ class Evictions:
             self._failed.append(decision)
             self._begin_pause(pod)
         self.on_failure()
+
+    async def _tell_that_it_stays(self, pod: Pod) -> None:
+        """Withdraw the condition of a pod that is not evicted: its failure would count as a disruption."""
+        try:
+            await withdraw_condition(self.handle.client, pod, message=_GIVEN_UP, now=self.handle.clock.wall())
+        except NotFoundError:
+            return
+        except (APIError, TransportError) as error:
+            _log.warning("Condition DisruptionTarget was not withdrawn pod=%s err=%s", pod.key, error)
 
     def _begin_pause(self, pod: Pod) -> None:
         """Let the pod be for a while, twice as long as the last time; then a pass decides again."""

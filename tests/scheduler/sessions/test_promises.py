@@ -132,11 +132,14 @@ async def told_slowly(cluster: FakeCluster) -> Measured:
 
 
 async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_cluster: FakeCluster) -> None:
-    """The node takes no pods any more when the condition is written at last."""
+    """The node takes no pods any more when the condition is written at last; then the condition is withdrawn."""
     cluster = pyscheduler_cluster
     measured = await told_slowly(cluster)
     await cluster.clock.advance(10)
-    assert not cluster.pod("low-0").is_terminating
+    low = cluster.pod("low-0")
+    assert not low.is_terminating
+    (condition,) = (each for each in low.status.conditions if each.type == "DisruptionTarget")
+    assert (condition.status, condition.message) == ("False", "the eviction was given up")
     assert not cluster.pod("high-0").status.nominated_node_name
     await measured.stop()
 
