@@ -60,8 +60,8 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
-def _is_not_refused(_: Task) -> bool:
-    """Return that no eviction was refused."""
+def _no_task(_: Task) -> bool:
+    """Return that no task was evicted in an earlier pass."""
     return False
 
 
@@ -101,7 +101,9 @@ class Session:
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Returns whether the API server has refused to evict a task a short time ago, so that it would not be evicted now.
-    is_refused: Callable[[Task], bool] = attrs.field(default=_is_not_refused, init=False)
+    is_refused: Callable[[Task], bool] = attrs.field(default=_no_task, init=False)
+    #: Returns whether an earlier pass has evicted a task whose pod is not gone yet.
+    is_leaving: Callable[[Task], bool] = attrs.field(default=_no_task, init=False)
     #: Returns the uids of the jobs for which `protected` may answer differently than for others.
     with_past: Callable[[], AbstractSet[str]] = frozenset
     #: Chooses among equal nodes.

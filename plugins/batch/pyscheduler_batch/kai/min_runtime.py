@@ -39,7 +39,7 @@ class MinRuntime(Policy):
 
     def open_session(self, session: Session) -> None:
         """Take the settings of all queues."""
-        self._now, self._wake = session.now, session.wake
+        self._now, self._wake, self._is_leaving = session.now, session.wake, session.is_leaving
         self._paths = session.queues.paths
         self._preempt = session.queues.preempt_min_runtime.tolist()
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
@@ -53,7 +53,7 @@ class MinRuntime(Policy):
 
     def close_session(self, session: Session) -> None:
         """Let go of the session: it holds much memory."""
-        del self._wake
+        del self._wake, self._is_leaving
 
     def protects(self, action: str, claimant: Job, victim: Job) -> bool:
         """Return whether a victim has not run long enough for this action."""
@@ -91,6 +91,8 @@ class MinRuntime(Policy):
         if not victim.is_elastic() or not self.protects(action, claimant, victim.job):
             return True
         lost = Counter(task.sub_group or "default" for task in tasks)
+        # Those that an earlier pass evicted are on their nodes, and would count: differs from KAI-Scheduler.
+        lost.update(task.sub_group or "default" for task in victim.tasks if self._is_leaving(task))
         victim.used  # noqa: B018 - counts the leaves anew
         return all(leaf.minimum <= leaf.used - lost[leaf.name] for leaf in victim.leaves if leaf.name in lost)
 
