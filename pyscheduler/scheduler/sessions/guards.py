@@ -3,11 +3,12 @@
 Within a pass a preset decides as its model does, except that two jobs do not evict each other, directly or in turn.
 Between passes five rules hold:
 
-- An evicted job is not evicted again before its backoff ends: 10 s, doubled with each eviction, at most 10 minutes. A
-  job that was moved rests for 10 minutes.
-- Between changes from outside, a job is evicted at most once, and an evicted job evicts neither the job that took
-  its room nor the job that took the room of that one, and so on. So evictions end. A change from outside is a new job,
-  a change of a node or queue, or a pod that ends without an eviction.
+- A job that was placed again after an eviction is not evicted again before its backoff ends: 10 s from the eviction, 10
+  minutes if it was moved. Each time that it loses its minimum after it came back, the backoff doubles, to at most 10
+  minutes. A job that loses one surplus pod after the other and gets none back loses no work twice: it does not rest.
+- Between changes from outside, such a job is not evicted again at all, and an evicted job evicts neither the job that
+  took its room nor the job that took the room of that one, and so on. So evictions end. A change from outside is a new
+  job, a change of a node or queue, or a pod that ends without an eviction.
 - A job that got the room of as many victims as it asks for has no more of them evicted before its promise ends or
   something changes outside. kube-batch makes room for one task of a gang in each pass, and forgets it in the next one.
 - A gang that is evicted because bindings of its members failed is not placed again before a backoff ends: it would stay
@@ -29,7 +30,8 @@ import numpy as np
 from pyscheduler.api import format_time
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.queue_problems import BINDING_BACKOFF
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.sub_groups import is_whole
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS, Backoff
 from pyscheduler.scheduler.sessions.eviction import record_of
 
@@ -59,6 +61,8 @@ class Guards:
 
     #: By uid of a job: its rest from evictions, and from evicting others.
     _rests: dict[str, Backoff] = attrs.Factory(dict)
+    #: UIDs of evicted jobs of which something was placed after the eviction.
+    _returned: set[str] = attrs.Factory(set)
     _lapses: dict[str, Backoff] = attrs.Factory(dict)
     #: By uid of a gang that was evicted because bindings failed: its backoff, and what is said about it.
     _restarts: dict[str, tuple[Backoff, str]] = attrs.Factory(dict)
@@ -71,21 +75,32 @@ class Guards:
 
     def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], now: float) -> None:
         """Remember the evictions of a pass, and begin the leases of the jobs that get the room."""
-        evicted: dict[str, bool] = {}
+        evicted: dict[str, tuple[Job, bool]] = {}
+        placed: set[str] = set()
         for each in decisions:
             job = each.task.job
             if each.kind is not DecisionKind.EVICT:
+                placed.add(job.uid)
                 continue
-            evicted[job.uid] = evicted.get(job.uid, False) or each.action == _MOVING
+            evicted[job.uid] = job, evicted.get(job.uid, (job, False))[1] or each.action == _MOVING
             takers = self._takers.setdefault(job.uid, set())
             if each.by is not None:
                 takers.add(each.by.uid)
             if each.by is not None and each.by is not job:
                 self.leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
                 self._freed[each.by.uid] = self._freed.get(each.by.uid, 0.0) + each.task.request
-        for uid, is_moved in evicted.items():
-            self._rests.setdefault(uid, Backoff()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+        for job, is_moved in evicted.values():
+            self._rest(job, now, is_moved=is_moved)
+        self._returned |= placed & (self._rests.keys() | self._takers.keys())
         self._expire(jobs, now)
+
+    def _rest(self, job: Job, now: float, *, is_moved: bool) -> None:
+        """Begin the rest of an evicted job; it is longer than the last if the job came back and lost its minimum."""
+        rest = self._rests.setdefault(job.uid, Backoff())
+        if job.uid not in self._returned or is_whole(job, ACTIVE):
+            rest.seconds /= 2  # which `begin` doubles
+        self._returned.discard(job.uid)
+        rest.begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
 
     def note_lost(self, decisions: Iterable[Decision], now: float, wall: float) -> None:
         """Begin the backoff of the gangs that a pass evicts because bindings failed. `wall`: seconds since 1970."""
@@ -149,7 +164,8 @@ class Guards:
             age = math.inf if job.last_eviction is None else wall - job.last_eviction
             if records or age < BACKOFF_SECONDS[0]:
                 is_moved = any(action == _MOVING for action, _, _ in records)
-                self._rests.setdefault(uid, Backoff()).begin(now, REST_SECONDS if is_moved else BACKOFF_SECONDS[0])
+                self._rest(job, now, is_moved=is_moved)
+                self._returned.add(uid)  # maybe: what was placed before the crash is not known
         return found
 
     def news(self) -> None:
@@ -168,6 +184,7 @@ class Guards:
         for pauses in (self._rests, self._lapses):
             for uid in [uid for uid, pause in pauses.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
                 del pauses[uid]
+        self._returned &= self._rests.keys() | self._takers.keys()
         for uid in [uid for uid, (pause, _) in self._restarts.items() if pause.until + BACKOFF_SECONDS[1] <= now]:
             del self._restarts[uid]
 
@@ -181,9 +198,14 @@ class Guards:
         lapse = self._lapses.get(claimant.uid)
         if (lapse is not None and lapse.until > now) or self._has_enough(claimant):
             return jobs.keys()
-        resting = {uid for uid, pause in self._rests.items() if pause.until > now}
+        resting = {uid for uid in self._returned if uid in self._takers or self._ends(uid) > now}
         waiting = self.leases.keys() - {claimant.uid}
-        return resting | waiting | self._takers.keys() | self._takers_in_turn(claimant.uid, takers or {})
+        return resting | waiting | self._takers_in_turn(claimant.uid, takers or {})
+
+    def _ends(self, uid: str) -> float:
+        """Return when the rest of a job ends, or ended."""
+        rest = self._rests.get(uid)
+        return -math.inf if rest is None else rest.until
 
     def _has_enough(self, claimant: Job) -> bool:
         """Return whether the victims of earlier passes held all that the waiting tasks of the job ask for."""
@@ -211,7 +233,8 @@ class Guards:
 
     def next_end(self, now: float) -> float | None:
         """Return when the next backoff or promise ends; None if nothing is pending."""
-        ends = [pause.until for pauses in (self._rests, self._lapses) for pause in pauses.values()]
+        ends = [pause.until for pause in self._lapses.values()]
+        ends += map(self._ends, self._returned)
         ends += [pause.until for pause, _ in self._restarts.values()]
         ends += self.leases.values()
         return min((end for end in ends if end > now), default=None)

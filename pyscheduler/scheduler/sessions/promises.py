@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -169,14 +170,18 @@ class HoldPromises(Action):
 
     async def run(self, session: Session) -> None:
         """Run the action."""
+        waiting = {}
         for uid in [*self._promises.leases]:
             job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
             tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
-            tasks = [task for task in tasks if task.state is TaskState.PENDING]
-            if job is not None and tasks:
-                places = [(task, nodes[task.uid]) for task in tasks]
+            waiting[uid] = [(task, nodes[task.uid]) for task in tasks if task.state is TaskState.PENDING]
+        spoken = _Spoken(session, [place for places in waiting.values() for place in places])
+        for uid, places in waiting.items():
+            job = session.jobs.get(uid)
+            if job is not None and places:
+                spoken.end(places)
                 evictions = self._promises.interrupted.get(uid, ())
-                if await _hold(session, job, places, evictions):
+                if await _hold(session, job, places, spoken, evictions):
                     self.count += len(places) + len(evictions)
                     self._promises.resumed += evictions
                 else:
@@ -184,10 +189,40 @@ class HoldPromises(Action):
                 await session.turn()
 
 
-async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]], evictions: Sequence[Decision]) -> bool:
+class _Spoken:
+    """What nodes owe to the promises that are not kept yet in this pass: other jobs do not take it."""
+
+    def __init__(self, session: Session, places: Iterable[tuple[Task, str]]) -> None:
+        self._table = session.nodes
+        #: float64[N, R].
+        self._owed: NDArray[np.float64] = np.zeros_like(session.nodes.idle)
+        self._change(places, 1.0)
+
+    def _change(self, places: Iterable[tuple[Task, str]], sign: float) -> None:
+        for task, name in places:
+            row = self._table.index.get(name, -1)
+            if row >= 0:
+                self._owed[row] += sign * task.request
+
+    def end(self, places: Iterable[tuple[Task, str]]) -> None:
+        """Take out the promises of a job whose turn it is."""
+        self._change(places, -1.0)
+
+    def idle_rows(self, request: Amounts) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes with enough idle resources beside what they owe."""
+        asked = request > 0
+        idle = self._table.idle[:, asked] - np.maximum(self._owed[:, asked], 0.0)
+        rows: NDArray[np.bool_] = np.all(idle >= request[asked], axis=1)
+        return rows
+
+
+async def _hold(
+    session: Session, job: Job, places: Sequence[tuple[Task, str]], spoken: _Spoken, evictions: Sequence[Decision]
+) -> bool:
     """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more.
 
-    `evictions`: those for the job that a crash interrupted.
+    Tasks that would wait on their nodes take idle room elsewhere, if there is some. `evictions`: those for the job that
+    a crash interrupted.
     """
     if job.queue_row < 0:
         return False
@@ -199,15 +234,22 @@ async def _hold(session: Session, job: Job, places: Sequence[tuple[Task, str]], 
     if _is_refused(session, job, [task for task, _ in places]):
         statement.discard()
         return False
+    full: set[bytes] = set()
     for task, name in places:
         await session.turn_amid(statement)
+        mark = statement.checkpoint()
         if not _put(session, statement, task, name):
             statement.discard()
             return False
-    if job.count(ACTIVE) < job.min_member:
-        statement.discard()
-        return False
-    waits = any(task.state is TaskState.PIPELINED for task, _ in places)
+        if task.state is TaskState.PIPELINED and task.request.tobytes() not in full:
+            row = _idle_row(session, task, spoken)
+            if row < 0:
+                full.add(task.request.tobytes())
+            else:
+                statement.rollback(mark)
+                statement.allocate(task, row)
+    # A part of a gang keeps the room of its victims, but nothing of it starts.
+    waits = job.count(ACTIVE) < job.min_member or any(task.state is TaskState.PIPELINED for task, _ in places)
     if waits and (job.sub_groups or job.min_task_member or job.count(ALLOCATED) < job.min_member):
         for task, _ in places:
             if task.state is TaskState.ALLOCATED:
@@ -248,6 +290,16 @@ def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
     else:
         statement.pipeline(task, row)
     return True
+
+
+def _idle_row(session: Session, task: Task, spoken: _Spoken) -> int:
+    """Return the first node with idle resources that it owes to nobody; -1 if there is none."""
+    able = spoken.idle_rows(task.request)
+    for mask in _accepting(session, task) if able.any() else ():
+        able &= mask
+    releasing, placer = session.nodes.releasing, session.placer
+    rows = (row for row in np.flatnonzero(able).tolist() if not releasing[row].any() or placer.feasible_now(task, row))
+    return next(rows, -1)
 
 
 def _first_row(session: Session, task: Task) -> int:

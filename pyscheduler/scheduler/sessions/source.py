@@ -30,6 +30,7 @@ from pyscheduler.scheduler.sessions.lost_bindings import LostBindings
 from pyscheduler.scheduler.sessions.pending import PendingPods
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
+from pyscheduler.scheduler.sessions.submission import attributed
 from pyscheduler.scheduler.sessions.tables import ClusterTables, parts
 from pyscheduler.scheduler.sessions.wait_texts import NOT_READY, waiting_text
 from pyscheduler.scheduler.work import Work, WorkResult
@@ -186,7 +187,9 @@ class Sessions:
         is_changed = new.scheduler_name == self.profile.name and _facts(old) != _facts(new)
         # Some actions evict running pods only.
         runs_now = old.status.phase != new.status.phase and bool(self.waiting)
-        if is_changed or runs_now or (new.is_terminating and not old.is_terminating):
+        # A promise that is kept protects its job no longer.
+        is_kept = bool(new.node_name) and not old.node_name and bool(self.guards.leases) and bool(self.waiting)
+        if is_changed or runs_now or is_kept or (new.is_terminating and not old.is_terminating):
             self.request()
 
     def request(self) -> None:
@@ -241,19 +244,21 @@ class Sessions:
             self._note_stuck(session)
         elif found.is_cut:
             self.request()
-        if found.tables.take_new_jobs():
-            self.guards.news()
         try:
             self.submission.evict_again(self.promises.resumed)
-            attempts = await self.submission.submit(found.decisions, session, found.tables)
+            decisions = attributed(found.decisions)
+            paid = self.guards.leases.keys() | {each.by.uid for each in decisions if each.by is not None}
+            attempts = await self.submission.submit(decisions, session, found.tables, paid=paid)
             # The pass may have placed new members in the place of those that are gone.
             broken = [each for each in self.promises.unfinished if not is_whole(each.task.job, ACTIVE)]
             self.submission.evict_again(broken)
             self._is_interrupted = False
             self.promises.forget_interrupted()
-            self.guards.note(found.decisions, session.jobs, began)
-            self.guards.note_lost(found.decisions, began, session.now)
-            self.promises.note(found.decisions, session.jobs, found.tables.names)
+            self.guards.note(decisions, session.jobs, began)
+            self.guards.note_lost(decisions, began, session.now)
+            self.promises.note(decisions, session.jobs, found.tables.names)
+            if self.submission.has_evicted:
+                self.request()  # kube-batch makes room for one task in each pass; and deletions may take long
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
             await self.bind(attempts)
             self.waiting = await _waiting(session, self._reasons, self.waiting, is_cut=found.is_cut)
@@ -333,6 +338,8 @@ class Sessions:
         turns, began = CooperativeYield(clock), clock.now()
         tables.hold(self.guards.held(began))
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
+        if tables.take_new_jobs():
+            self.guards.news()
         until += clock.now() - began
         await self._follow_promises(turns)
         decisions, held = Decisions(), HoldPromises(self.promises)
@@ -363,6 +370,7 @@ class Sessions:
                 await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.is_refused = self.submission.evictions.is_refused
+            session.is_leaving = self.submission.evictions.is_leaving
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions

@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
@@ -25,7 +26,7 @@ from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 from pyscheduler.scheduler.sessions.lost_bindings import Lost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.sessions.tables import ClusterTables
     from pyscheduler.scheduler.sessions.wait_texts import WaitTexts
 
-__all__ = ["Submission"]
+__all__ = ["Submission", "attributed"]
 
 _log = logging.getLogger(__name__)
 
@@ -66,12 +67,19 @@ class Submission:
     lost: dict[str, dict[str, Lost]] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved, and of pods that it placed and evicted again.
     failures: int = 0
+    #: Whether the last pass began to evict.
+    has_evicted: bool = False
 
-    async def submit(self, decisions: Sequence[Decision], session: Session, tables: ClusterTables) -> Sequence[Attempt]:
-        """Carry out all decisions of a session; return the attempts to bind."""
+    async def submit(
+        self, decisions: Sequence[Decision], session: Session, tables: ClusterTables, *, paid: Collection[str]
+    ) -> Sequence[Attempt]:
+        """Carry out all decisions of a session; return the attempts to bind.
+
+        `paid`: the uids of the jobs for which pods were evicted, in this pass or an earlier one.
+        """
         names, infos = tables.names, tables.infos
         decisions, self.failures = _net(decisions)
-        await self._promise(decisions, names, infos, session.turn)
+        await self._promise(_lasting(decisions, paid), names, infos, session.turn)
         await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], session.turn)
         crowd = self._crowd(session.queues, tables)
         by_job: dict[str, list[Decision]] = {}
@@ -118,7 +126,7 @@ class Submission:
 
     async def _evict(self, decisions: Sequence[Decision], turn: Callable[[], Awaitable[None]]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
-        self.evictions.begin(decisions, after=self._nominate)
+        self.has_evicted = self.evictions.begin(decisions, after=self._nominate)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             by = "" if each.by is None else each.by.uid
@@ -157,9 +165,7 @@ class Submission:
     ) -> None:
         """Nominate the tasks that wait for released resources; end the nominations that the pass did not repeat."""
         nominated = [each for each in decisions if each.kind is DecisionKind.NOMINATE]
-        # Some models promise nodes to a part of a gang, which would only keep others away.
-        whole = [each for each in nominated if each.task.job.count(ACTIVE) >= each.task.job.min_member]
-        promised = {each.task.uid: names[each.node] for each in whole if each.task.uid in infos}
+        promised = {each.task.uid: names[each.node] for each in nominated if each.task.uid in infos}
         # The API server ends the nomination of a pod that it binds. Until then, a crash must not lose it.
         bound = {each.task.uid for each in decisions if each.kind is DecisionKind.BIND}
         for uid in [uid for uid in self.promises if uid not in promised and uid not in bound]:
@@ -281,6 +287,31 @@ class Submission:
                 nominator.add(info, NominatingInfo(node_name))
 
 
+def attributed(decisions: Sequence[Decision]) -> Sequence[Decision]:
+    """Return the decisions of a pass; each eviction names the job that has the room at the end.
+
+    A later plan may take what an earlier one promised to a job. The victims of the earlier plan then serve the job that
+    took it: it must start in their place, and after a crash their conditions say for whom their room is.
+    """
+    takers = {
+        each.task.job.uid: each.by
+        for each in decisions
+        if each.kind is DecisionKind.EVICT and _waits(each.task) and each.by is not None
+    }
+
+    if not takers:
+        return decisions
+
+    def heir_of(job: Job) -> Job:
+        passed = {job.uid}
+        while (taker := takers.get(job.uid)) is not None and taker.uid not in passed and not is_whole(job, ACTIVE):
+            passed.add(taker.uid)
+            job = taker
+        return job
+
+    return [each if each.by is None else attrs.evolve(each, by=heir_of(each.by)) for each in decisions]
+
+
 def _net(decisions: Sequence[Decision]) -> tuple[Sequence[Decision], int]:
     """Return what is to be carried out, and the number of evictions that are not.
 
@@ -297,6 +328,21 @@ def _net(decisions: Sequence[Decision]) -> tuple[Sequence[Decision], int]:
         if not _waits(each.task) or (at == last[each.task.uid] and each.kind is not DecisionKind.EVICT)
     ]
     return net, undone
+
+
+def _lasting(decisions: Sequence[Decision], paid: Collection[str]) -> Sequence[Decision]:
+    """Return the decisions without the promises to a part of a gang, which would only keep others away.
+
+    Pods may have been evicted for that part (`paid`): kube-batch makes room for one task of a gang in each pass. Then
+    the room is kept until the others have theirs, or the promise ends.
+    """
+    return [
+        each
+        for each in decisions
+        if each.kind is not DecisionKind.NOMINATE
+        or each.task.job.count(ACTIVE) >= each.task.job.min_member
+        or each.task.job.uid in paid
+    ]
 
 
 def _waits(task: Task) -> bool:

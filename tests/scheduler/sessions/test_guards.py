@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyscheduler.batch.decisions import Decision, DecisionKind, Decisions
-from pyscheduler.batch.tasks import Job, Task
+from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, REST_SECONDS, Guards
 
@@ -32,11 +32,17 @@ def evict(victim: Job, by: Job | None, action: str = "reclaim") -> Decision:
     return Decision(DecisionKind.EVICT, next(iter(victim.tasks.values())), 0, action, by)
 
 
-def test_an_evicted_job_rests_twice_as_long_each_time(jobs: dict[str, Job]) -> None:
+def place(job: Job) -> Decision:
+    """Return the binding of the job's task."""
+    return Decision(DecisionKind.BIND, next(iter(job.tasks.values())), 0)
+
+
+def test_a_job_that_comes_back_rests_twice_as_long_each_time(jobs: dict[str, Job]) -> None:
     """The rest doubles from ten seconds to ten minutes."""
     guards, now, rests = Guards(), 0.0, []
     for _ in range(8):
         guards.note([evict(jobs["b"], jobs["c"])], jobs, now)
+        guards.note([place(jobs["b"])], jobs, now)
         guards.news()
         began = now
         while "b" in guards.protected(jobs["a"], now, jobs):
@@ -45,6 +51,32 @@ def test_an_evicted_job_rests_twice_as_long_each_time(jobs: dict[str, Job]) -> N
     assert rests[0] == FIRST
     assert rests[1:4] == [20, 40, 80]
     assert rests[-1] == LONGEST
+
+
+def test_a_job_of_which_nothing_came_back_does_not_rest(jobs: dict[str, Job]) -> None:
+    """A job may lose one surplus pod after the other; that makes no later rest longer."""
+    guards = Guards()
+    for now in range(5):
+        guards.note([evict(jobs["b"], jobs["c"])], jobs, float(now))
+        guards.leases.clear()
+        assert not guards.protected(jobs["a"], now + 0.5, jobs)
+    guards.note([place(jobs["b"])], jobs, 5.0)
+    assert guards.protected(jobs["a"], 6.0, jobs) == {"b"}, "without news"
+    guards.news()
+    assert guards.protected(jobs["a"], 6.0, jobs) == {"b"}
+    assert not guards.protected(jobs["a"], 4.0 + FIRST, jobs)
+
+
+def test_a_job_that_keeps_its_minimum_rests_no_longer_each_time(jobs: dict[str, Job]) -> None:
+    """It loses the work of one surplus pod, not of all."""
+    guards = Guards()
+    jobs["b"].counts[TaskState.RUNNING] = 1
+    for now in (0.0, 100.0, 200.0):
+        guards.note([evict(jobs["b"], jobs["c"])], jobs, now)
+        guards.note([place(jobs["b"])], jobs, now)
+        guards.news()
+        assert "b" in guards.protected(jobs["a"], now + FIRST - 1, jobs)
+        assert "b" not in guards.protected(jobs["a"], now + FIRST, jobs)
 
 
 def test_an_evicted_job_does_not_evict_its_evictor(jobs: dict[str, Job]) -> None:
@@ -86,6 +118,7 @@ def test_a_job_is_evicted_once_until_something_changes(jobs: dict[str, Job]) -> 
     """A job is not evicted again after its backoff unless there is news, for no other job and not for itself."""
     guards = Guards()
     guards.note([evict(jobs["b"], jobs["a"]), evict(jobs["c"], jobs["c"])], jobs, 0.0)
+    guards.note([place(jobs["b"]), place(jobs["c"])], jobs, 1.0)
     later = 10 * LONGEST
     for claimant in jobs.values():
         assert {"b", "c"} <= set(guards.protected(claimant, later, jobs))
@@ -96,7 +129,7 @@ def test_a_job_is_evicted_once_until_something_changes(jobs: dict[str, Job]) -> 
 def test_a_moved_job_rests_for_ten_minutes(jobs: dict[str, Job]) -> None:
     """Consolidation moves a job once in ten minutes."""
     guards = Guards()
-    guards.note([evict(jobs["b"], jobs["a"], "consolidation")], jobs, 0.0)
+    guards.note([evict(jobs["b"], jobs["a"], "consolidation"), place(jobs["b"])], jobs, 0.0)
     guards.news()
     assert "b" in guards.protected(jobs["c"], REST_SECONDS - 1, jobs)
     assert "b" not in guards.protected(jobs["c"], REST_SECONDS + 1, jobs)
@@ -109,13 +142,13 @@ def test_a_job_that_lets_its_promise_lapse_evicts_nobody_for_a_while(jobs: dict[
     lapse = LEASE_SECONDS + GRACE
     guards.note([], jobs, lapse)
     assert set(guards.protected(jobs["a"], lapse + 1, jobs)) == set(jobs)
-    assert set(guards.protected(jobs["a"], lapse + FIRST + 1, jobs)) == {"b"}
+    assert not guards.protected(jobs["a"], lapse + FIRST + 1, jobs)
 
     kept = Guards()
     kept.note([evict(jobs["b"], jobs["a"])], jobs, 0.0)
     kept.leases.clear()
     kept.note([], jobs, lapse)
-    assert kept.protected(jobs["a"], lapse + 1, jobs) == {"b"}
+    assert not kept.protected(jobs["a"], lapse + 1, jobs)
 
 
 def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
