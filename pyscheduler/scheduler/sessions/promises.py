@@ -174,35 +174,37 @@ class HoldPromises(Action):
         for uid in [*self._promises.leases]:
             job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
             tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
-            waiting[uid] = [(task, nodes[task.uid]) for task in tasks if task.state is TaskState.PENDING]
-        spoken = _Spoken(session, [place for places in waiting.values() for place in places])
+            places = [(task, nodes[task.uid]) for task in tasks if task.state is TaskState.PENDING]
+            if places:
+                waiting[uid] = places
+        if not waiting:
+            return
+        owed = _Owed(session, [place for places in waiting.values() for place in places])
         for uid, places in waiting.items():
-            job = session.jobs.get(uid)
-            if job is not None and places:
-                spoken.end(places)
-                evictions = self._promises.interrupted.get(uid, ())
-                if await _hold(session, job, places, spoken, evictions):
-                    self.count += len(places) + len(evictions)
-                    self._promises.resumed += evictions
-                else:
-                    self._promises.unfinished += evictions
-                await session.turn()
+            owed.end(places)
+            evictions = self._promises.interrupted.get(uid, ())
+            if await _hold(session, session.jobs[uid], places, owed, evictions):
+                self.count += len(places) + len(evictions)
+                self._promises.resumed += evictions
+            else:
+                self._promises.unfinished += evictions
+            await session.turn()
 
 
-class _Spoken:
+class _Owed:
     """What nodes owe to the promises that are not kept yet in this pass: other jobs do not take it."""
 
     def __init__(self, session: Session, places: Iterable[tuple[Task, str]]) -> None:
         self._table = session.nodes
         #: float64[N, R].
-        self._owed: NDArray[np.float64] = np.zeros_like(session.nodes.idle)
+        self._amounts: NDArray[np.float64] = np.zeros_like(session.nodes.idle)
         self._change(places, 1.0)
 
     def _change(self, places: Iterable[tuple[Task, str]], sign: float) -> None:
         for task, name in places:
             row = self._table.index.get(name, -1)
             if row >= 0:
-                self._owed[row] += sign * task.request
+                self._amounts[row] += sign * task.request
 
     def end(self, places: Iterable[tuple[Task, str]]) -> None:
         """Take out the promises of a job whose turn it is."""
@@ -211,13 +213,13 @@ class _Spoken:
     def idle_rows(self, request: Amounts) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes with enough idle resources beside what they owe."""
         asked = request > 0
-        idle = self._table.idle[:, asked] - np.maximum(self._owed[:, asked], 0.0)
+        idle = self._table.idle[:, asked] - np.maximum(self._amounts[:, asked], 0.0)
         rows: NDArray[np.bool_] = np.all(idle >= request[asked], axis=1)
         return rows
 
 
 async def _hold(
-    session: Session, job: Job, places: Sequence[tuple[Task, str]], spoken: _Spoken, evictions: Sequence[Decision]
+    session: Session, job: Job, places: Sequence[tuple[Task, str]], owed: _Owed, evictions: Sequence[Decision]
 ) -> bool:
     """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more.
 
@@ -242,7 +244,7 @@ async def _hold(
             statement.discard()
             return False
         if task.state is TaskState.PIPELINED and task.request.tobytes() not in full:
-            row = _idle_row(session, task, spoken)
+            row = _idle_row(session, task, owed)
             if row < 0:
                 full.add(task.request.tobytes())
             else:
@@ -292,9 +294,9 @@ def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
     return True
 
 
-def _idle_row(session: Session, task: Task, spoken: _Spoken) -> int:
+def _idle_row(session: Session, task: Task, owed: _Owed) -> int:
     """Return the first node with idle resources that it owes to nobody; -1 if there is none."""
-    able = spoken.idle_rows(task.request)
+    able = owed.idle_rows(task.request)
     for mask in _accepting(session, task) if able.any() else ():
         able &= mask
     releasing, placer = session.nodes.releasing, session.placer
