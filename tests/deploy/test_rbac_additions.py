@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from pyscheduler.api import KubeObject, ResourceKind
 from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cli.main import cli
+from pyscheduler.cli.queue.offline_pass import open_offline, profiles_for
 from pyscheduler.podgroup import DIALECTS, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from tests.deploy.conftest import ROOT
@@ -73,9 +76,26 @@ def test_whoever_may_view_a_namespace_may_see_its_groups() -> None:
     assert role["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
 
 
-def test_a_role_for_people_lists_what_queue_commands_read() -> None:
-    """The role covers pods, nodes, quotas, and the queues and groups of all batch dialects, for reading alone."""
+async def read_by_a_pass(config_file: str | None = None) -> list[ResourceKind]:
+    """Return the kinds that an offline scheduler reads: with the presets of all dialects, or the profiles of a file."""
+    found: list[ResourceKind] = []
+
+    async def read(kind: ResourceKind) -> list[KubeObject]:
+        found.append(kind)
+        return []
+
+    presets = {row.name: [f"of-{row.name}"] for row in QUEUE_DIALECTS}
+    async with open_offline(read, profiles_for(presets, config_file=config_file)):
+        return found
+
+
+async def test_a_role_for_people_lists_what_queue_commands_read(tmp_path: Path) -> None:
+    """The role covers queues and groups of all dialects, and what passes read, for reading alone."""
     (role,) = manifests((FOLDER / "queue-viewer.yaml").read_text(encoding="utf-8"))
     queues = [kind for row in QUEUE_DIALECTS for kind in row.kinds]
     kinds = [PODS, NODES, RESOURCE_QUOTAS, *queues, *kinds_of([row.groups for row in JOB_DIALECTS])]
+    text = (ROOT / "configs/batch-volcano.yaml").read_text(encoding="utf-8")
+    file = tmp_path / "hypernodes.yaml"
+    file.write_text(text.replace("- name: nodeorder", "- name: network-topology-aware"), encoding="utf-8")
+    kinds += [*await read_by_a_pass(), *await read_by_a_pass(str(file))]
     assert rules_of([role]) == {(kind.group, kind.plural, verb) for kind in kinds for verb in ("get", "list")}
