@@ -330,7 +330,7 @@ async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
         if isinstance(one, PriorityClass)
     ]
     try:
-        return [admit(one, classes, clock=clock) for one in wanted]
+        return admit(wanted, classes, clock=clock)
     except ConfigError as error:
         raise ConfigError(*error.problems, source=file) from error
 

@@ -97,22 +97,29 @@ def live_objects(
     return read
 
 
-def admit(manifest: Object, classes: Iterable[PriorityClass], *, clock: Clock) -> Pod:
-    """Return the pod as an API server would store it: checked, completed, with the priority of its class.
+def admit(manifests: Iterable[Object], classes: Iterable[PriorityClass], *, clock: Clock) -> list[Pod]:
+    """Return the pods as an API server would store them: checked, completed, with the priority of their class.
 
-    Raises `ConfigError` with the server's message for a pod that it would refuse.
+    A pod keeps the uid of its manifest. Raises `ConfigError` with the server's message for a pod that it would refuse.
     """
     server = EmbeddedCluster(clock=clock, rng=random.Random(0))
+    pods = []
     try:
         for one in classes:
             if not one.name.startswith(_BUILT_IN_CLASSES):
-                copy = msgspec.json.decode(encode(one))
-                copy["metadata"].pop("resourceVersion", None)  # what comes from a server has one; a creation must not
-                server.add(copy)
-        (stored,) = server.add(manifest)
-        return decode(Pod, msgspec.json.encode(stored))
+                server.add(_unversioned(msgspec.json.decode(encode(one))))
+        for manifest in manifests:
+            (stored,) = server.add(_unversioned(manifest))
+            stored["metadata"]["uid"] = _metadata(manifest).get("uid") or stored["metadata"]["uid"]
+            pods.append(decode(Pod, msgspec.json.encode(stored)))
     except (StatusError, DecodeError) as error:
         raise ConfigError(str(error)) from error
+    return pods
+
+
+def _unversioned(one: Object) -> Object:
+    """Return the object without the version that a server gave it; a creation must have none."""
+    return {**one, "metadata": {key: value for key, value in _metadata(one).items() if key != "resourceVersion"}}
 
 
 def _completed(kind: ResourceKind, one: Object) -> Object:

@@ -124,11 +124,21 @@ async def test_a_pod_is_admitted_as_the_api_server_would() -> None:
     high = decode(PriorityClass, json.dumps({"metadata": {"name": "high"}, "value": 7}).encode())
     manifest = pod_manifest("p")
     manifest["spec"]["priorityClassName"] = "high"
-    assert admit(manifest, [high], clock=LoopClock()).priority == 7
+    (pod,) = admit([manifest], [high], clock=LoopClock())
+    assert pod.priority == 7
     with pytest.raises(ConfigError, match="no PriorityClass with name high was found"):
-        admit(manifest, [], clock=LoopClock())
+        admit([manifest], [], clock=LoopClock())
     with pytest.raises(ConfigError, match=r"spec\.containers"):
-        admit({**manifest, "spec": {}}, [high], clock=LoopClock())
+        admit([{**manifest, "spec": {}}], [high], clock=LoopClock())
+
+
+async def test_each_admitted_pod_has_its_own_uid() -> None:
+    """A pod keeps the uid of its manifest, and a version from a server is no mistake; other pods get new uids."""
+    known = pod_manifest("known")
+    known["metadata"] |= {"uid": "one", "resourceVersion": "7"}
+    pods = admit([known, pod_manifest("a"), pod_manifest("b")], [], clock=LoopClock())
+    assert pods[0].uid == "one"
+    assert len({pod.uid for pod in pods}) == 3
 
 
 class _Lists:

@@ -106,7 +106,7 @@ def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, 
         if kind == PODS:
             classes = [one for one in await read(_CLASSES) if isinstance(one, PriorityClass)]
             try:
-                new += [admit(dict(one), classes, clock=clock) for one in pods]
+                new += admit([dict(one) for one in pods], classes, clock=clock)
             except ConfigError as error:
                 raise ConfigError(*error.problems, source=source) from error
         elif kind.type is not EndedPod:

@@ -261,6 +261,25 @@ def test_whatif_takes_a_new_job_from_a_file(run: Run, tmp_path: Path) -> None:
     assert "Verdict:  waits: NotReady\n" in run("whatif", "-f", str(file), code=1)
 
 
+def test_whatif_places_a_gang_of_several_pods(run: Run, tmp_path: Path) -> None:
+    """All pods of a file count for the minimum of their group."""
+    file = ROOT / "examples" / "13-three-teams" / "render.yaml"
+    cluster = [yaml.safe_load_all((file.parent / f"{name}.yaml").read_text()) for name in ("nodes", "queues")]
+    objects = tmp_path / "cluster.yaml"
+    objects.write_text(yaml.safe_dump_all([one for each in cluster for one in each]))
+    config = str(ROOT / "configs" / "batch-kai.yaml")
+    data = json.loads(run("whatif", "-f", str(file), "--config", config, "-o", "json", objects=str(objects)))
+    assert data["verdict"] == "starts"
+    assert {each["pod"] for each in data["plan"]} == {"default/render-0", "default/render-1"}
+
+
+def test_whatif_of_pods_that_exist_replaces_them(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """Each pod takes the place of the pod with its name, in the cache, too."""
+    run("whatif", "-f", KAI, code=1)
+    assert not caplog.records
+    assert not run.err
+
+
 def test_simulate_compares_shares_of_edited_queues(run: Run, tmp_path: Path) -> None:
     """What one queue gives up goes to its sibling."""
     queues = [one for one in yaml.safe_load(Path(KAI).read_text())["items"] if one["metadata"]["name"] == "speech"]
