@@ -48,7 +48,8 @@ _BASES: Final = (
     (re.compile(r"[-+]?0[xX][0-9a-fA-F]+"), 16),
     (re.compile(r"[-+]?0[oO]?[0-7]+"), 8),
     (re.compile(r"[-+]?0[bB][01]+"), 2),
-    (re.compile(r"[-+]?(0|[1-9][0-9]*)"), 10),
+    # Python refuses to convert thousands of digits; twenty are enough for 64 bits.
+    (re.compile(r"[-+]?(0|[1-9][0-9]{0,19})"), 10),
 )
 _HALF: Final = 2**63
 #: Deeper than any configuration, and shallow enough for recursive code that reads the result.

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 import yaml
 
+from pyscheduler.cluster.embedded.manifests import UNREADABLE
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import DialectTable
@@ -285,9 +286,10 @@ def read_scenarios(
     """Read the text of a file: its profiles by name, and its scenarios in order."""
     try:
         raw = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a SafeLoader that is written in C
-        file = msgspec.convert(raw, ScenarioFile)
-    except yaml.YAMLError as error:
+    except UNREADABLE as error:
         raise ConfigError(f"the file is not YAML: {' '.join(str(error).split())}", source=source) from error
+    try:
+        file = msgspec.convert(raw, ScenarioFile)
     except msgspec.ValidationError as error:
         raise ConfigError(_told(error), source=source) from error
     table = DialectTable() if table is None else table

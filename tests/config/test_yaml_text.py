@@ -57,6 +57,7 @@ from pyscheduler.framework import ConfigError
             ("1.2.3", "1.2.3"),
             ("-", "-"),
             ("٣", "٣"),
+            ("9" * 5000, "9" * 5000),
         ]
     ],
 )

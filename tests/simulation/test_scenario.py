@@ -77,6 +77,7 @@ scenarios:
     ("text", "problem"),
     [
         pytest.param("a: [", "the file is not YAML", id="no YAML"),
+        pytest.param("schema: !!int x", "the file is not YAML", id="tag"),
         pytest.param("[]", "Expected `object`, got `array`", id="no map"),
         pytest.param("schema: 2\nprofiles: {}\nscenarios: []", "at `$.schema`", id="another version"),
         pytest.param("schema: 1\nscenarios: []", "missing required field `profiles`", id="no profiles"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -12,9 +12,13 @@ from pyscheduler.cluster.embedded.store import decode
 if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.store import Object
 
-__all__ = ["decode_yaml", "load_manifests"]
+__all__ = ["UNREADABLE", "decode_yaml", "load_manifests"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+#: What PyYAML raises for a text: its own errors, and those of a scalar that its tag does not fit, or of deep nesting.
+UNREADABLE: Final = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
 
 
 class _Loader(_LOADER):  # type: ignore[misc]  # chosen at run time
@@ -53,7 +57,7 @@ def load_manifests(text: str | bytes) -> list[Object]:
     if documents is None:
         try:
             documents = [one for one in yaml.load_all(text, _Loader) if one is not None]
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             summary = " ".join(str(error).split())
             raise errors.bad_request(f"error converting YAML to JSON: {summary}") from error
     for document in documents:

@@ -136,6 +136,8 @@ def test_broken_objects_can_be_planted(cluster: EmbeddedCluster) -> None:
     [
         pytest.param("{apiVersion: v1, kind: Thing}", ConfigError, "v1 Thing is not served", id="unknown kind"),
         pytest.param("a: [", APIError, "error converting YAML to JSON", id="no YAML"),
+        pytest.param("a: !!int x", APIError, "error converting YAML to JSON: invalid literal", id="tag"),
+        pytest.param("a: " + "9" * 5000, APIError, "error converting YAML to JSON: Exceeds the limit", id="digits"),
         pytest.param("- 1", APIError, "a YAML document holds list, not an object", id="no object"),
         pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: p}}", APIError, "spec.containers: Required", id="bad"
