@@ -44,6 +44,17 @@ cases:
 """
 
 
+#: Files that cannot be read, by name.
+FILES = {
+    "BROKEN": "{",
+    "EMPTY": "{}",
+    "DATE": "cases: [{id: 2020-13-45}]",
+    "TAG": "cases: [{id: !!int x}]",
+    "DIGITS": f"cases: [{{id: {'9' * 5000}}}]",
+    "DEEP": "cases: " + "[" * 900 + "]" * 900,
+}
+
+
 def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, list[Any], str]:
     """Run the command and return its exit code, the JSON lines on standard output, and standard error."""
     with pytest.raises(SystemExit) as exit_info:
@@ -82,6 +93,33 @@ def test_a_case_that_cannot_be_decided_is_an_error_among_answers(
     assert [answer["error"].partition(":")[0] for answer in answers[4:6]] == ["a field has a wrong type or value"] * 2
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b'{"id": "\xff"}', id="not UTF-8"),
+        pytest.param(b'{"id":' + b"[" * 100_000, id="deeply nested"),
+        pytest.param(b'{"id":' + b"[" * 500 + b"]" * 500 + b', "actions": ["dance"]}', id="deeply nested id"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_an_error_among_answers(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], line: bytes
+) -> None:
+    """The number of the line names it, and the next line is decided."""
+    path = tmp_path / "cases.jsonl"
+    path.write_bytes(line + b"\n" + json.dumps(CASE).encode())
+    code, answers, err = simulate(capsysbinary, "--batch-cases", str(path))
+    assert (code, err) == (1, "")
+    assert [(answer["id"], "error" in answer) for answer in answers] == [("line 1", True), ("one", False)]
+
+
+def test_an_id_that_contains_itself_is_replaced(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """The number of the case names it."""
+    path = tmp_path / "queues.yaml"
+    path.write_text("cases: [{id: &a [*a]}]")
+    code, answers, _ = simulate(capsysbinary, "--queue-cases", str(path))
+    assert (code, answers) == (1, [{"id": "case 1", "error": 'no algorithm named "None"'}])
+
+
 def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """What cannot be computed is an error among the answers."""
     path = tmp_path / "queues.yaml"
@@ -106,6 +144,10 @@ def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFi
         (["--batch-cases", "a", "--nodes", "3"], "--nodes has no effect on cases"),
         (["file.yaml", "-o", "jsonl"], "-o jsonl has no effect without --batch-cases or --queue-cases"),
         (["--queue-cases", "BROKEN"], "the file with cases is not YAML"),
+        (["--queue-cases", "DATE"], "the file with cases is not YAML: month must be in 1..12"),
+        (["--queue-cases", "TAG"], "the file with cases is not YAML: invalid literal for int()"),
+        (["--queue-cases", "DIGITS"], "the file with cases is not YAML: Exceeds the limit (4300 digits)"),
+        (["--queue-cases", "DEEP"], "the file with cases is not YAML: maximum recursion depth exceeded"),
         (["--queue-cases", "EMPTY"], 'the file with cases has no list "cases"'),
     ],
 )
@@ -113,10 +155,10 @@ def test_mistakes_are_one_line_and_code_2(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], arguments: list[str], complaint: str
 ) -> None:
     """Nothing is printed on standard output."""
-    (tmp_path / "broken").write_text("{")
-    (tmp_path / "empty").write_text("{}")
-    files = {"BROKEN": str(tmp_path / "broken"), "EMPTY": str(tmp_path / "empty")}
-    code, out, err = simulate(capsysbinary, *(files.get(each, each) for each in arguments))
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    given = (str(tmp_path / each) if each in FILES else each for each in arguments)
+    code, out, err = simulate(capsysbinary, *given)
     assert (code, out) == (2, [])
     assert len(err.splitlines()) == 1
     assert err.startswith("error: ")

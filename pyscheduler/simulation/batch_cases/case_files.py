@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import yaml
 
+from pyscheduler.cluster.embedded.manifests import UNREADABLE
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def answer_batch_cases(path: str) -> Iterator[Json]:
             continue
         try:
             case = msgspec.json.decode(line, type=Json)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             yield {"id": f"line {number}", "error": str(error)}
             continue
         yield _answer(case, f"line {number}", lambda each: _function(_system_of(each), "run_case")(each))
@@ -48,7 +49,7 @@ def answer_queue_cases(path: str) -> Iterator[Json]:
     """
     try:
         content = yaml.safe_load(_read(path))
-    except yaml.YAMLError as error:
+    except UNREADABLE as error:
         raise ConfigError(f"the file with cases is not YAML: {' '.join(str(error).split())}", source=path) from error
     cases = content.get("cases") if isinstance(content, dict) else None
     if not isinstance(cases, list):
@@ -57,21 +58,23 @@ def answer_queue_cases(path: str) -> Iterator[Json]:
         yield _answer(case, f"case {number}", _run_queue_case)
 
 
-def _answer(case: Any, name: str, run: Callable[[Json], Json]) -> Json:
-    """Return the answer to a case; an error in the case is its answer."""
+def _answer(case: Any, name: object, run: Callable[[Json], Json]) -> Json:
+    """Return the answer to a case; an error in the case is its answer. `name` names a case without a usable id."""
     if not isinstance(case, dict):
         return {"id": name, "error": "a case is an object"}
+    if not isinstance(case.get("id"), dict | list | set | None):
+        name = case["id"]
     # The answer must not depend on what is expected.
     given = {key: value for key, value in case.items() if key != "expected"}
     try:
-        return {"id": case.get("id", name), **msgspec.to_builtins(run(given), str_keys=True)}
+        return {"id": name, **msgspec.to_builtins(run(given), str_keys=True)}
     except (ConfigError, ImportError) as error:
         why = str(error)
     except KeyError as error:
         why = f"a field or a name is missing: {error}"
     except Exception as error:  # noqa: BLE001 - a wrong value shows anywhere, and must not end the file
         why = f"a field has a wrong type or value: {error}"
-    return {"id": case.get("id", name), "error": why}
+    return {"id": name, "error": why}
 
 
 def _system_of(case: Json) -> str:
