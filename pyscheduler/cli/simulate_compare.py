@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_policies"]
 
+#: The most digits of a quota, and the most characters of a wrong one in its message.
+_MOST_DIGITS: Final = 9
+_MOST_SHOWN: Final = 60
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
@@ -61,8 +64,10 @@ def _quotas(text: str | None) -> dict[str, int] | None:
     quotas: dict[str, int] = {}
     for part in text.split(","):
         name, _, gpus = part.strip().partition("=")
-        if not gpus.isdecimal() or not name or name in quotas:
-            raise ConfigError(f'--quota: "{part}" must be like TEAM=GPUS, and each team must be named once')
+        if not gpus.isdecimal() or len(gpus) > _MOST_DIGITS or not name or name in quotas:
+            raise ConfigError(
+                f'--quota: "{part[:_MOST_SHOWN]}" must be like TEAM=GPUS, and each team must be named once'
+            )
         quotas[name] = int(gpus)
     return quotas
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 import re
 import zlib
 from pathlib import Path
@@ -36,6 +37,15 @@ _JOB: Final = ("job_id", "arrival_s", "duration_s", "workers", "gpu_per_worker")
 _REQUESTS: Final = ("cpu_milli_per_worker", "memory_mib_per_worker")
 _NODEPACK: Final = ("nodepack_workers", "nodepack_gpu_per_worker")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_QUEUE: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
+#: More pods than any pool has room for, and a hundred years; a replay of more would use up the memory, or not end.
+_MOST: Final = {
+    "workers": 100_000,
+    "nodepack_workers": 100_000,
+    "arrival_s": 3_155_760_000,
+    "duration_s": 3_155_760_000,
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -98,9 +108,9 @@ _FACTORS: Final = {"count": ("count", 1), "gpus": ("gpus", 1), "cpu_milli": ("cp
 def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None, all_vcs: bool = False) -> Sequence[Job]:
     """Return the jobs of a trace, by arrival; `trace` is a name in `TRACES` or the path of a file.
 
-    `vc` names one of the virtual clusters, where the file has several; `all_vcs` allows to name none. Without
-    `shape`, the first of `SHAPES` that the file has. Raises `ConfigError` for what cannot be read, and for a virtual
-    cluster or shape that is not there.
+    `vc` names one of the virtual clusters, where the file has several; `all_vcs` allows to name none, and each must be
+    a name of a queue. Without `shape`, the first of `SHAPES` that the file has. Raises `ConfigError` for what cannot be
+    read, and for a virtual cluster or shape that is not there.
     """
     path = TRACES.get(trace) or Path(trace)
     if not path.is_file():
@@ -113,6 +123,10 @@ def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None, 
         raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=str(path))
     packed = has_nodepack and shape != "worker"
     jobs = [_job(path, row, packed=packed) for row in rows]
+    odd = next((job for job in jobs if all_vcs and not _QUEUE.fullmatch(job.team)), None)
+    if odd is not None:
+        text = f"vc of job {odd.name} is {odd.team!r}; with --compare, it must be the name of a queue, such as vc1"
+        raise ConfigError(text, source=str(path))
     names = {job.name for job in jobs}
     if len(names) < len(jobs):
         raise ConfigError("two jobs have the same job_id", source=str(path))
@@ -136,7 +150,11 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
             missing = [name for name in (*_JOB, *_REQUESTS) if name not in (reader.fieldnames or ())]
             if missing:
                 raise ConfigError(f"not a trace of jobs: missing columns: {', '.join(missing)}", source=str(path))
-            yield from reader
+            for row in reader:
+                short = [name for name, value in row.items() if value is None]
+                if short:
+                    raise ConfigError(f"line {reader.line_num} has no {', '.join(short)}", source=str(path))
+                yield row
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"cannot be read: {why.lower()}", source=str(path)) from error
@@ -165,16 +183,18 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
         text = row[column]
         try:
             value = float(text)
-        except (TypeError, ValueError):
+        except ValueError:
             value = -1.0
-        if not 0 <= value < float("inf"):
+        most = _MOST.get(column, math.inf)
+        if not 0 <= value <= most or math.isinf(value):
+            form = "of 0 or more" if math.isinf(most) else f"from 0 to {most}"
             raise ConfigError(
-                f"{column} of job {row['job_id']} is {text!r}; it must be a number of 0 or more", source=str(path)
+                f"{column} of job {row['job_id']} is {text!r}; it must be a number {form}", source=str(path)
             )
         return value
 
     name = row["job_id"]
-    if not _NAME.fullmatch(name or ""):
+    if not _NAME.fullmatch(name):
         raise ConfigError(f"job_id {name!r} cannot be the name of an object", source=str(path))
     worker = {column: int(number(column)) for column in (*_JOB[3:], *_REQUESTS)}
     workers, gpus = worker["workers"], worker["gpu_per_worker"]
@@ -194,5 +214,5 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
         gpus=gpus,
         cpu_milli=worker["cpu_milli_per_worker"] * factor,
         memory_mib=worker["memory_mib_per_worker"] * factor,
-        team=row.get("vc") or "",
+        team=row.get("vc", ""),
     )

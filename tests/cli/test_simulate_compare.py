@@ -70,6 +70,7 @@ def test_table_has_a_line_per_policy(trace: Path, capsysbinary: pytest.CaptureFi
         (["--compare", "fifo,fifo"], "--compare: name each policy once, as in fifo,drf,kai"),
         (["--compare", "fifo", "--quota", "a=8"], "--quota: name each team of the trace once: a, b"),
         (["--compare", "fifo", "--quota", "a=8,b=many"], '--quota: "b=many" must be like TEAM=GPUS'),
+        (["--compare", "fifo", "--quota", f"a=8,b={'9' * 5000}"], '--quota: "b=999'),
         (["--compare", "fifo", "--config", "x.yaml"], "--config has no effect with --compare"),
         (["--quota", "a=8,b=8"], "--quota has no effect without --compare"),
         (["--compare", "missing.yaml"], "missing.yaml"),
@@ -83,6 +84,17 @@ def test_mistake_gives_one_line(
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("team", [pytest.param("", id="empty"), pytest.param("Team ü/1", id="no name of an object")])
+def test_team_that_cannot_name_a_queue(team: str, trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """The line names the file and the job; the exit code is 2."""
+    trace.write_text(TRACE.replace("b1,b,", f"b1,{team},"), encoding="utf-8")
+    code, out, err = simulate(capsysbinary, "--trace", trace, "--compare", "fifo")
+    assert (code, out) == (2, "")
+    assert err == (
+        f"error: {trace}: vc of job b1 is {team!r}; with --compare, it must be the name of a queue, such as vc1\n"
+    )
 
 
 def test_configuration_file_is_a_policy(
