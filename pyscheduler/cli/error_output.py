@@ -1,19 +1,51 @@
-"""Errors as lines for the terminal."""
+"""Errors as lines for the terminal, and output that cannot be written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
-from pyscheduler.framework.errors import ConfigError
+import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["lines_of"]
+__all__ = ["lines_of", "print_line", "unwritable_output"]
+
+#: What a write to a file or a terminal raises, but not a request or the reading of a file.
+_WRITE_ERRORS: Final = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+
+
+@contextmanager
+def unwritable_output() -> Iterator[None]:
+    """Exit with code 1 if the output cannot be written, and say why unless the reader of a pipe has closed it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _WRITE_ERRORS:
+            raise
+        if sys.stdout is not None:
+            # The interpreter must not write the rest.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            click.echo(f"error: the output cannot be written: {os.strerror(error.errno).lower()}", err=True)
+        sys.exit(1)
+
+
+def print_line(line: bytes) -> None:
+    """Write a line to standard output; raise `OSError` if it is closed."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    click.echo(line)
 
 
 def lines_of(error: Exception) -> Sequence[str]:
     """Return one line per mistake; each begins with the file, where the error names one."""
+    from pyscheduler.framework.errors import ConfigError
+
     if not isinstance(error, ConfigError):
         return [" ".join(str(error).split())]
     where = f"{error.source}: " if error.source else ""

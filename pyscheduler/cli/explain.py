@@ -353,11 +353,11 @@ def _explain_cases(file: str, workers: int | None) -> int:
     """Print one answer for each line of the file; return the exit code, 1 if a case could not be evaluated."""
     import msgspec
 
+    from pyscheduler.cli.error_output import print_line
     from pyscheduler.simulation.case_file import answer_file
 
     failed = False
     for answer in answer_file(file, workers=workers):
         failed = failed or bool(answer.error)
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-    sys.stdout.buffer.flush()
+        print_line(msgspec.json.encode(answer))
     return int(failed)

@@ -90,15 +90,15 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; print one line on stderr for each mistake and exit with code 1."""
     from pyscheduler.api.errors import PySchedulerError
+    from pyscheduler.cli.error_output import lines_of, unwritable_output
 
     # Imports and large inputs create many objects and little garbage: by default, looking for it takes a tenth of the
     # time of a start.
     gc.set_threshold(20_000, *gc.get_threshold()[1:])
     try:
-        cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
+        with unwritable_output():
+            cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
     except PySchedulerError as error:
-        from pyscheduler.cli.error_output import lines_of
-
         for line in lines_of(error):
             click.echo(f"error: {line}", err=True)
         sys.exit(1)

@@ -205,6 +205,7 @@ def _answer_cases(options: SimulateOptions) -> int:
     """Print one answer per line; return the exit code, 1 if a case could not be decided."""
     import msgspec
 
+    from pyscheduler.cli.error_output import print_line
     from pyscheduler.simulation.batch_cases.case_files import answer_batch_cases, answer_queue_cases
 
     answers = (
@@ -215,14 +216,14 @@ def _answer_cases(options: SimulateOptions) -> int:
     failed = False
     for answer in answers:
         failed = failed or "error" in answer
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-    sys.stdout.buffer.flush()
+        print_line(msgspec.json.encode(answer))
     return int(failed)
 
 
 def _simulate(options: SimulateOptions) -> None:
     import time
 
+    from pyscheduler.cli.error_output import print_line
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.simulation.scenario import load_scenarios
@@ -258,8 +259,7 @@ def _simulate(options: SimulateOptions) -> None:
         if options.output == "table":
             _show(scenario, result)
     if options.output == "json":
-        sys.stdout.buffer.write(as_json(results) + b"\n")
-        sys.stdout.buffer.flush()
+        print_line(as_json(results))
     else:
         passed = sum(result.passed for result in results)
         click.echo(f"{passed} of {len(results)} scenarios passed in {time.perf_counter() - began:.1f} s")

@@ -25,6 +25,7 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 def compare_policies(options: SimulateOptions, trace: str) -> None:
     """Replay a trace under the policies of `--compare` and print the results; raise `ConfigError` for a mistake."""
+    from pyscheduler.cli.error_output import print_line
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.simulation.job_traces import read_jobs, read_pool
@@ -49,8 +50,7 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
     if options.output == "json":
-        sys.stdout.buffer.write(results_as_json(results, teams) + b"\n")
-        sys.stdout.buffer.flush()
+        print_line(results_as_json(results, teams))
     else:
         _show(results, teams)
 

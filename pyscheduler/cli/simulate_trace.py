@@ -47,6 +47,7 @@ class SimulateOptions:
 
 def replay(options: SimulateOptions, trace: str) -> None:
     """Replay a trace and print the results; raise `ConfigError` for a mistake."""
+    from pyscheduler.cli.error_output import print_line
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
     from pyscheduler.runtime.assembly.discovery import discover
@@ -73,8 +74,7 @@ def replay(options: SimulateOptions, trace: str) -> None:
         if with_progress is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
     if options.output == "json":
-        sys.stdout.buffer.write(report_as_json(report) + b"\n")
-        sys.stdout.buffer.flush()
+        print_line(report_as_json(report))
     else:
         _show(report, played)
 

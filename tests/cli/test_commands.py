@@ -16,6 +16,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cli.main import cli, main
+from pyscheduler.cli.queue.command import main as queue
 from pyscheduler.framework import PLUGIN_API, CycleState, FilterPlugin, Nodes, NodeStatuses, PostBindPlugin
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
 from pyscheduler.runtime.assembly import discovery
@@ -51,6 +52,46 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     )
     done = processes.run(sys.executable, "-c", code, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        pytest.param(main, ["config"], id="config"),
+        pytest.param(main, ["simulate", "--queue-cases", "CASES"], id="cases"),
+        pytest.param(
+            queue, ["get", "--objects", str(ROOT / "tests" / "cli" / "queue" / "kai.yaml")], id="kubectl queue"
+        ),
+    ],
+)
+def test_a_full_disk_is_one_line(
+    program: Callable[[list[str]], None],
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It names the cause, and the exit code is 1."""
+    (tmp_path / "cases").write_text("cases: [{id: a}]")
+    with open("/dev/full", "w", encoding="utf-8") as full, monkeypatch.context() as patch:  # noqa: PTH123 - a device
+        patch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit) as ended:
+            program([str(tmp_path / "cases") if each == "CASES" else each for each in arguments])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "error: the output cannot be written: no space left on device\n"
+
+
+def test_answers_to_a_closed_output_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python has no standard output then; the exit code is 1."""
+    (tmp_path / "cases").write_text("cases: [{id: a}]")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        with pytest.raises(SystemExit) as ended:
+            main(["simulate", "--queue-cases", str(tmp_path / "cases")])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "error: the output cannot be written: bad file descriptor\n"
 
 
 def test_help_lists_every_command_with_its_first_line(capsys: pytest.CaptureFixture[str]) -> None:

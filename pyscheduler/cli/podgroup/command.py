@@ -7,7 +7,6 @@ get` and `kubectl describe`.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 import time
@@ -153,9 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_like_kubectl(command: click.Command, name: str, arguments: Sequence[str] | None) -> None:
     """Run a command line; print one line on stderr for each mistake and exit with code 1, as kubectl does."""
     from pyscheduler.api.errors import PySchedulerError
+    from pyscheduler.cli.error_output import unwritable_output
 
     try:
-        command.main(args=list(arguments) if arguments is not None else None, prog_name=name, standalone_mode=False)
+        with unwritable_output():
+            command.main(args=list(arguments) if arguments is not None else None, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
     except click.UsageError as error:
@@ -165,10 +166,6 @@ def run_like_kubectl(command: click.Command, name: str, arguments: Sequence[str]
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of the pipe (head, less) has closed it; the interpreter must not write the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except PySchedulerError as error:
         for line in _mistake(error):
             click.echo(line, err=True)

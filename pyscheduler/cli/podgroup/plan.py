@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pyscheduler.cli.error_output import print_line
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 
@@ -29,8 +29,7 @@ def print_plans(path: str, blocked: Sequence[str]) -> int:
     failed = False
     for answer in cases.answer_cases(path, table.GrouperTable((*table.GROUPERS, *rows))):
         failed = failed or "error" in answer
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-    sys.stdout.buffer.flush()
+        print_line(msgspec.json.encode(answer))
     return int(failed)
 
 
