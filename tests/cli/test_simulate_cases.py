@@ -115,9 +115,13 @@ def test_a_line_that_cannot_be_read_is_an_error_among_answers(
 def test_an_id_that_contains_itself_is_replaced(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """The number of the case names it."""
     path = tmp_path / "queues.yaml"
-    path.write_text("cases: [{id: &a [*a]}]")
+    path.write_text("cases: [{id: &a [*a]}, {id: *a, algorithm: kai-proportion, total: 1, queues: [{name: q}]}]")
     code, answers, _ = simulate(capsysbinary, "--queue-cases", str(path))
-    assert (code, answers) == (1, [{"id": "case 1", "error": 'no algorithm named "None"'}])
+    assert code == 1
+    assert answers == [
+        {"id": "case 1", "error": 'no algorithm named "None"'},
+        {"id": "case 2", "actual": {"fairShare": {"q": 0.0}}},
+    ]
 
 
 def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

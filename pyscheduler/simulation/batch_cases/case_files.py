@@ -65,7 +65,7 @@ def _answer(case: Any, name: object, run: Callable[[Json], Json]) -> Json:
     if not isinstance(case.get("id"), dict | list | set | None):
         name = case["id"]
     # The answer must not depend on what is expected.
-    given = {key: value for key, value in case.items() if key != "expected"}
+    given = {key: value for key, value in {**case, "id": name}.items() if key != "expected"}
     try:
         return {"id": name, **msgspec.to_builtins(run(given), str_keys=True)}
     except (ConfigError, ImportError) as error:
