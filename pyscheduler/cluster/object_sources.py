@@ -59,10 +59,9 @@ def manifest_objects(manifests: Iterable[Object], *, source: str) -> Read:
     async def read(kind: ResourceKind) -> Iterable[KubeObject]:
         found = []
         for one in by_kind.get((kind.api_version, kind.kind), ()):
-            complete = _completed(kind, one)
             try:
-                found.append(decode(kind.type, msgspec.json.encode(complete)))
-            except DecodeError as error:
+                found.append(decode(kind.type, msgspec.json.encode(_completed(kind, one))))
+            except (DecodeError, RecursionError) as error:
                 raise ConfigError(f"{kind.kind} {_metadata(one).get('name')}: {error}", source=source) from error
         return [one for one in found if _is_wanted(one)]
 
@@ -131,7 +130,11 @@ def _completed(kind: ResourceKind, one: Object) -> Object:
     complete = {**one, "metadata": metadata}
     if kind == PODS:
         complete = msgspec.json.decode(msgspec.json.encode(complete))
-        apply_defaults(PODS.plural, complete)
+        try:
+            apply_defaults(PODS.plural, complete)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            # A field has a wrong type; the decoder says which.
+            return {**one, "metadata": metadata}
     return complete
 
 

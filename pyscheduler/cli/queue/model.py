@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler.api import PySchedulerError
 from pyscheduler.batch.axis import CPU, MEMORY, PODS, ResourceAxis
 from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
@@ -22,6 +23,7 @@ from pyscheduler.batch.volcano_objects import ROOT_QUEUE
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.resource import EPHEMERAL_STORAGE
 from pyscheduler.podgroup import created_at
+from pyscheduler.scheduler.malformed_pod import readable_part
 from pyscheduler.scheduler.sessions.tables import NO_GROUP, NO_QUEUE, NOT_A_LEAF
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ WAITING: Final = (TaskState.PENDING, TaskState.GATED)
 class Problem:
     """Why a queue or a job cannot be used: a stable reason, and a sentence with what to do."""
 
-    #: `queue` or `job`.
+    #: `queue`, `job` or `pod`.
     kind: str
     name: str
     dialect: str
@@ -181,10 +183,11 @@ def _build(
         ],
         key=lambda item: (item[0].namespace, item[0].name),
     )
-    infos = {pod.uid: PodInfo.of(pod) for _, _, pods in described for pod in pods}
+    problems: list[Problem] = []
+    infos = {pod.uid: _info(row, pod, problems) for _, _, pods in described for pod in pods}
     axis = _axis(inventory, specs, infos.values())
     queues, reasons = build_queues(axis, specs)
-    problems = _queue_problems(row, specs, reasons, dialects)
+    problems += _queue_problems(row, specs, reasons, dialects)
     jobs: dict[str, JobEntry] = {}
     jobs_of: dict[str, list[JobEntry]] = {}
     counts = np.zeros((len(queues), 2), dtype=np.int64)
@@ -247,6 +250,15 @@ def _axis(inventory: Inventory, specs: Iterable[QueueSpec], infos: Iterable[PodI
         names.update(info.requests.scalars)
     # Resources that no queue and no pod mentions would be noise.
     return ResourceAxis.of(name for name in names if not name.startswith("hugepages-"))
+
+
+def _info(row: JobDialect, pod: Pod, problems: list[Problem]) -> PodInfo:
+    """Return what is known about a pod; fields that cannot be read are a problem, and do not count."""
+    try:
+        return PodInfo.of(pod)
+    except PySchedulerError as error:
+        problems.append(Problem("pod", pod.key, row.name, "MalformedPod", f"{error}; correct the pod"))
+        return readable_part(pod)
 
 
 def _members(state: GroupState) -> list[Pod]:

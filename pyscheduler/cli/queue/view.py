@@ -50,18 +50,20 @@ def tree_of(model: DialectModel, names: Sequence[str] = ()) -> list[tuple[str, i
     """
     found: list[tuple[str, int]] = []
 
-    def walk(queue: str, depth: int) -> None:
-        found.append((queue, depth))
-        for child in model.children(queue):
-            walk(child, depth + 1)
+    def walk(top: str) -> None:
+        ahead = [(top, 0)]
+        while ahead:
+            queue, depth = ahead.pop()
+            found.append((queue, depth))
+            ahead += [(child, depth + 1) for child in reversed(model.children(queue))]
 
     if names:
         for name in dict.fromkeys(names):
             if name in model.specs and name not in {queue for queue, _ in found}:
-                walk(name, 0)
+                walk(name)
         return found
     for top in model.children(""):
-        walk(top, 0)
+        walk(top)
     found += [(name, 0) for name in sorted(model.specs) if name not in model.queues.index]
     return found
 

@@ -90,6 +90,47 @@ def test_get_of_names_prints_these_queues_only(run: Run) -> None:
     assert run.err == 'Error from server (NotFound): queues "nix" not found\n'
 
 
+def with_objects(folder: Path, *items: object) -> str:
+    """Write the objects of `kai.yaml` and more; return the path."""
+    path = folder / "objects.json"
+    known = yaml.safe_load(Path(KAI).read_text())["items"]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*known, *items]}, default=str))
+    return str(path)
+
+
+def pod(name: str, **spec: object) -> dict[str, object]:
+    """Return a pod of KAI in the group of its name."""
+    metadata = {"name": f"{name}-0", "namespace": "default", "annotations": {"pod-group-name": name}}
+    body = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def test_a_chain_of_many_queues_is_shown(run: Run, tmp_path: Path) -> None:
+    """The depth of the tree has no limit."""
+    queues = [
+        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": f"q{i}"}, "spec": spec}
+        for i in range(1200)
+        for spec in [{"parentQueue": f"q{i - 1}"} if i else {}]
+    ]
+    text = run("get", "q0", "--no-headers", objects=with_objects(tmp_path, *queues))
+    lines = text.partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in lines] == [f"q{i}" for i in range(1200)]
+
+
+def test_a_pod_with_a_field_of_a_wrong_type_is_named(run: Run, tmp_path: Path) -> None:
+    """One line has the file, the pod and the field."""
+    objects = with_objects(tmp_path, pod("bad", containers=3))
+    run("get", objects=objects, code=1)
+    assert run.err == f"error: {objects}: Pod bad-0: Pod: Expected `array`, got `int` - at `$.spec.containers`\n"
+
+
+def test_a_pod_with_a_malformed_amount_is_a_problem(run: Run, tmp_path: Path) -> None:
+    """The queues are shown, and the problem names the pod."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "x"}}}
+    text = run("get", objects=with_objects(tmp_path, pod("yolo", containers=[container])))
+    assert "  pod default/yolo-0 (kai): MalformedPod: quantity 'x' is malformed; " in text
+
+
 def test_get_wide_has_a_row_for_each_resource(run: Run) -> None:
     """Weight, priority and the number of warnings stand in the first row of a queue."""
     lines = run("get", "speech", "-o", "wide").splitlines()
