@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -25,10 +26,11 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.telemetry.logs import configure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from typing import Any
 
+    from pyscheduler.api import Pod
     from pyscheduler.cli.queue.command import Options
     from pyscheduler.cli.queue.model import DialectModel, JobEntry
     from pyscheduler.cli.queue.offline_pass import Profiles
@@ -45,6 +47,10 @@ class _Cluster:
     source: Source
     models: Sequence[DialectModel]
     profiles: Profiles
+    #: The pods that name no group.
+    single_pods: Sequence[Pod] = ()
+    #: Whether warnings about the configuration are printed.
+    warns: bool = True
 
 
 async def _read(options: Options, source: Source) -> _Cluster:
@@ -59,7 +65,18 @@ async def _read(options: Options, source: Source) -> _Cluster:
     served = {name: [own] for name, own in profiles.names.items()}
     models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees)
     shown = [model for model in models if options.dialect in {None, model.name}]
-    return _Cluster(source=source, models=shown, profiles=profiles)
+    return _Cluster(source=source, models=shown, profiles=profiles, single_pods=inventory.single_pods)
+
+
+@asynccontextmanager
+async def _offline(cluster: _Cluster) -> AsyncIterator[Offline]:
+    """Yield a scheduler that has read the cluster; print how many warnings its configuration has."""
+    async with open_offline(cluster.source.read, cluster.profiles) as offline:
+        if offline.warnings and cluster.warns:
+            file = cluster.profiles.source
+            count = f"{offline.warnings} warning{'' if offline.warnings == 1 else 's'}"
+            click.echo(f'Warning: {file}: {count}; "pyscheduler config --config {file}" shows them', err=True)
+        yield offline
 
 
 async def _passes(
@@ -70,17 +87,22 @@ async def _passes(
     if not cluster.models:
         return found
     try:
-        async with open_offline(cluster.source.read, cluster.profiles) as offline:
+        async with _offline(cluster) as offline:
             for model in cluster.models:
                 result = await offline.run(model.name, only_shares=only_shares)
                 if result is not None:
                     found[model.name] = result
+                    if cluster.warns and model.specs and not result.shares():
+                        click.echo(f"Warning: fair shares of {model.name} are unknown: {_NO_SHARES}", err=True)
     except ConfigError as error:
         if is_required:
             raise
         for problem in error.problems:
             click.echo(f"Warning: fair shares are unknown: {problem}", err=True)
     return found
+
+
+_NO_SHARES: Final = "no policy of its profile divides resources among queues, as proportion and capacity do"
 
 
 def _shares(passes: Mapping[str, PassResult]) -> FairShares:
@@ -147,8 +169,8 @@ async def explain(options: Options, job: str, namespace: str | None, output: str
     """Print why a job waits; return the exit code."""
     async with _open(options) as source:
         cluster = await _read(options, source)
-        model, entry = _job(cluster.models, job, namespace or source.namespace)
-        async with open_offline(source.read, cluster.profiles) as offline:
+        model, entry = _job(cluster, job, namespace or source.namespace)
+        async with _offline(cluster) as offline:
             found = await _explained(offline, model, entry)
     if output:
         print_data(explain_view.data_of(found[0]), output)
@@ -166,11 +188,9 @@ async def whatif(options: Options, job: str, filename: str, namespace: str | Non
             source = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
         cluster = await _read(options, source)
         chosen = (
-            _jobs_in(cluster.models, manifests, filename)
-            if filename
-            else [_job(cluster.models, job, namespace or source.namespace)]
+            _jobs_in(cluster, manifests, filename) if filename else [_job(cluster, job, namespace or source.namespace)]
         )
-        async with open_offline(source.read, cluster.profiles) as offline:
+        async with _offline(cluster) as offline:
             results = [await _explained(offline, model, entry) for model, entry in chosen]
     plans = [(found, _plan(result, found)) for found, result in results]
     if output:
@@ -194,27 +214,49 @@ async def _explained(offline: Offline, model: DialectModel, entry: JobEntry) -> 
     result = await offline.run(model.name)
     text = ""
     pending = [task.pod for task in entry.job.tasks.values() if task.state == TaskState.PENDING]
-    if result is not None and pending and pending[0] is not None:
+    is_considered = result is not None and result.job(entry.job.key) is not None
+    if result is not None and is_considered and pending and pending[0] is not None:
         text = await offline.node_text(result, pending[0])
-    return explain_job(model, entry, result, text), result
+    return explain_job(model, entry, result, text, args=offline.profiles.args.get(model.name)), result
 
 
-def _job(models: Sequence[DialectModel], job: str, namespace: str) -> tuple[DialectModel, JobEntry]:
-    """Return the job of a name, or of `namespace/name`; raise `ConfigError` if there is none."""
+def _job(cluster: _Cluster, job: str, namespace: str) -> tuple[DialectModel, JobEntry]:
+    """Return the job of a name, or of `namespace/name`; raise `ConfigError` if there is none.
+
+    The name is that of the job, else of one of its pods, or of the workload that owns its group or pods.
+    """
     key = job if "/" in job else f"{namespace}/{job}"
-    for model in models:
+    for model in cluster.models:
         if key in model.jobs:
             return model, model.jobs[key]
-    raise ConfigError(f"job {key} does not exist: no PodGroup and no pod of a batch profile has this name")
+    found = [(model, entry) for model in cluster.models for entry in model.jobs.values() if key in entry.other_keys()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(entry.job.key for _, entry in found)
+        raise ConfigError(f"{key} is the name of no job, but of pods or owners of several: {names}; name one of them")
+    for pod in cluster.single_pods:
+        if pod.key == key:
+            raise ConfigError(f"pod {key} is no job: {_unserved([pod.scheduler_name], cluster)}")
+    raise ConfigError(
+        f"job {key} does not exist: no PodGroup, no pod of a batch profile, and no owner of these has this name"
+    )
+
+
+def _unserved(names: Iterable[str], cluster: _Cluster) -> str:
+    """Return the sentence about schedulerNames that no batch profile has."""
+    shown = " or ".join(f'"{name}"' for name in dict.fromkeys(names))
+    known = ", ".join(cluster.profiles.names.values())
+    return f"no batch profile has the schedulerName {shown}, only {known}; correct it, or give another --config"
 
 
 def _jobs_in(
-    models: Sequence[DialectModel], manifests: Sequence[Mapping[str, Any]], source: str
+    cluster: _Cluster, manifests: Sequence[Mapping[str, Any]], source: str
 ) -> list[tuple[DialectModel, JobEntry]]:
     """Return the jobs of manifests; raise `ConfigError` if they describe none."""
     named = {(one["kind"], one["metadata"].get("namespace") or "default", one["metadata"]["name"]) for one in manifests}
     found = []
-    for model in models:
+    for model in cluster.models:
         for entry in model.jobs.values():
             spec = entry.spec
             pods = (task.pod for task in entry.job.tasks.values() if task.pod is not None)
@@ -223,6 +265,9 @@ def _jobs_in(
             ):
                 found.append((model, entry))
     if not found:
+        others = [pod.scheduler_name for pod in cluster.single_pods if ("Pod", pod.namespace, pod.name) in named]
+        if others:
+            raise ConfigError(f"no job in it: {_unserved(others, cluster)}", source=source)
         text = "no job in it; give a PodGroup with its pods, or pods with the schedulerName of a batch profile"
         raise ConfigError(text, source=source)
     return found
@@ -244,7 +289,8 @@ async def simulate(options: Options, filename: str, output: str) -> int:
             )
     async with _open(options) as source:
         edited = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
-        before, after = await _read(options, source), await _read(options, edited)
+        before = await _read(options, source)
+        after = attrs.evolve(await _read(options, edited), warns=False)
         shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
     rows = _changes(after.models, *shares)
     if output:

@@ -130,7 +130,10 @@ _NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace o
 @_OUTPUT
 @_shared
 def _explain(*, options: Options, job: str, namespace: str | None, output: str | None) -> None:
-    """Show why a job waits: each check, the check that stops it, and the missing amount."""
+    """Show why a job waits: each check, the check that stops it, and the missing amount.
+
+    JOB may also be the name of a pod of the job, or of the workload that owns its group or pods.
+    """
     sys.exit(run_explain(options, job, namespace, output or ""))
 
 

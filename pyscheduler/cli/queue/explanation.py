@@ -5,12 +5,14 @@ The reason codes are those of the job's system where it has one; `docs/reference
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
+from pyscheduler.api import format_time
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
@@ -22,7 +24,9 @@ from pyscheduler.cli.queue.model import WAITING, missing_pods
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pyscheduler.api import KubeObject
     from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.configuration import BatchArgs
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.plan_log import RejectedPlan
     from pyscheduler.batch.tasks import Job
@@ -36,6 +40,9 @@ OK: Final = "ok"
 HOLDS: Final = "holds"
 INFO: Final = "info"
 
+#: The reasons of jobs that no pass considers.
+NO_PROFILE: Final = "NoBatchProfile"
+OTHER_POOL: Final = "OtherNodePool"
 #: The step to which a reason code of a pass belongs.
 _STEP_OF: Final = {
     "NotReady": "pods",
@@ -84,19 +91,27 @@ class Explanation:
     steps: Sequence[Step]
 
 
-def explain(model: DialectModel, entry: JobEntry, result: PassResult | None, node_text: str = "") -> Explanation:
+def explain(
+    model: DialectModel,
+    entry: JobEntry,
+    result: PassResult | None,
+    node_text: str = "",
+    *,
+    args: BatchArgs | None = None,
+) -> Explanation:
     """Return the explanation of a job.
 
     `result`: an offline pass of the job's profile; None if no profile serves the dialect. `node_text`: what the filters
-    say about a pending pod, for a job that the pass did not try on nodes.
+    say about a pending pod, for a job that the pass did not try on nodes. `args`: those of the profile.
     """
     job = result.job(entry.job.key) if result is not None else None
     decisions = result.decisions_for(job) if result is not None and job is not None else []
     reasons = result.reasons_of(job) if result is not None and job is not None else {}
     steps = [_declared(model, entry), _pods(entry, reasons), _queue(model, entry, reasons)]
-    if result is None:
-        steps.append(Step("session", INFO, "", f"no batch profile serves the dialect {model.name}"))
-    elif job is not None and entry.job.queue_row >= 0:
+    unserved = _unserved(model, entry, result, job, args)
+    if unserved is not None:
+        steps.append(unserved)
+    elif result is not None and job is not None and entry.job.queue_row >= 0:
         steps.append(_gates(model, entry, reasons))
         steps += _share(model, entry, result)
         steps += _line(entry, result, job)
@@ -105,7 +120,7 @@ def explain(model: DialectModel, entry: JobEntry, result: PassResult | None, nod
     verdict = _verdict(entry, decisions)
     held = [step for step in steps if step.result == HOLDS]
     if verdict == "waits":
-        steps.append(_next(held))
+        steps.append(_next(held, result))
     reason = held[0].reason if held and verdict == "waits" else ""
     return Explanation(
         job=entry.job.key, dialect=model.name, queue=entry.spec.queue, verdict=verdict, reason=reason, steps=steps
@@ -116,6 +131,35 @@ def placements(result: PassResult, decisions: Iterable[Decision]) -> list[tuple[
     """Return what the decisions do: (`bind`, `promise` or `evict`; pod; node)."""
     words = {DecisionKind.BIND: "bind", DecisionKind.NOMINATE: "promise", DecisionKind.EVICT: "evict"}
     return [(words[each.kind], each.task.key, result.node(each)) for each in decisions]
+
+
+def _unserved(
+    model: DialectModel, entry: JobEntry, result: PassResult | None, job: Job | None, args: BatchArgs | None
+) -> Step | None:
+    """Return the step of a job that is none of the profile; None if the pass considers it."""
+    if result is None or args is None:
+        text = f"no batch profile serves the dialect {model.name}; give one with --config"
+        return Step("session", HOLDS, NO_PROFILE, text)
+    profile = result.sessions.profile.name
+    pods = [task.pod for task in entry.job.tasks.values() if task.pod is not None]
+    others = sorted({pod.scheduler_name for pod in pods} - {profile})
+    if job is None and others:
+        names = " or ".join(f'"{name}"' for name in others)
+        text = f'its pods have the schedulerName {names}, but the batch profile of {model.name} is "{profile}"'
+        return Step("session", HOLDS, NO_PROFILE, f"{text}; correct it, or give another --config")
+    objects: list[KubeObject] = [*pods] if entry.state is None or entry.state.object is None else [entry.state.object]
+    key, own = args.node_pool_label, args.node_pool
+    pools = {item.labels.get(key, "") for item in objects} if model.name == "kai" and key else {own}
+    mine = f"with {key}={own}" if own else f"without the label {key}"
+    advice = "correct the label, or give another --config"
+    if job is None and pools - {own}:
+        theirs = f"the label {key}={min(pools - {own})}" if pools - {own, ""} else f"no label {key}"
+        text = f"the job has {theirs}, but the batch profile serves jobs {mine}; {advice}"
+        return Step("session", HOLDS, OTHER_POOL, text)
+    if job is not None and model.name == "kai" and job.queue_error and not entry.job.queue_error:
+        text = f"queue {job.queue} or one above it is in another node pool; the batch profile serves queues {mine}"
+        return Step("session", HOLDS, OTHER_POOL, f"{text}; {advice}")
+    return None if job is not None or not entry.is_waiting else Step("session", INFO, "", "no pod takes part in a pass")
 
 
 def _verdict(entry: JobEntry, decisions: Sequence[Decision]) -> str:
@@ -272,7 +316,8 @@ def _nodes(
         return Step("nodes", OK, "", f"{len(placed)} pods {verb}: {listed}{more}")
     if not entry.is_waiting:
         return Step("nodes", OK, "", "all pods have a node")
-    messages = [str(result.found.rejections[uid]) for uid in job.tasks if uid in result.found.rejections]
+    rejections = result.found.rejections
+    messages = [result.rejection(rejections[uid]) for uid in job.tasks if uid in rejections]
     found = _of_step("nodes", reasons)
     # The filters count the nodes by reason, unless the pass knew without asking them.
     by_reason = messages[:1] or ([node_text] if node_text else [])
@@ -349,13 +394,17 @@ _NEXT: Final = {
     "declared": "when the PodGroup changes",
     "pods": "when pods of the job are created, or lose their scheduling gates",
     "queue": "when a queue or the PodGroup changes",
+    "session": "when a batch profile serves the job",
     "gates": "when a pod of these queues ends, or a queue changes",
     "nodes": "when a pod ends, or a node or a queue changes",
     "evictions": "when that time is over, or the cluster changes",
 }
 
 
-def _next(held: Sequence[Step]) -> Step:
-    """Return when the job is tried again."""
+def _next(held: Sequence[Step], result: PassResult | None) -> Step:
+    """Return when the job is tried again; a delay or a protection that ends makes a pass, too."""
     when = _NEXT[held[0].name] if held else "when a pod, a node, a queue or the PodGroup changes"
+    at = result.found.session.wake_at if result is not None else math.inf
+    if math.isfinite(at):
+        when = f"{when}, or at {format_time(at)}"
     return Step("next", INFO, "", f"the next attempt follows {when}")

@@ -74,6 +74,13 @@ class JobEntry:
         """Return True if a pod of the job has no node."""
         return self.job.count(WAITING) > 0
 
+    def other_keys(self) -> set[str]:
+        """Return `namespace/name` of the pods of the job, and of the workloads that own its group or pods."""
+        pods = [task.pod for task in self.job.tasks.values() if task.pod is not None]
+        objects = [*pods, *([self.state.object] if self.state is not None and self.state.object is not None else [])]
+        owners = {owner.name for each in objects for owner in each.metadata.owner_references}
+        return {f"{self.spec.namespace}/{name}" for name in (*owners, *(pod.name for pod in pods))}
+
     @property
     def holds_nodes(self) -> bool:
         """Return True if a pod of the job has a node."""

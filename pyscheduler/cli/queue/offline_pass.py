@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -14,13 +15,16 @@ import numpy as np
 from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
+from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.queue_problems import HELD, queue_problem
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -36,6 +40,8 @@ __all__ = ["Offline", "PassResult", "Profiles", "open_offline", "profiles_for"]
 BATCH: Final = "Batch"
 #: The distribution that offers it.
 DISTRIBUTION: Final = "kube-pyscheduler-batch"
+#: What logs the warnings about its configuration.
+_PLUGIN_LOGGER: Final = "pyscheduler_batch.plugin"
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +51,8 @@ class Profiles:
     config: Configuration
     #: By dialect, the schedulerName of its batch profile.
     names: Mapping[str, str]
+    #: By dialect, the args of that profile.
+    args: Mapping[str, BatchArgs]
     #: The dialects in which parents of queues count.
     trees: frozenset[str] = frozenset({"kai"})
     source: str | None = None
@@ -58,6 +66,8 @@ class PassResult:
 
     sessions: Sessions
     found: Pass
+    #: The names of the nodes that the profile leaves to others, such as those of other node pools.
+    foreign_nodes: frozenset[str] = frozenset()
 
     def job(self, key: str) -> Job | None:
         """Return the job of a key `namespace/name`; None if the pass did not consider it."""
@@ -85,6 +95,15 @@ class PassResult:
             if reasons:
                 found[job.key] = waiting_text(reasons)
         return found
+
+    def rejection(self, error: Exception) -> str:
+        """Return why the filters let a pod on no node; nodes that the profile leaves to others do not count."""
+        if not isinstance(error, FitError) or error.diagnosis.pre_filter_message or not self.foreign_nodes:
+            return str(error)
+        own = [name for name in self.found.tables.names if name not in self.foreign_nodes]
+        failed = error.diagnosis.node_statuses
+        statuses = NodeStatuses.from_mapping({name: status for name in own if (status := failed.get(name))})
+        return str(FitError(num_all_nodes=len(own), diagnosis=Diagnosis(node_statuses=statuses)))
 
     def node(self, decision: Decision) -> str:
         """Return the name of the node of a decision."""
@@ -121,6 +140,8 @@ class Offline:
 
     scheduler: Scheduler
     profiles: Profiles
+    #: How many warnings the configuration has.
+    warnings: int = 0
 
     async def run(self, dialect: str, *, only_shares: bool = False) -> PassResult | None:
         """Run a pass for a dialect; None if no batch profile serves it. With `only_shares`, decide nothing."""
@@ -129,16 +150,27 @@ class Offline:
         if sessions is None:
             return None
         async with self.scheduler.snapshot_access:
-            return PassResult(sessions, await sessions.decide(actions=() if only_shares else None, explains=True))
+            found = await sessions.decide(actions=() if only_shares else None, explains=True)
+        uses = {node.name: sessions.plugin.node_use(node) for node in self.scheduler.nodes}
+        foreign = frozenset(name for name, use in uses.items() if use is NodeUse.NONE)
+        return PassResult(sessions, found, foreign)
 
     async def node_text(self, result: PassResult, pod: Pod) -> str:
         """Return what the filters say about a pod on the cluster as it is now, without evictions."""
         from pyscheduler.scheduler.evaluation import evaluate
 
         found = await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False)
+        feasible = found.feasible
+        names = {feasible.name(row) for row in range(len(feasible))} if feasible is not None else set()
+        count = len(names - result.foreign_nodes)
+        if found.fit_error is not None:
+            return f"{pod.key}: {result.rejection(found.fit_error)}"
         if found.message:
             return f"{pod.key}: {found.message}"
-        count = len(found.feasible) if found.feasible is not None else 0
+        if not count and found.statuses is not None and found.filtered is not None:
+            found.statuses.bind_names(found.filtered.name, found.filtered.index)
+            error = FitError(num_all_nodes=0, diagnosis=Diagnosis(node_statuses=found.statuses))
+            return f"{pod.key}: {result.rejection(error)}"
         return f"{pod.key} alone would fit on {count} node{'' if count == 1 else 's'}"
 
 
@@ -166,6 +198,7 @@ def profiles_for(
         return Profiles(
             config=config,
             names={dialect: name for dialect, (name, _) in found.items()},
+            args={dialect: args for dialect, (_, args) in found.items()},
             trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if _counts_parents(args))}),
             source=config_file,
             blocked=blocked,
@@ -176,7 +209,8 @@ def profiles_for(
         free = [name for name in known if name not in names.values()]
         if free:
             names[dialect] = free[0]
-    return Profiles(config=loads(_text(names), gates=gates), names=names, blocked=blocked, gates=gates)
+    args = {dialect: batch_args({"preset": dialect}, "$.pluginConfig") for dialect in names}
+    return Profiles(config=loads(_text(names), gates=gates), names=names, args=args, blocked=blocked, gates=gates)
 
 
 def _args_in(config: Configuration) -> dict[str, tuple[str, BatchArgs]]:
@@ -224,7 +258,7 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
     if BATCH not in registry:
         raise ConfigError(f'the plugin "{BATCH}" is not installed; run "pip install {DISTRIBUTION}"')
     config = attrs.evolve(profiles.config, extenders=())
-    with found_in(profiles.source):
+    with found_in(profiles.source), _counted_warnings() as warnings:
         scheduler = build(
             config,
             ReadOnlyCluster(read),
@@ -234,4 +268,23 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
             settings=Settings(feature_gates=profiles.gates),
         )
     await scheduler.start()
-    yield Offline(scheduler, profiles)
+    yield Offline(scheduler, profiles, len(warnings))
+
+
+@contextmanager
+def _counted_warnings() -> Iterator[list[str]]:
+    """Yield a list that gets the warnings of the plugin about its configuration, which are not logged."""
+    found: list[str] = []
+
+    def is_other(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        is_warning = text.startswith(f"Configuration of {BATCH}")
+        found.extend([text] if is_warning else [])
+        return not is_warning
+
+    logger = logging.getLogger(_PLUGIN_LOGGER)
+    logger.addFilter(is_other)
+    try:
+        yield found
+    finally:
+        logger.removeFilter(is_other)

@@ -123,7 +123,7 @@ def test_kai_reclaim_of_more_than_the_other_queue_has_too_much(run: Run, tmp_pat
 
 
 def test_kai_run_time_protects_a_victim(run: Run, tmp_path: Path) -> None:
-    """A gang within its minimum run time is named."""
+    """A gang within its minimum run time is named, and the next attempt follows when that time is over."""
     objects = Objects("kai", 2)
     objects.queue("a", 0, reclaimMinRuntime="100000h")
     objects.queue("b", 2)
@@ -133,6 +133,8 @@ def test_kai_run_time_protects_a_victim(run: Run, tmp_path: Path) -> None:
     text = evictions(run, objects, tmp_path)
     assert "reclaim: the best plan evicts default/old-" in text
     assert "but MinRuntimeNotElapsed: the minimum run time still protects default/old" in text
+    found = steps(run("explain", "want", objects=objects.write(tmp_path)))
+    assert found["next"][-1].endswith(", or at 2037-05-29T16:00:00Z")
 
 
 def test_kai_consolidation_finds_no_place_for_a_victim(run: Run, tmp_path: Path) -> None:

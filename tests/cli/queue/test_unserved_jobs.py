@@ -1,0 +1,176 @@
+"""`kubectl queue` about jobs that the profile does not serve, names of pods and workloads, and warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.cli.queue.test_explain_plans import Objects
+from tests.cli.queue.test_queue import KAI, VOLCANO, Run, steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POOL = {"kai.scheduler/node-pool": "blue"}
+IN_POOL = "preset: kai\nactions: allocate, reclaim\nschedulerName: kai-scheduler\nnodePool: blue\n"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs `kubectl queue`."""
+    return Run(capsys)
+
+
+def cluster(*, labelled: str = "", scheduler: str = "kai-scheduler") -> Objects:
+    """Return a cluster with a waiting job `want`; `labelled` are the kinds of objects in the pool `blue`."""
+    objects = Objects("kai", 8)
+    objects.queue("a", 8)
+    objects.job("want", "a", 1, runs=False, at=0)
+    for one in objects.items:
+        if one["kind"] in labelled.split():
+            one["metadata"]["labels"] = POOL
+        if one["kind"] == "Pod":
+            one["spec"]["schedulerName"] = scheduler
+    return objects
+
+
+def written(folder: Path, text: str) -> list[str]:
+    """Write a configuration; return the option that names it."""
+    path = folder / "scheduler.yaml"
+    path.write_text(text, encoding="utf-8")
+    return ["--config", str(path)]
+
+
+@pytest.mark.parametrize(
+    ("objects", "config", "reason", "text"),
+    [
+        pytest.param(
+            cluster(scheduler="kai-schedular"),
+            "preset: kai\nactions: allocate, reclaim\nschedulerName: mine\n",
+            "NoBatchProfile",
+            'its pods have the schedulerName "kai-schedular", but the batch profile of kai is "mine"; correct it, or '
+            "give another --config",
+            id="schedulerName",
+        ),
+        pytest.param(
+            cluster(),
+            "preset: volcano\nactions: enqueue, allocate\n",
+            "NoBatchProfile",
+            "no batch profile serves the dialect kai; give one with --config",
+            id="dialect",
+        ),
+        pytest.param(
+            cluster(labelled="PodGroup Queue"),
+            "preset: kai\nactions: allocate, reclaim\nschedulerName: kai-scheduler\n",
+            "OtherNodePool",
+            "the job has the label kai.scheduler/node-pool=blue, but the batch profile serves jobs without the label",
+            id="job of a pool",
+        ),
+        pytest.param(
+            cluster(labelled="Queue"),
+            IN_POOL,
+            "OtherNodePool",
+            "the job has no label kai.scheduler/node-pool, but the batch profile serves jobs with "
+            "kai.scheduler/node-pool=blue; correct the label, or give another --config",
+            id="job of no pool",
+        ),
+        pytest.param(
+            cluster(labelled="PodGroup"),
+            IN_POOL,
+            "OtherNodePool",
+            "queue a or one above it is in another node pool; the batch profile serves queues with",
+            id="queue of no pool",
+        ),
+    ],
+)
+def test_explain_says_that_no_profile_serves_the_job(
+    run: Run, tmp_path: Path, objects: Objects, config: str, reason: str, text: str
+) -> None:
+    """The step `session` holds the job and names the schedulerName or the label."""
+    out = run("explain", "want", *written(tmp_path, config), objects=objects.write(tmp_path))
+    assert f"Verdict:  waits: {reason}\n" in out
+    found = steps(out)
+    assert found["session"][:2] == ["holds", reason]
+    assert text in found["session"][2]
+    assert found["next"][2] == "the next attempt follows when a batch profile serves the job"
+
+
+def test_nodes_of_other_pools_do_not_count(run: Run, tmp_path: Path) -> None:
+    """The nodes step of a job in a node pool counts the nodes of the pool only."""
+    objects = cluster(labelled="PodGroup Queue")
+    amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "0"}
+    small = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "small", "labels": POOL}}
+    objects.items.append(small | {"status": {"allocatable": amounts}})
+    config = written(tmp_path, IN_POOL)
+    text = steps(run("explain", "want", *config, objects=objects.write(tmp_path)))["nodes"][-1]
+    assert text.endswith("default/want-0: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    for one in objects.items:
+        if one["kind"] == "Pod":
+            one["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "9"
+            one["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "9"
+    text = steps(run("explain", "want", *config, objects=objects.write(tmp_path)))["nodes"][-1]
+    assert text.endswith("default/want-0: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+
+
+def lone_pod() -> dict[str, Any]:
+    """Return a pod without a group whose schedulerName is misspelt."""
+    body = {"schedulerName": "kai-schedular", "containers": [{"name": "c", "image": "i"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone", "namespace": "default"}, "spec": body}
+
+
+def test_pod_without_a_group_and_profile_is_named(run: Run, tmp_path: Path) -> None:
+    """`explain` and `whatif -f` name the schedulerName that no profile has."""
+    path = tmp_path / "pod.yaml"
+    path.write_text(yaml.safe_dump(lone_pod()))
+    text = 'no batch profile has the schedulerName "kai-schedular", only kai-scheduler, volcano, kube-batch; '
+    run("whatif", "-f", str(path), code=1)
+    assert run.err == f"error: {path}: no job in it: {text}correct it, or give another --config\n"
+    run("explain", "lone", objects=str(path), code=1)
+    assert run.err == f"error: pod default/lone is no job: {text}correct it, or give another --config\n"
+
+
+def test_job_is_found_by_its_pod_and_by_its_owner(run: Run, tmp_path: Path) -> None:
+    """A name of several jobs is a mistake that lists them."""
+    objects = cluster()
+    objects.job("other", "a", 1, runs=False, at=1)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "h3", "uid": "u"}
+    groups = [one for one in objects.items if one["kind"] == "PodGroup"]
+    groups[0]["metadata"]["ownerReferences"] = [owner]
+    for name in ("h3", "want-0", "default/h3"):
+        assert "Job:      default/want\n" in run("explain", name, objects=objects.write(tmp_path))
+    groups[1]["metadata"]["ownerReferences"] = [owner]
+    run("explain", "h3", objects=objects.write(tmp_path), code=1)
+    assert run.err == (
+        "error: default/h3 is the name of no job, but of pods or owners of several: default/other, default/want; "
+        "name one of them\n"
+    )
+
+
+HIERARCHY = "preset: volcano\nactions: enqueue, allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]\n"
+NO_SHARES = "Warning: fair shares of volcano are unknown: no policy of its profile divides resources among queues"
+
+
+def test_missing_shares_are_explained(run: Run, tmp_path: Path) -> None:
+    """Policies without shares, such as a hierarchy of drf, are named in one warning."""
+    config = written(tmp_path, HIERARCHY)
+    assert "<unknown>" in run("get", *config, objects=VOLCANO)
+    assert run.err == f"{NO_SHARES}, as proportion and capacity do\n"
+    queue = tmp_path / "queue.yaml"
+    queue.write_text(
+        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: batch}\nspec: {weight: 2}\n"
+    )
+    run("simulate", "-f", str(queue), *config, objects=VOLCANO)
+    assert run.err == f"{NO_SHARES}, as proportion and capacity do\n"
+
+
+@pytest.mark.parametrize("arguments", [["get"], ["explain", "bert"]], ids=" ".join)
+def test_warnings_of_the_configuration_are_counted(run: Run, tmp_path: Path, arguments: list[str]) -> None:
+    """One line says how many there are, and which command shows them."""
+    config = written(
+        tmp_path, "preset: kai\nactions: allocate, reclaim\nschedulerName: kai-scheduler\ncolour: red\nshape: round\n"
+    )
+    run(*arguments, *config, objects=KAI)
+    file = config[1]
+    assert run.err == f'Warning: {file}: 2 warnings; "pyscheduler config --config {file}" shows them\n'
