@@ -285,6 +285,9 @@ class _Reader:
         else:
             self._problem("actions", f"expected names with commas between them, or a list, found {_shown(value)}")
             return ()
+        if isinstance(value, str) and "" in names:
+            self._problem("actions", "a name is missing before or after a comma; remove the comma")
+            names = [name for name in names if name != ""]
         for name in names:
             if not isinstance(name, str) or (self._checks_names and self._own(name) not in known):
                 self._problem("actions", _unknown("action", name, known))

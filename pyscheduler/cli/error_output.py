@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lines_of", "print_line", "unwritable_output"]
 
+#: The most mistakes that are shown.
+_MOST_LINES: Final = 50
 #: What a write to a file or a terminal raises, but not a request or the reading of a file.
 _WRITE_ERRORS: Final = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
@@ -43,10 +45,12 @@ def print_line(line: bytes) -> None:
 
 
 def lines_of(error: Exception) -> Sequence[str]:
-    """Return one line per mistake; each begins with the file, where the error names one."""
+    """Return one line per mistake, and how many are left out; each begins with the file, where the error names one."""
     from pyscheduler.framework.errors import ConfigError
 
     if not isinstance(error, ConfigError):
         return [" ".join(str(error).split())]
     where = f"{error.source}: " if error.source else ""
-    return [where + " ".join(problem.split()) for problem in error.problems]
+    lines = [where + " ".join(problem.split()) for problem in error.problems[:_MOST_LINES]]
+    left = len(error.problems) - len(lines)
+    return [*lines, f"{where}{left} more mistakes"] if left else lines

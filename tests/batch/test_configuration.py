@@ -311,6 +311,11 @@ def test_jobs_wait_for_quota_unless_something_else_decides(mapping: dict[str, An
             {"preset": "volcno"}, 'no preset is called "volcno"; did you mean "volcano"? @ $.preset', id="preset"
         ),
         pytest.param(
+            {"preset": "kai", "actions": "allocate, "},
+            "a name is missing before or after a comma; remove the comma @ $.actions",
+            id="last comma",
+        ),
+        pytest.param(
             {"preset": "kai", "actions": 3},
             "expected names with commas between them, or a list, found 3 @ $.actions",
             id="actions",

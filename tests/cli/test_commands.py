@@ -54,6 +54,17 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_first_fifty_mistakes_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line says how many more there are."""
+    file = tmp_path / "batch.yaml"
+    file.write_text(f"preset: kai\nactions: {'dance, ' * 200}allocate\n")
+    with pytest.raises(SystemExit):
+        main(["config", "--config", str(file)])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 51
+    assert lines[-1] == f"error: {file}: 150 more mistakes"
+
+
 @pytest.mark.parametrize(
     ("program", "arguments"),
     [
