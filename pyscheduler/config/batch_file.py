@@ -7,27 +7,32 @@ system keeps it. The profile enables the plugin `Batch`, whose args are the cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
 
 from pyscheduler.batch.configuration import BatchArgs, batch_args, preset_of
 from pyscheduler.batch.presets import KAI, VOLCANO
+from pyscheduler.batch.shard import actions_and_tiers, shard_settings
 from pyscheduler.config.node_order import with_node_order
 from pyscheduler.config.predicate_switches import with_predicates
 from pyscheduler.config.problems import Problem, path_text, shown
+from pyscheduler.config.types import Configuration, PluginConfig
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
 
-__all__ = ["is_batch_file", "profile_content", "read_batch_file"]
+__all__ = ["expanded_shards", "in_batch_file", "is_batch_file", "profile_content", "read_batch_file"]
 
 _SHARD: Final = "SchedulingShard"
 _SHARD_GROUP: Final = "kai.scheduler"
 _CONFIG_MAP: Final = "ConfigMap"
 #: Keys of ConfigMaps that tell whose configuration they hold.
 _KEYS: Final = {"volcano-scheduler.conf": VOLCANO.name, "volcano-scheduler-ci.conf": VOLCANO.name}
+_BATCH: Final = "Batch"
 _PLAIN: Final = ("actions", "tiers")
+#: Where the plugin's messages say that its args are.
+_ARGS: Final = "$.pluginConfig[Batch].args"
 
 
 def read_batch_file(text: str, path: str) -> BatchArgs:
@@ -55,6 +60,37 @@ def _as_in_file(text: str) -> str:
     return text.replace("$.shard", "$.spec")
 
 
+def in_batch_file(messages: Iterable[str], text: str) -> list[str]:
+    """Return messages about the args of `Batch` with the paths of the file with this text, if it is a batch file."""
+    root = read(text).root
+    if not isinstance(root, Mapping) or not is_batch_file(root):
+        return [*messages]
+    where = _args(root)[1]
+    return [each.replace(f"{_ARGS}.shard", f"{where}.spec").replace(_ARGS, where) for each in messages]
+
+
+def expanded_shards(configuration: Configuration) -> Configuration:
+    """Return the configuration with the actions, tiers and settings that each shard of KAI stands for."""
+    profiles = tuple(
+        attrs.evolve(profile, plugin_config=tuple(map(_expanded, profile.plugin_config)))
+        for profile in configuration.profiles
+    )
+    return attrs.evolve(configuration, profiles=profiles)
+
+
+def _expanded(entry: PluginConfig) -> PluginConfig:
+    shard = entry.args.get("shard") if entry.name == _BATCH and isinstance(entry.args, Mapping) else None
+    if not isinstance(entry.args, Mapping) or not isinstance(shard, Mapping):
+        return entry
+    settings, _ = shard_settings(shard)
+    # The profile has the name.
+    settings.pop("schedulerName", None)
+    actions, tiers, _ = actions_and_tiers(shard)
+    others = {key: value for key, value in entry.args.items() if key not in {"preset", "shard"}}
+    args = {"preset": KAI.name, "actions": actions, "tiers": tiers, **settings, **others}
+    return attrs.evolve(entry, args=args)
+
+
 def is_batch_file(root: object) -> bool:
     """Return whether the content of a file is the configuration of a batch scheduler."""
     if not isinstance(root, Mapping):
@@ -77,11 +113,11 @@ def profile_content(root: Mapping[str, object], gates: Mapping[str, bool]) -> Ma
     except ConfigError as error:
         raise ConfigError(*map(_as_in_file, error.problems)) from error
     args.pop("schedulerName", None)
-    multi_point = {"enabled": [{"name": "Batch"}], "disabled": [{"name": "DefaultPreemption"}]}
+    multi_point = {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}
     profile: dict[str, object] = {
         "schedulerName": read_args.scheduler_name,
         "plugins": {"multiPoint": multi_point},
-        "pluginConfig": [{"name": "Batch", "args": args}],
+        "pluginConfig": [{"name": _BATCH, "args": args}],
     }
     return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args, gates)]}
 

@@ -54,6 +54,24 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_config_shows_a_shard_and_its_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The actions of a SchedulingShard are written out; a warning has the file and the path in it."""
+    file = tmp_path / "shard.yaml"
+    file.write_text("apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {args: {nix: 1}}\n")
+    main_ended(["config", "--config", str(file)])
+    out, err = capsys.readouterr()
+    assert "shard:" not in out
+    assert "      - stalegangeviction\n" in out
+    assert err == f"warning: {file}: $.spec.args.nix has no effect here\n"
+
+
+def main_ended(arguments: list[str]) -> None:
+    """Run `pyscheduler`; it succeeds."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+
+
 def test_the_first_fifty_mistakes_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The last line says how many more there are."""
     file = tmp_path / "batch.yaml"

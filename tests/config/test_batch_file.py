@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from pyscheduler.config.batch_file import read_batch_file
+from pyscheduler.batch.configuration import batch_args
+from pyscheduler.config.batch_file import expanded_shards, in_batch_file, read_batch_file
 from pyscheduler.config.dump import dump
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ConfigError
@@ -225,3 +226,31 @@ def test_balanced_allocation_of_volcano_counts_gpus() -> None:
     args = {config.name: config.args for config in profile.plugin_config}
     assert "nvidia.com/gpu" in str(args["NodeResourcesBalancedAllocation"])
     assert "LeastAllocated" in str(args["NodeResourcesFit"])
+
+
+def test_expanded_shard_is_the_same_configuration() -> None:
+    """Actions, tiers and settings are written out, and mean what the shard means."""
+    text = SHARD + "  partitionLabelValue: blue\n  kValue: 2\n  plugins: {ray: {enabled: false}}\n"
+    configuration = expanded_shards(loads(text))
+    args = next(each.args for each in configuration.profiles[0].plugin_config if each.name == "Batch")
+    assert isinstance(args, dict)
+    assert "shard" not in args
+    assert args["nodePool"] == "blue"
+    assert batch_args({**args, "schedulerName": "my-kai"}) == read_batch_file(text, "shard.yaml")
+    assert dump(loads(dump(configuration))) == dump(configuration)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        pytest.param(SHARD, "$.spec.kvalue", id="shard"),
+        pytest.param(
+            config_map("kai.conf", SHARD.strip()), '$.data["kai.conf"].spec.kvalue', id="shard in a ConfigMap"
+        ),
+        pytest.param("profiles: []", "$.pluginConfig[Batch].args.shard.kvalue", id="another file"),
+    ],
+)
+def test_messages_about_args_get_the_path_of_the_file(text: str, path: str) -> None:
+    """Messages name paths that a batch file has."""
+    message = "$.pluginConfig[Batch].args.shard.kvalue has no effect"
+    assert in_batch_file([message], text) == [f"{path} has no effect"]

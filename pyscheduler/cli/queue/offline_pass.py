@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import random
 from collections.abc import Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -18,13 +17,14 @@ from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.queue_problems import HELD, queue_problem
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
@@ -40,8 +40,6 @@ __all__ = ["Offline", "PassResult", "Profiles", "open_offline", "profiles_for"]
 BATCH: Final = "Batch"
 #: The distribution that offers it.
 DISTRIBUTION: Final = "kube-pyscheduler-batch"
-#: What logs the warnings about its configuration.
-_PLUGIN_LOGGER: Final = "pyscheduler_batch.plugin"
 
 
 @attrs.frozen(kw_only=True)
@@ -258,7 +256,7 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
     if BATCH not in registry:
         raise ConfigError(f'the plugin "{BATCH}" is not installed; run "pip install {DISTRIBUTION}"')
     config = attrs.evolve(profiles.config, extenders=())
-    with found_in(profiles.source), _counted_warnings() as warnings:
+    with found_in(profiles.source), batch_warnings() as warnings:
         scheduler = build(
             config,
             ReadOnlyCluster(read),
@@ -269,22 +267,3 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
         )
     await scheduler.start()
     yield Offline(scheduler, profiles, len(warnings))
-
-
-@contextmanager
-def _counted_warnings() -> Iterator[list[str]]:
-    """Yield a list that gets the warnings of the plugin about its configuration, which are not logged."""
-    found: list[str] = []
-
-    def is_other(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        is_warning = text.startswith(f"Configuration of {BATCH}")
-        found.extend([text] if is_warning else [])
-        return not is_warning
-
-    logger = logging.getLogger(_PLUGIN_LOGGER)
-    logger.addFilter(is_other)
-    try:
-        yield found
-    finally:
-        logger.removeFilter(is_other)
