@@ -149,20 +149,27 @@ def test_job_is_found_by_its_pod_and_by_its_owner(run: Run, tmp_path: Path) -> N
 
 
 HIERARCHY = "preset: volcano\nactions: enqueue, allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]\n"
-NO_SHARES = "Warning: fair shares of volcano are unknown: no policy of its profile divides resources among queues"
+NO_SHARES = (
+    "Warning: fair shares of {} are unknown: no policy of its profile reports them, as proportion of KAI and Volcano "
+    "and capacity do\n"
+)
 
 
 def test_missing_shares_are_explained(run: Run, tmp_path: Path) -> None:
-    """Policies without shares, such as a hierarchy of drf, are named in one warning."""
+    """One warning names a profile without shares, such as kube-batch's, or Volcano's with a hierarchy of drf."""
     config = written(tmp_path, HIERARCHY)
     assert "<unknown>" in run("get", *config, objects=VOLCANO)
-    assert run.err == f"{NO_SHARES}, as proportion and capacity do\n"
+    assert run.err == NO_SHARES.format("volcano")
     queue = tmp_path / "queue.yaml"
     queue.write_text(
         "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: batch}\nspec: {weight: 2}\n"
     )
     run("simulate", "-f", str(queue), *config, objects=VOLCANO)
-    assert run.err == f"{NO_SHARES}, as proportion and capacity do\n"
+    assert run.err == NO_SHARES.format("volcano")
+    objects = Objects("kube-batch", 4)
+    objects.queue("a")
+    run("get", objects=objects.write(tmp_path))
+    assert run.err == NO_SHARES.format("kube-batch")
 
 
 @pytest.mark.parametrize("arguments", [["get"], ["explain", "bert"]], ids=" ".join)
