@@ -97,6 +97,42 @@ async def test_a_sub_group_runs_in_one_hyper_node(
     await scheduler.stop()
 
 
+@pytest.mark.parametrize(
+    ("topology", "policy", "expected"),
+    [
+        pytest.param(
+            HARD,
+            {},
+            "NotEnoughResources: network topology: no HyperNode of tier 1 or lower takes 4 pods of the job; a0 has "
+            "room for 3",
+            id="job",
+        ),
+        pytest.param(
+            {},
+            HARD,
+            "network topology: no HyperNode of tier 1 or lower takes 2 pods of sub-group s/2; a0 has room for 1",
+            id="sub-group",
+        ),
+    ],
+)
+async def test_pods_say_which_topology_keeps_them_waiting(
+    volcano: Any, topology: Any, policy: Any, expected: str
+) -> None:
+    """The message names the tier, and the HyperNode with the most room."""
+    add_racks(volcano, {"a0": 3, "a1": 2})
+    scheduler = await volcano.start(TIERS)
+    if topology:
+        volcano.group("j", "default", 4, networkTopology=topology)
+        volcano.pods("j", 4)
+    else:
+        job(volcano, 3, 2, policy)
+    await volcano.pass_time(10)
+    messages = {each.message for pod in volcano.cluster.pods() for each in pod.status.conditions}
+    assert len(messages) == 1
+    assert messages.pop().endswith(expected)
+    await scheduler.stop()
+
+
 async def test_without_the_policy_a_topology_does_not_count(volcano: Any) -> None:
     """The pods of a slice take any nodes."""
     add_racks(volcano)

@@ -169,10 +169,11 @@ async def _allocate_parts(
     tasks.extend(parts.tasks())
     if statement.changes and (session.job_ready(job) or session.job_pipelined(job)):
         return statement
-    short = parts_short(job, session.books.best_effort)
+    short, why = parts_short(job, session.books.best_effort), session.why_no_domain(job)
     statement.discard()
     if short:
-        session.record(job, NOT_ENOUGH_SUB_GROUPS, f"Sub-groups without nodes for their size: {short}")
+        text = f"Sub-groups without nodes for their size: {short}"
+        session.record(job, NOT_ENOUGH_SUB_GROUPS, f"{text}; {why}" if why else text)
     return None
 
 

@@ -111,23 +111,61 @@ class NetworkTopologyAware(VolcanoPolicy):
         tree, highest = self.tree, self.highest_tier(said)
         if highest is None:
             return
-        held = tree.around(_nodes(tasks))
-        below = [*range(len(tree.names))]
-        if held >= 0:
-            allowed = [at for at in tree.path(held) if tree.tiers[at] <= highest]
-            if not allowed:
-                return
-            below = [at for at in below if allowed[-1] in tree.path(at)]
+        held, below = self._reachable(tasks, highest)
         if within is not None:
             below = [at for at in below if not (tree.members[at] & ~within).any()]
         scores = np.zeros(len(tree.names))
         if self._fills_first:
             scores = self._used_part(np.sum([task.request for task in tasks], axis=0))
-        chosen = [at for at in below if tree.tiers[at] <= highest and (held >= 0 or self._holds(least, at))]
+        chosen = [at for at in below if held >= 0 or self._holds(least, at)]
         chosen.sort(key=lambda at: (int(tree.tiers[at]), -scores[at]))
         for at in chosen:
             if tree.members[at].any():
                 yield tree.members[at]
+
+    def _reachable(self, tasks: Iterable[Task], highest: int) -> tuple[int, list[int]]:
+        """Return the lowest HyperNode around the placed tasks, -1 for none, and those that may be used up to a tier."""
+        tree = self.tree
+        held = tree.around(_nodes(tasks))
+        below = [at for at in range(len(tree.names)) if tree.tiers[at] <= highest]
+        if held >= 0:
+            allowed = [at for at in tree.path(held) if tree.tiers[at] <= highest]
+            below = [at for at in below if allowed and allowed[-1] in tree.path(at)]
+        return held, below
+
+    def why_no_domain(self, job: Job, failed: Iterable[str]) -> str:
+        """Return which HyperNodes a job or a sub-group must run in, and how much room the largest has.
+
+        `failed`: the uids of the tasks that fitted nowhere. "" if the tasks may use the whole cluster.
+        """
+        first = min((job.tasks[uid] for uid in failed if uid in job.tasks), key=lambda task: task.key, default=None)
+        if first is None:
+            return ""
+        tasks, least, whose = [*job.tasks.values()], job.min_member, "the job"
+        policy = job.sub_groups.get(first.sub_group.rpartition("/")[0])
+        said = job.topology
+        if policy is not None and policy.topology:
+            said, least, whose = policy.topology, policy.min_member, f"sub-group {first.sub_group}"
+            tasks = [task for task in tasks if task.sub_group == first.sub_group]
+        tree, highest = self.tree, self.highest_tier(said)
+        if highest is None or highest >= tree.tiers[-1]:
+            return ""
+        name = said.get("highestTierName")
+        tier = f"tier {highest}{f' ({name})' if name in tree.tier_names else ''} or lower"
+        below = [at for at in self._reachable(tasks, highest)[1] if tree.members[at].any()]
+        if not below:
+            return f"network topology: {whose} must run in one HyperNode of {tier}, and none has nodes for it"
+        count = max(least - sum(task.state in ACTIVE for task in tasks), 1)
+        room = tree.members[below] @ self._places(first)
+        best = int(room.argmax())
+        text = f"network topology: no HyperNode of {tier} takes {count} pod{'s' * (count > 1)} of {whose}"
+        return f"{text}; {tree.names[below[best]]} has room for {int(room[best])}" if room[best] < count else text
+
+    def _places(self, task: Task) -> NDArray[np.float64]:
+        """Return float64[N]: how many tasks like this one the nodes have room for, now or later."""
+        asked = task.request > 0
+        places: NDArray[np.float64] = np.floor(self.session.nodes.future[:, asked] / task.request[asked]).min(axis=1)
+        return np.clip(places, 0.0, None)
 
     def _holds(self, least: NDArray[np.float64] | None, at: int) -> bool:
         """Return whether the least that tasks need fits into what a HyperNode has idle, now or later."""

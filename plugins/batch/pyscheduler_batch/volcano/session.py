@@ -58,7 +58,8 @@ def _no_quotas(_: str) -> Iterable[ResourceQuota]:
 
 _OVERUSED: Final = "QueueOverused"
 _NOT_ENQUEUED: Final = {"NotEnqueued": "no pass has enqueued the job yet"}
-_NO_ROOM: Final = {"NotEnoughResources": "no node has room for a pod of the job"}
+_NOT_ENOUGH: Final = "NotEnoughResources"
+_NO_ROOM: Final = {_NOT_ENOUGH: "no node has room for a pod of the job"}
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
@@ -330,8 +331,15 @@ class VolcanoSession(Session):
             self._overused_at_end[row] = self.overused(row)
         if self._overused_at_end[row]:
             return {_OVERUSED: f"queue {self.queues.names[row]} holds its share already"}
+        if why := self.why_no_domain(job):
+            return {_NOT_ENOUGH: why}
         # Room only shrinks in a pass: of jobs that look alike only the first one is tried.
         return _NO_ROOM if job.uid in self.fit_failures or job.look_alike is not None else {}
+
+    def why_no_domain(self, job: Job) -> str:
+        """Return why no HyperNode took a job that must run in one; "" if none was tried or it need not."""
+        failed, topology = self.fit_failures.get(job.uid), self.network_topology
+        return topology.why_no_domain(job, failed) if failed and topology is not None else ""
 
     def overused(self, queue: int) -> bool:
         """Return whether any policy calls the queue overused."""
