@@ -16,7 +16,7 @@ from pyscheduler.api import format_time
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF, WAITING_FOR_QUOTA
+from pyscheduler.batch.queue_problems import BINDING_BACKOFF, SCHEDULING_BACKOFF, WAITING_FOR_QUOTA
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
 from pyscheduler.cli.queue.model import WAITING, missing_pods
@@ -56,9 +56,14 @@ _STEP_OF: Final = {
     "QueueQuota": "gates",
     "ClusterOverused": "gates",
     "ResourceQuota": "gates",
+    "NotEnqueued": "gates",
+    "QueueOverused": "gates",
     WAITING_FOR_QUOTA: "gates",
     SCHEDULING_BACKOFF: "gates",
+    BINDING_BACKOFF: "gates",
     "PodSchedulingErrors": "nodes",
+    "NotEnoughSubGroups": "nodes",
+    "NotEnoughResources": "nodes",
     "PreemptionDelayNotElapsed": "evictions",
 }
 #: The actions that evict pods of other jobs.
@@ -165,14 +170,18 @@ def _unserved(
 def _verdict(entry: JobEntry, decisions: Sequence[Decision]) -> str:
     kinds = {each.kind for each in decisions}
     placed = sum(each.kind is not DecisionKind.EVICT for each in decisions)
-    # Volcano promises nodes to a part of a gang, which is not carried out.
-    if placed and entry.job.count(ACTIVE) + placed < entry.job.min_member:
+    if _is_partial(entry, placed):
         return "waits"
     if DecisionKind.NOMINATE in kinds:
         return "promised"
     if DecisionKind.BIND in kinds:
         return "starts"
     return "waits" if entry.is_waiting or not entry.job.tasks else "placed"
+
+
+def _is_partial(entry: JobEntry, placed: int) -> bool:
+    """Return whether a pass places only a part of a gang: Volcano promises such nodes, and does not carry it out."""
+    return placed > 0 and entry.job.count(ACTIVE) + placed < entry.job.min_member
 
 
 def _declared(model: DialectModel, entry: JobEntry) -> Step:
@@ -307,7 +316,7 @@ def _nodes(
     node_text: str,
 ) -> Step:
     placed = [each for each in decisions if each.kind is not DecisionKind.EVICT]
-    if placed:
+    if placed and not _is_partial(entry, len(placed)):
         counts = Counter(result.node(each) for each in placed)
         listed = ", ".join(f"{name} ({count})" for name, count in counts.most_common(_NAMED))
         more = ", ..." if len(counts) > _NAMED else ""

@@ -16,7 +16,7 @@ from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.queue_problems import HELD, queue_problem
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
@@ -72,12 +72,17 @@ class PassResult:
         return next((job for job in self.found.session.jobs.values() if job.key == key), None)
 
     def reasons_of(self, job: Job) -> dict[str, str]:
-        """Return the reasons that the pass recorded for a job, or what holds it back."""
+        """Return the reasons that the pass recorded for a job, or what holds it back, as its pods say it."""
         session = self.found.session
         problem = queue_problem(job, session.queues)
         if problem is not None and problem[0] in HELD:
             return dict([problem])
-        return dict(session.reasons.get(job.uid, {}))
+        reasons: Mapping[str, str] = session.reasons.get(job.uid, {})
+        # A pass may promise nodes to a part of a gang; these are not kept.
+        is_promised = job.counts[TaskState.PIPELINED] and job.count(ACTIVE) >= job.min_member
+        if not reasons and not is_promised and job.count((TaskState.PENDING, TaskState.PIPELINED)):
+            reasons = session.why_waiting(job)
+        return dict(reasons)
 
     def decisions_for(self, job: Job) -> list[Decision]:
         """Return the decisions to bind or promise tasks of a job, and the evictions for it."""
@@ -88,8 +93,6 @@ class PassResult:
         session, found = self.found.session, {}
         for job in session.jobs.values():
             reasons = self.reasons_of(job)
-            if not reasons and job.counts[TaskState.PENDING]:
-                reasons = dict(session.why_waiting(job))
             if reasons:
                 found[job.key] = waiting_text(reasons)
         return found

@@ -206,6 +206,81 @@ def test_a_queue_at_its_share_reclaims_nothing(run: Run, tmp_path: Path) -> None
     assert "reclaim: QueueMayNotReclaim: with this job the queue would hold more than it may take from others" in text
 
 
+@pytest.mark.parametrize(
+    ("preset", "gpus", "runs", "spec", "expected"),
+    [
+        pytest.param("volcano", 6, 0, {}, "no node has room for a pod of the job", id="larger-than-a-node"),
+        pytest.param("kube-batch", 1, 8, {}, "no node has room for a pod of the job", id="kube-batch"),
+        pytest.param("volcano", 1, 8, {}, "no node has room for a pod of the job", id="full"),
+        pytest.param("volcano", 1, 5, {}, "no node has room for a pod of the job", id="gang-too-large"),
+        pytest.param(
+            "volcano",
+            2,
+            0,
+            {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}},
+            "network topology: no HyperNode of tier 1 or lower takes 4 pods of the job; h1 has room for 2",
+            id="hyper-node",
+        ),
+        pytest.param(
+            "volcano",
+            2,
+            2,
+            {"networkTopology": {"mode": "hard", "highestTierName": "rack"}},
+            "no HyperNode of tier 1 (rack) or lower takes 4 pods of the job; h1 has room for 1",
+            id="hyper-node-by-name",
+        ),
+        pytest.param(
+            "volcano",
+            2,
+            0,
+            {
+                "subGroupPolicy": [
+                    {
+                        "name": "p",
+                        "subGroupSize": 4,
+                        "matchLabelKeys": ["part"],
+                        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+                    }
+                ]
+            },
+            "no HyperNode of tier 1 or lower takes 4 pods of sub-group p/x; h1 has room for 2",
+            id="sub-group",
+        ),
+    ],
+)
+def test_a_job_without_room_is_held_by_the_step_nodes(
+    run: Run, tmp_path: Path, preset: str, gpus: int, runs: int, spec: dict[str, Any], expected: str
+) -> None:
+    """The verdict has the reason of the pods, and the step says what is missing, also in a topology."""
+    objects = Objects(preset, 4)
+    node = objects.items[0]
+    objects.items.append({**node, "metadata": {"name": "n2"}})
+    objects.queue("a")
+    objects.job("old", "a", runs, runs=True, at=0)
+    objects.job("want", "a", 4, least=4, runs=False, at=1)
+    for number, each in enumerate(objects.items):
+        if each["kind"] == "PodGroup" and each["metadata"]["name"] == "want":
+            each["spec"] |= spec
+        elif each["kind"] == "Pod" and "nodeName" in each["spec"]:
+            each["spec"]["nodeName"] = f"n{1 + number % 2}"
+        elif each["kind"] == "Pod":
+            each["metadata"] = each["metadata"] | {"labels": {"part": "x"}}
+            each["spec"]["containers"][0]["resources"] = {"requests": {GPU: str(gpus)}}
+    for number in (1, 2):
+        members = [{"type": "Node", "selector": {"exactMatch": {"name": f"n{number}"}}}]
+        body = {"metadata": {"name": f"h{number}"}, "spec": {"tier": 1, "tierName": "rack", "members": members}}
+        objects.items.append({"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", **body})
+    topology = ", {name: network-topology-aware}" if preset == "volcano" else ""
+    tiers = f"[{{plugins: [{{name: priority}}, {{name: gang}}]}}, {{plugins: [{{name: predicates}}{topology}]}}]"
+    config = f"preset: {preset}\nactions: allocate, preempt\ntiers: {tiers}\n"
+    (tmp_path / "scheduler.yaml").write_text(config, encoding="utf-8")
+    text = run("explain", "want", "--config", str(tmp_path / "scheduler.yaml"), objects=objects.write(tmp_path))
+    assert "Verdict:  waits: NotEnoughResources\n" in text
+    found = steps(text)
+    assert (found["nodes"][:2], found["gates"][0]) == (["holds", "NotEnoughResources"], "ok")
+    assert expected in found["nodes"][-1]
+
+
 def quota(hard: str, used: str) -> dict[str, Any]:
     """Return a quota of CPUs."""
     status = {"hard": {"requests.cpu": hard}, "used": {"requests.cpu": used}}
