@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.batch.kai_objects import QUEUE_LABEL
+
 if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["BINDING_BACKOFF", "HELD", "SCHEDULING_BACKOFF", "WAITING_FOR_QUOTA", "queue_problem"]
+__all__ = ["BINDING_BACKOFF", "HELD", "SCHEDULING_BACKOFF", "WAITING_FOR_QUOTA", "no_queue", "queue_problem"]
 
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 """The reason of a job for which the quotas of its namespace have no room; a message follows it in `JobSpec.error`."""
@@ -23,8 +25,8 @@ HELD: Final = frozenset({WAITING_FOR_QUOTA, SCHEDULING_BACKOFF, BINDING_BACKOFF}
 """The reasons of jobs that are as they must be, and have to wait."""
 
 _TEXTS: Final = {
-    "QueueDoesNotExist": "{queue} does not exist; create it, or change the queue of the pod group",
-    "QueueIsNotALeaf": "{queue} has child queues; put the pod group into a queue without children",
+    "QueueDoesNotExist": "{queue} does not exist; create it, or change the queue of the {owner}",
+    "QueueIsNotALeaf": "{queue} has child queues; put the {owner} into a queue without children",
     "ParentQueueDoesNotExist": "{queue} is below a queue that does not exist; create it, or change the parent",
     "QueueCycle": "{queue} is in or below a cycle of queues; change the parent of one of them",
     "InvalidMinMember": "the minimum of the pod group is not a usable number; correct spec.minMember",
@@ -42,7 +44,13 @@ def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
     reason, _, said = problem.partition(": ")
     if said:
         return reason, said
-    name = f'queue "{job.queue}"'
+    is_pod = sum(job.counts) == 1 and job.uid in job.uids()  # a group has a uid of its own
     if not job.queue and reason == "QueueDoesNotExist":
-        return reason, "the pod group names no queue; set its queue"
-    return reason, _TEXTS.get(reason, "{queue} cannot be used").format(queue=name)
+        return reason, no_queue(QUEUE_LABEL) if is_pod else "the pod group names no queue; set spec.queue"
+    owner = "pod" if is_pod else "pod group"
+    return reason, _TEXTS.get(reason, "{queue} cannot be used").format(queue=f'queue "{job.queue}"', owner=owner)
+
+
+def no_queue(label: str) -> str:
+    """Return what is wrong with a pod without a group that lacks the label of its queue."""
+    return f"the pod is in no pod group and names no queue; set its label {label}"

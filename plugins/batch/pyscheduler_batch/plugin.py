@@ -29,7 +29,7 @@ from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
-from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA
+from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import levels_of
 from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
@@ -485,18 +485,20 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if key.startswith("group/"):
             return None
         pod = pods[0]
+        queue = self._queue_of(pod) or self._row.default_queue
+        lacks_queue = "" if queue else f"QueueDoesNotExist: {no_queue(self._args.queue_label)}"
         return JobSpec(
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
             dialect=self._row.name,
             created=created_at(pod),
-            queue=self._queue_of(pod) or self._row.default_queue,
+            queue=queue,
             min_member=1,
             preemptible=self._row.preemptible(pod),
             last_start=kai_last_start(None, pods) if self._row.name == "kai" else None,
             phase="Inqueue",
-            error=GROUP_REQUIRED if self._args.require_group else "",
+            error=GROUP_REQUIRED if self._args.require_group else lacks_queue,
         )
 
     def _error_of(self, spec: JobSpec, state: GroupState, pods: Sequence[Pod]) -> str:

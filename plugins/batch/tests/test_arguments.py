@@ -141,7 +141,9 @@ async def test_queue_label_names_the_queue_of_a_pod_without_a_group(kai: Any) ->
     kai.cluster.add_pod("old", requests={"cpu": "1"}, scheduler_name="batch", labels={"kai.scheduler/queue": "a"})
     await kai.pass_time()
     assert kai.cluster.pod("new").node_name == "n0"
-    assert waiting(scheduler) == {"default/old": "QueueDoesNotExist: the pod group names no queue; set its queue"}
+    assert waiting(scheduler) == {
+        "default/old": "QueueDoesNotExist: the pod is in no pod group and names no queue; set its label acme/team"
+    }
     await scheduler.stop()
 
 

@@ -530,3 +530,43 @@ async def test_unknown_arguments_are_warnings(batch: BatchCluster, caplog: Any) 
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0"]
     await scheduler.stop()
+
+
+@pytest.mark.parametrize(
+    ("preset", "labels", "annotations", "expected"),
+    [
+        pytest.param(
+            "kai",
+            {},
+            {},
+            "the pod is in no pod group and names no queue; set its label kai.scheduler/queue",
+            id="kai-without-a-label",
+        ),
+        pytest.param(
+            "kai",
+            {"kai.scheduler/queue": "b"},
+            {},
+            'queue "b" does not exist; create it, or change the queue of the pod',
+            id="kai",
+        ),
+        pytest.param(
+            "volcano",
+            {},
+            {"scheduling.volcano.sh/queue-name": "b"},
+            'queue "b" does not exist; create it, or change the queue of the pod',
+            id="volcano",
+        ),
+    ],
+)
+async def test_pod_without_a_group_is_told_about_its_own_queue(
+    preset: str, labels: dict[str, str], annotations: dict[str, str], expected: str, request: pytest.FixtureRequest
+) -> None:
+    """The message does not speak of a pod group, which such a pod does not have."""
+    batch = request.getfixturevalue(preset)
+    batch.nodes(1, cpu="4")
+    batch.queue("a")
+    await batch.start()
+    batch.cluster.add_pod("one", labels=labels, annotations=annotations, scheduler_name="batch", requests={"cpu": "1"})
+    await batch.pass_time(5)
+    (condition,) = batch.cluster.pod("one").status.conditions
+    assert condition.message == f"QueueDoesNotExist: {expected}"
