@@ -123,3 +123,65 @@ async def test_volcano_promises_nothing_to_a_part_of_a_gang(volcano: Any) -> Non
     await volcano.start(f'actions: "enqueue, allocate, backfill, preempt", {VOLCANO}')
     await volcano.pass_time(5)
     assert messages(volcano) == {"pair": NO_ROOM}
+
+
+@pytest.mark.parametrize(
+    ("spec", "label", "expected"),
+    [
+        pytest.param(
+            {"subGroups": [{"name": "a", "minMember": 1}]},
+            "A1",
+            "0 of at least 1 pods of sub-group a are present; the label kai.scheduler/subgroup-name of pods names no "
+            'sub-group: default/j-0 ("A1"); name one of the sub-groups a',
+            id="wrong-name",
+        ),
+        pytest.param(
+            {"subGroups": [{"name": "a", "minMember": 1}]},
+            "",
+            "0 of at least 1 pods of sub-group a are present; the label kai.scheduler/subgroup-name of pods names no "
+            "sub-group: default/j-0 (no label); name one of the sub-groups a",
+            id="no-label",
+        ),
+        pytest.param(
+            {},
+            "A1",
+            "the label kai.scheduler/subgroup-name of pods names no sub-group: default/j-0 "
+            '("A1"); remove it, because the job has no sub-groups',
+            id="no-sub-groups",
+        ),
+        pytest.param(
+            {"subGroups": [{"name": "a", "minMember": 1}], "minSubGroup": 3},
+            "a",
+            "the job has 1 of at least 3 sub-groups",
+            id="too-few-sub-groups",
+        ),
+        pytest.param(
+            {"subGroups": [{"name": "a", "minMember": 1}, {"name": "b", "minMember": 2}]},
+            "a",
+            "0 of at least 2 pods of sub-group b are present",
+            id="no-pods-of-a-sub-group",
+        ),
+    ],
+)
+async def test_kai_names_the_sub_group_that_keeps_a_job_waiting(
+    kai: Any, spec: dict[str, Any], label: str, expected: str
+) -> None:
+    """A sub-group without its pods is named, and a pod whose label names none."""
+    kai.nodes(1, cpu="8")
+    kai.queue("q")
+    await kai.start()
+    kai.group("j", "q", 1, **spec)
+    kai.pods("j", 1, labels={"kai.scheduler/subgroup-name": label} if label else {})
+    await kai.pass_time(5)
+    assert messages(kai) == {"j": f"NotReady: {expected}"}
+
+
+async def test_kai_names_a_label_of_a_sub_group_on_a_pod_without_a_group(kai: Any) -> None:
+    """Such a pod is no member of anything that has sub-groups."""
+    kai.nodes(1, cpu="8")
+    kai.queue("q")
+    await kai.start()
+    labels = {"kai.scheduler/subgroup-name": "a", "kai.scheduler/queue": "q"}
+    kai.cluster.add_pod("solo-0", labels=labels, scheduler_name="batch", requests={"cpu": "1"})
+    await kai.pass_time(5)
+    assert 'default/solo-0 ("a"); remove it, because the job has no sub-groups' in messages(kai)["solo"]

@@ -196,11 +196,15 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
 
 
 def _pods(entry: JobEntry, reasons: Mapping[str, str]) -> Step:
-    job, missing = entry.job, missing_pods(entry)
+    job, missing, found = entry.job, missing_pods(entry), _of_step("pods", reasons)
     if missing:
         default = "NotReady" if entry.spec.dialect == "kai" else "NotEnoughTasks"
-        reason = next((each for each in reasons if _STEP_OF.get(each) == "pods"), default)
-        return Step("pods", HOLDS, reason, f"{'; '.join(missing)}; the job waits for its controller to create pods")
+        reason = found[0][0] if found else default
+        text = f"{'; '.join(missing)}; the job waits for its controller to create pods"
+        # What KAI says of sub-groups is more than which of them lack pods.
+        return Step("pods", HOLDS, reason, found[0][1] if reason == "NotReady" and found else text)
+    for reason, message in found:
+        return Step("pods", HOLDS, reason, message)
     present = job.count((*ACTIVE, *WAITING))
     parts = [f"{job.count(ACTIVE)} with a node", f"{job.counts[TaskState.PENDING]} pending"]
     if job.counts[TaskState.GATED]:

@@ -281,6 +281,22 @@ def test_a_job_without_room_is_held_by_the_step_nodes(
     assert expected in found["nodes"][-1]
 
 
+def test_a_label_that_names_no_sub_group_holds_the_step_pods(run: Run, tmp_path: Path) -> None:
+    """The sub-group without pods is named, and the label of the pod."""
+    objects = Objects("kai", 4)
+    objects.queue("a", 4)
+    objects.job("want", "a", 1, runs=False, at=1)
+    group, pod = objects.items[-2:]
+    group["spec"]["subGroups"] = [{"name": "workers", "minMember": 1}]
+    pod["metadata"]["labels"] = {"kai.scheduler/subgroup-name": "worker"}
+    text = run("explain", "want", objects=objects.write(tmp_path))
+    assert "Verdict:  waits: NotReady\n" in text
+    found = steps(text)["pods"]
+    assert found[0] == "holds"
+    assert "0 of at least 1 pods of sub-group workers are present" in found[-1]
+    assert 'default/want-0 ("worker"); name one of the sub-groups workers' in found[-1]
+
+
 def quota(hard: str, used: str) -> dict[str, Any]:
     """Return a quota of CPUs."""
     status = {"hard": {"requests.cpu": hard}, "used": {"requests.cpu": used}}

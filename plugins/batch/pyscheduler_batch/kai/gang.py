@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job, SubGroup, Task
 
-__all__ = ["USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "TaskRules", "add", "subtract"]
+__all__ = ["DEFAULT_LEAF", "USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "TaskRules", "add", "subtract"]
 
 #: CPU in millicores, memory in bytes, whole or fractional GPUs.
 Quantities = tuple[float, float, float]
@@ -30,7 +30,7 @@ ZERO: Final[Quantities] = (0.0, 0.0, 0.0)
 
 #: Tasks that hold resources now or soon.
 USED: Final = ACTIVE | {TaskState.RELEASING}
-_DEFAULT_LEAF: Final = "default"
+DEFAULT_LEAF: Final = "default"
 #: So many sums are kept; then all are forgotten.
 _MOST_SUMS: Final = 10_000
 
@@ -435,11 +435,11 @@ def _tree_of(job: Job, rules: TaskRules) -> tuple[Branch, list[Leaf]]:
     """Return the tree of a job's sub-groups, and its leaves."""
     tasks: dict[str, list[Task]] = {}
     for task in sorted(job.tasks.values(), key=rules.key) if len(job.tasks) > 1 else job.tasks.values():
-        tasks.setdefault(task.sub_group or _DEFAULT_LEAF, []).append(task)
+        tasks.setdefault(task.sub_group or DEFAULT_LEAF, []).append(task)
     leaves: list[Leaf] = []
     if job.sub_groups:
         return _tree(job, tasks, leaves), leaves
-    leaves.append(Leaf(_DEFAULT_LEAF, job.min_member, 1, tasks.get(_DEFAULT_LEAF, [])))
+    leaves.append(Leaf(DEFAULT_LEAF, job.min_member, 1, tasks.get(DEFAULT_LEAF, [])))
     return Branch("", job.min_sub_group, [*leaves], constraint_of(job.topology)), leaves
 
 

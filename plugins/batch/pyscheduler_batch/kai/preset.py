@@ -42,6 +42,6 @@ POLICIES: Final[Mapping[str, str]] = {
     "podaffinity": "pyscheduler_batch.kai.pod_affinity:PodAffinity",
     "reflectjoborder": "pyscheduler_batch.kai.switches:ReflectJobOrder",
 }
-SESSION: Final = "pyscheduler.batch.session:Session"
+SESSION: Final = "pyscheduler_batch.kai.session:KaiSession"
 DEFAULT_ACTIONS: Final[Sequence[str]] = tuple(ACTIONS)
 DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (tuple(POLICIES)[:-3],)
