@@ -362,28 +362,26 @@ def _evictions(
 
 def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
     """Return for each action its best plan and the rule it failed; without a plan, whether there are candidates."""
-    holders = [each for each in result.found.session.jobs.values() if each.uid != job.uid and _runs(each)]
+    session = result.found.session
+    holders = [each for each in session.jobs.values() if each.uid != job.uid and each.preemptible and _runs(each)]
     texts = []
-    log = result.found.session.plan_log
+    log = session.plan_log
     for action in actions:
         plan = log.plans.get((job.uid, action)) if log is not None else None
         if plan is not None:
             texts.append(f"{action}: {_rejected(plan)}")
             continue
         if action.endswith("preempt"):
-            count = sum(
-                each.preemptible and each.queue == job.queue and each.priority < job.priority for each in holders
-            )
-            which = f"preemptible jobs of lower priority in queue {job.queue}"
+            count = sum(each.queue == job.queue and each.priority < job.priority for each in holders)
+            which = f"of lower priority in queue {job.queue}"
         elif action.endswith("reclaim"):
-            count = sum(each.preemptible and each.queue != job.queue for each in holders)
-            which = "preemptible jobs in other queues"
+            gives = session.queues.reclaimable
+            count = sum(each.queue != job.queue and each.queue_row >= 0 and gives[each.queue_row] for each in holders)
+            which = "in other queues" if gives.all() else "in other reclaimable queues"
         else:
-            count = sum(each.preemptible for each in holders)
-            which = "preemptible jobs that could move"
-        texts.append(
-            f"{action}: {f'{count} {which}, but no allowed plan makes enough room' if count else f'no {which}'}"
-        )
+            count, which = len(holders), "that could move"
+        jobs = f"preemptible job{'' if count == 1 else 's'} {which}"
+        texts.append(f"{action}: {f'{count} {jobs}, but no allowed plan makes enough room' if count else f'no {jobs}'}")
     return "; ".join(texts)
 
 
@@ -394,8 +392,11 @@ def _rejected(plan: RejectedPlan) -> str:
 
 
 def _runs(job: Job) -> bool:
-    """Return True if a pod of the job has a node now, whatever the pass decided about it."""
-    return any(task.pod is not None and task.pod.node_name and not task.pod.is_terminal for task in job.tasks.values())
+    """Return True if a pod of the job that may be evicted has a node now, whatever the pass decided about it."""
+    return any(
+        task.preemptable and task.pod is not None and task.pod.node_name and not task.pod.is_terminal
+        for task in job.tasks.values()
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -137,6 +137,46 @@ def test_kai_run_time_protects_a_victim(run: Run, tmp_path: Path) -> None:
     assert found["next"][-1].endswith(", or at 2037-05-29T16:00:00Z")
 
 
+def test_kai_run_time_protects_all_candidates(run: Run, tmp_path: Path) -> None:
+    """The jobs that are no candidates yet are named, and until when."""
+    objects = Objects("kai", 1)
+    objects.queue("a", 0, reclaimMinRuntime="100000h")
+    objects.queue("b", 1)
+    objects.job("old", "a", 1, runs=True, at=0)
+    objects.items[-2]["metadata"]["annotations"] = {"kai.scheduler/last-start-timestamp": "2026-01-01T00:00:00Z"}
+    objects.job("want", "b", 1, runs=False, at=1)
+    text = evictions(run, objects, tmp_path)
+    protected = "the minimum run time still protects default/old until 2037-05-29T16:00:00Z"
+    assert f"reclaim: MinRuntimeNotElapsed: {protected}; preempt: no preemptible jobs of lower priority" in text
+
+
+@pytest.mark.parametrize(
+    ("preemptable", "reclaimable", "queue", "expected"),
+    [
+        pytest.param("true", True, "b", "reclaim: 1 preemptible job in other queues, but no", id="candidate"),
+        pytest.param("true", False, "b", "reclaim: no preemptible jobs in other reclaimable queues", id="queue"),
+        pytest.param("false", True, "b", "reclaim: no preemptible jobs in other queues", id="pods-and-reclaim"),
+        pytest.param("false", True, "a", "preempt: no preemptible jobs of lower priority", id="pods-and-preempt"),
+    ],
+)
+def test_only_jobs_that_may_be_evicted_count_as_candidates(
+    run: Run, tmp_path: Path, preemptable: str, reclaimable: bool, queue: str, expected: str
+) -> None:
+    """Pods may refuse evictions by an annotation, and a queue that others reclaim from it."""
+    objects = Objects("volcano", 2)
+    objects.high_class()
+    objects.queue("a", reclaimable=reclaimable)
+    objects.queue("b")
+    objects.job("old", "a", 2, least=1, runs=True, at=0)
+    for each in objects.items:
+        if each["kind"] == "Pod":
+            each["metadata"]["annotations"]["volcano.sh/preemptable"] = preemptable
+    objects.job("want", queue, 1, runs=False, at=1, priority=10)
+    objects.items[-1]["spec"]["containers"][0]["resources"] = {"requests": {GPU: "3"}}
+    config = CONFIG.replace(", {name: proportion}", "") % "volcano"
+    assert expected in evictions(run, objects, tmp_path, config=config)
+
+
 def test_kai_consolidation_finds_no_place_for_a_victim(run: Run, tmp_path: Path) -> None:
     """The pod that finds no other node is named."""
     objects = Objects("kai", 2)

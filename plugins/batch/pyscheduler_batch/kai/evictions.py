@@ -7,11 +7,13 @@ Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/pree
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from pyscheduler.api import format_time
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
@@ -36,6 +38,8 @@ __all__ = ["Consolidation", "Preempt", "Reclaim", "StaleGangEviction"]
 
 _STALENESS_GRACE: Final = 60.0
 _MAX_VICTIM_JOBS: Final = 16
+#: How many jobs a reason names.
+_NAMED: Final = 5
 
 
 class _Evicting(Action, ABC):
@@ -109,6 +113,7 @@ class _Evicting(Action, ABC):
         )
         statement = await solver.solve(gang)
         if statement is None:
+            self._note_young(cycle, gang)
             if attempt is not None and solver.is_exhausted:
                 await attempt.note_failure()
             return False
@@ -144,13 +149,32 @@ class _Evicting(Action, ABC):
             refusal = rule.validate(Claim(gang.job), scenario.tasks, self.name)
             if refusal is not None:
                 return refusal
-        young = [
-            victim.job.key
-            for victim, tasks in scenario.by_job().values()
-            if not cycle.keeps_minimum(self.name, gang.job, victim, tasks)
-        ]
-        text = f"the minimum run time still protects {', '.join(young)}"
-        return Refusal("MinRuntimeNotElapsed", text) if young else Refusal("PlanRejected")
+        units = scenario.by_job().values()
+        young = (victim for victim, tasks in units if not cycle.keeps_minimum(self.name, gang.job, victim, tasks))
+        return self._too_young(cycle, gang, young) or Refusal("PlanRejected")
+
+    def _note_young(self, cycle: Cycle, gang: Gang) -> None:
+        """Note which jobs are no candidates because of their minimum run time, if no plan was noted."""
+        log = cycle.session.plan_log
+        if log is None or (gang.job.uid, self.name) in log.plans:
+            return
+        others = cycle.running(lambda queue: self.is_victim_queue(cycle, gang, queue))
+        refusal = self._too_young(cycle, gang, filter(partial(self.ranks_below, gang), others))
+        if refusal is not None:
+            log.note(gang.job, self.name, (), refusal)
+
+    def _too_young(self, cycle: Cycle, gang: Gang, victims: Iterable[Gang]) -> Refusal | None:
+        """Return until when their minimum run time protects jobs; None if it protects none of them."""
+        policy = cycle.min_runtime
+        if policy is None:
+            return None
+        ends = sorted((policy.protected_until(self.name, gang.job, each.job), each.job.key) for each in victims)
+        young = [f"{key} until {format_time(end)}" for end, key in ends if end > cycle.session.now]
+        if not young:
+            return None
+        more = f" and {len(young) - _NAMED} more" if len(young) > _NAMED else ""
+        text = f"the minimum run time still protects {', '.join(young[:_NAMED])}{more}"
+        return Refusal("MinRuntimeNotElapsed", text)
 
     def may_try(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether the job may use this action at all."""
@@ -166,6 +190,10 @@ class _Evicting(Action, ABC):
 
     def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether jobs of a queue may be victims."""
+        return True
+
+    def ranks_below(self, gang: Gang, victim: Gang) -> bool:
+        """Return whether the priority of a job allows to make it a victim."""
         return True
 
     @abstractmethod
@@ -417,9 +445,11 @@ class Preempt(_Evicting):
 
     def is_victim(self, cycle: Cycle, gang: Gang, victim: Gang) -> bool:
         """Return whether the victim is of lower priority and not protected."""
-        if victim.job.priority >= gang.job.priority:
-            return False
-        return cycle.allows_victim(self.name, gang.job, victim)
+        return self.ranks_below(gang, victim) and cycle.allows_victim(self.name, gang.job, victim)
+
+    def ranks_below(self, gang: Gang, victim: Gang) -> bool:
+        """Return whether the victim is of lower priority."""
+        return victim.job.priority < gang.job.priority
 
     def is_victim_queue(self, cycle: Cycle, gang: Gang, queue: int) -> bool:
         """Return whether it is the job's own queue."""

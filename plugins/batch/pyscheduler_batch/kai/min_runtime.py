@@ -6,6 +6,7 @@ or reclaim from them. A protected job that has more tasks than it needs may lose
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
@@ -57,8 +58,12 @@ class MinRuntime(Policy):
 
     def protects(self, action: str, claimant: Job, victim: Job) -> bool:
         """Return whether a victim has not run long enough for this action."""
+        return self._now < self.protected_until(action, claimant, victim)
+
+    def protected_until(self, action: str, claimant: Job, victim: Job) -> float:
+        """Return when a victim has run long enough for this action, in seconds since 1970."""
         if victim.last_start is None or action not in {_PREEMPT, _RECLAIM}:
-            return False
+            return -math.inf
         key = (action, claimant.queue_row if action == _RECLAIM else -1, victim.queue_row)
         seconds = self._known.get(key)
         if seconds is None:
@@ -66,7 +71,7 @@ class MinRuntime(Policy):
             self._known[key] = seconds
         end = victim.last_start + seconds
         self._wake(end)
-        return self._now < end
+        return end
 
     def _seconds(self, action: str, claimant: int, victim: int) -> float:
         path = self._paths[victim].tolist()
