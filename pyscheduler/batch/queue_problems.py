@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["BINDING_BACKOFF", "HELD", "SCHEDULING_BACKOFF", "WAITING_FOR_QUOTA", "no_queue", "queue_problem"]
+__all__ = [
+    "BINDING_BACKOFF",
+    "HELD",
+    "SCHEDULING_BACKOFF",
+    "WAITING_FOR_QUOTA",
+    "no_queue",
+    "queue_problem",
+    "queue_text",
+]
 
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 """The reason of a job for which the quotas of its namespace have no room; a message follows it in `JobSpec.error`."""
@@ -48,7 +56,12 @@ def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
     if not job.queue and reason == "QueueDoesNotExist":
         return reason, no_queue(QUEUE_LABEL) if is_pod else "the pod group names no queue; set spec.queue"
     owner = "pod" if is_pod else "pod group"
-    return reason, _TEXTS.get(reason, "{queue} cannot be used").format(queue=f'queue "{job.queue}"', owner=owner)
+    return reason, queue_text(reason, job.queue, owner)
+
+
+def queue_text(reason: str, queue: str, owner: str = "pod group") -> str:
+    """Return what is wrong with a queue and how to mend it."""
+    return _TEXTS.get(reason, "{queue} cannot be used").format(queue=f'queue "{queue}"', owner=owner)
 
 
 def no_queue(label: str) -> str:

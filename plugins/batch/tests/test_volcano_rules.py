@@ -288,24 +288,36 @@ def test_a_closed_queue_gets_nothing_but_best_effort_pods() -> None:
     assert run.session.reasons["ns/g"] == {"QueueClosed": "queue q is not open"}
 
 
+@pytest.mark.parametrize("phase", ["Inqueue", "Pending"])
 @pytest.mark.parametrize(
-    "queues",
+    ("queues", "culprit"),
     [
-        pytest.param([{"name": "q"}], id="no root"),
-        pytest.param([{"name": "root"}, {"name": "q", "parent": "lost"}], id="no parent"),
+        pytest.param([{"name": "q"}], 'queue "root" does not exist; create it', id="no root"),
         pytest.param(
-            [{"name": "root"}, {"name": "q", "parent": "b"}, {"name": "b", "parent": "q"}], id="a cycle of queues"
+            [{"name": "root"}, {"name": "q"}, {"name": "other", "parent": "lost"}],
+            'queue "other" is below a queue that does not exist; create it, or change the parent',
+            id="no parent",
         ),
-        pytest.param([{"name": "root"}, {"name": "q"}, {"name": "below", "parent": "q"}], id="a job in an inner queue"),
+        pytest.param(
+            [{"name": "root"}, {"name": "q"}, {"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}],
+            'queue "a" is in or below a cycle of queues; change the parent of one of them; queue "b" is in',
+            id="a cycle of queues",
+        ),
+        pytest.param(
+            [{"name": "root"}, {"name": "q"}, {"name": "below", "parent": "q"}],
+            'queue "q" has child queues, but also the jobs ns/g; put them into a queue without children',
+            id="a job in an inner queue",
+        ),
     ],
 )
-def test_a_broken_tree_holds_all_jobs(queues: list[dict[str, Any]]) -> None:
-    """Nothing is scheduled, and each job says so; a sound tree schedules."""
+def test_a_broken_tree_holds_all_jobs(queues: list[dict[str, Any]], culprit: str, phase: str) -> None:
+    """Nothing is scheduled, and each job says which queue is wrong, and how; a sound tree schedules."""
     tiers = [["gang"], ["predicates", {"name": "capacity", "enableHierarchy": True}]]
-    run = start([group("g")], pods("g", 1), queues=queues, tiers=tiers)
+    one = group("g") | {"phase": phase, "minResources": {"cpu": 1000}}
+    run = start([one], pods("g", 1), actions=("enqueue", "allocate"), queues=queues, tiers=tiers)
     run.act()
     assert not run.effects.bound
-    assert "QueueTreeBroken" in run.session.reasons["ns/g"]
+    assert culprit in run.session.reasons["ns/g"]["QueueTreeBroken"]
     sound = start([group("g")], pods("g", 1), queues=[{"name": "root"}, {"name": "q"}], tiers=tiers)
     sound.act()
     assert list(sound.effects.bound) == ["gx0"]

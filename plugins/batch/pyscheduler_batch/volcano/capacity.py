@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.contract import Refusal, Tasks
+from pyscheduler.batch.queue_problems import queue_text
 from pyscheduler.batch.values import go_boolean
 from pyscheduler_batch.volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
 from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Capacity"]
 
 _ROOT = "root"
-_BROKEN = Refusal("QueueTreeBroken", "the tree of queues is broken; nothing is scheduled until it is mended")
+#: How many queues and jobs a reason names.
+_NAMED = 3
 
 
 class Capacity(QueuePolicy):
@@ -43,11 +45,10 @@ class Capacity(QueuePolicy):
         self.is_tree = session.switch(self, "enableHierarchy", default=False)
         self._levels = max(int_argument(self.arguments, "ancestorReclaimLevel", 0), 0)
         self.count_queues()
-        self.is_sound = True
         root = queues.index.get(_ROOT, -1)
-        if self.is_tree:
-            inner = ~queues.is_leaf
-            self.is_sound = not queues.problems and root >= 0 and not np.any(self.sums.has_jobs & inner)
+        #: Why nothing is scheduled; None for a usable tree.
+        self._broken = self._why_broken() if self.is_tree else None
+        self.is_sound = self._broken is None
         if self.is_tree and self.is_sound:
             table = tree_table(queues, session.total, root, session.scale)
             self._add_up()
@@ -68,6 +69,23 @@ class Capacity(QueuePolicy):
         self._is_leaf: list[bool] = queues.is_leaf.tolist()
         #: By row: the rows from the top down to the queue.
         self._lines: list[list[int]] = [path[::-1].tolist() for path in queues.paths]
+
+    def _why_broken(self) -> Refusal | None:
+        """Return what is wrong with the tree of queues; None if nothing is."""
+        queues = self.session.queues
+        wrong = [queue_text(reason, name) for name, reason in sorted(queues.problems.items())]
+        if _ROOT not in queues.index:
+            wrong.append(f'queue "{_ROOT}" does not exist; create it')
+        inner = np.flatnonzero(self.sums.has_jobs & ~queues.is_leaf).tolist()
+        for row in inner[:_NAMED]:
+            jobs = sorted(job.key for job in self.session.books.jobs if job.queue_row == row)
+            more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
+            text = f'queue "{queues.names[row]}" has child queues, but also the jobs {", ".join(jobs[:_NAMED])}{more}'
+            wrong.append(f"{text}; put them into a queue without children")
+        if not wrong:
+            return None
+        rest = f"; {len(wrong) - _NAMED} more queues have problems" if len(wrong) > _NAMED else ""
+        return Refusal("QueueTreeBroken", f"nothing is scheduled in any queue: {'; '.join(wrong[:_NAMED])}{rest}")
 
     def _device_quotas(self) -> DeviceQuotas | None:
         """Return the limits on devices of claims; None if there are none, or the arguments turn them off."""
@@ -148,8 +166,8 @@ class Capacity(QueuePolicy):
         queues = self.session.queues
         if not self.is_open(queue):
             return Refusal("QueueClosed", f"queue {queues.names[queue]} is not open")
-        if not self.is_sound or (self.is_tree and not queues.is_leaf[queue]):
-            return _BROKEN
+        if self._broken is not None:
+            return self._broken
         if (refusal := self.keep("limit", queue, self.requested(tasks), self._beyond_limit)) is not None:
             return refusal
         for task in tasks:
@@ -171,7 +189,10 @@ class Capacity(QueuePolicy):
     def job_enqueueable(self, job: Job) -> int:
         """Accept a job whose minimum the queue and all queues above could hold."""
         queue = job.queue_row
-        if not self.is_sound or not self.is_open(queue):
+        if self._broken is not None:
+            self.session.record(job, self._broken.reason, self._broken.message)
+            return -1
+        if not self.is_open(queue):
             return -1
         minimum = job.min_resources
         for row in self._path(queue):
