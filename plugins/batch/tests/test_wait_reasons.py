@@ -185,3 +185,31 @@ async def test_kai_names_a_label_of_a_sub_group_on_a_pod_without_a_group(kai: An
     kai.cluster.add_pod("solo-0", labels=labels, scheduler_name="batch", requests={"cpu": "1"})
     await kai.pass_time(5)
     assert 'default/solo-0 ("a"); remove it, because the job has no sub-groups' in messages(kai)["solo"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({"gpu-fraction": "x"}, "gpu-fraction annotation value must be", id="no-number"),
+        pytest.param({"gpu-fraction": "1.5"}, "gpu-fraction annotation value must be", id="more-than-a-gpu"),
+        pytest.param({"gpu-memory": "x"}, "gpu-memory annotation value must be a positive integer", id="memory"),
+        pytest.param(
+            {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"},
+            "fraction count annotation value must be a positive integer",
+            id="no-devices",
+        ),
+    ],
+)
+async def test_a_job_says_which_annotation_cannot_be_used(kai: Any, annotations: dict[str, str], expected: str) -> None:
+    """The condition and the event of its pods have the sentence of KAI."""
+    kai.nodes(1, cpu="8", **{"nvidia.com/gpu": "2"})
+    kai.queue("q")
+    await kai.start(plugins=", {name: GpuSharing}")
+    kai.group("bad", "q", 1)
+    own = {"pod-group-name": "bad", **annotations}
+    kai.cluster.add_pod("bad-0", annotations=own, scheduler_name="batch", requests={"cpu": "100m"})
+    await kai.pass_time(5)
+    (condition,) = kai.cluster.pod("bad-0").status.conditions
+    start = f"PodSchedulingErrors: the annotations of default/bad-0 cannot be used: {expected}"
+    assert condition.message.startswith(start)
+    assert kai.events("bad-0")[0][-1].startswith(start)

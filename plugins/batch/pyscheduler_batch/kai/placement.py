@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 import attrs
 import numpy as np
 
+from pyscheduler.api import pod_requests
 from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
+from pyscheduler.batch.device_shares import share_request
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.gpu_sharing.shared import SharedRoom
@@ -293,9 +295,21 @@ class Placement:
                 await self._session.turn()
             if not self._place_task(trial, rows, task):
                 if not trial.gang.is_part:
-                    self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, no_room(task.key))
+                    self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, self._why_no_node(task))
                 return False
         return True
+
+    def _why_no_node(self, task: Task) -> str:
+        """Return why a task finds no node: the annotations by which it shares GPUs cannot be used, or there is no room.
+
+        KAI-Scheduler refuses to create pods with such annotations.
+        """
+        if task.pod is not None and task.pod.annotations and SharedRoom in self._session.extras:
+            try:
+                share_request(task.pod.annotations, has_whole_gpus=pod_requests(task.pod).get(GPU, 0) > 0)
+            except ValueError as error:
+                return f"the annotations of {task.key} cannot be used: {error}"
+        return no_room(task.key)
 
     def _place_task(self, trial: _Trial, rows: NDArray[np.int64], task: Task) -> bool:
         """Place one task. If no other task of the gang was placed, a failure holds for other gangs."""
