@@ -11,8 +11,9 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import PySchedulerError
-from pyscheduler.batch.axis import CPU, MEMORY, PODS, ResourceAxis
+from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS, ResourceAxis
 from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
+from pyscheduler.batch.device_shares import gpu_memory, share_request
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.presets import PRESETS
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Node, Pod
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.dialects import JobDialect
     from pyscheduler.batch.queue_spec import QueueSpec
@@ -193,6 +194,7 @@ def _build(
     problems: list[Problem] = []
     infos = {pod.uid: _info(row, pod, problems) for _, _, pods in described for pod in pods}
     axis = _axis(inventory, specs, infos.values())
+    shares = _shared_gpus(infos.values(), inventory.nodes) if row.name == "kai" else {}
     queues, reasons = build_queues(axis, specs)
     problems += _queue_problems(row, specs, reasons, dialects)
     jobs: dict[str, JobEntry] = {}
@@ -203,7 +205,7 @@ def _build(
         job = build_job(axis, spec, priority=0, preemptible=spec.preemptible is not False)
         _find_queue(job, queues, reasons, is_tree=row.name in trees)
         for pod in pods:
-            task = _task(axis, row, spec, job, infos[pod.uid])
+            task = _task(axis, row, spec, job, infos[pod.uid], shares.get(pod.uid, 0.0))
             job.add(task)
             if job.queue_row < 0:
                 continue
@@ -311,13 +313,13 @@ def _find_queue(job: Job, queues: QueueTable, reasons: Mapping[str, str], *, is_
         job.queue_row, job.queue_error = -1, NOT_A_LEAF
 
 
-def _task(axis: ResourceAxis, row: JobDialect, spec: JobSpec, job: Job, info: PodInfo) -> Task:
+def _task(axis: ResourceAxis, row: JobDialect, spec: JobSpec, job: Job, info: PodInfo, gpus: float) -> Task:
     pod = info.pod
     return Task(
         uid=pod.uid,
         key=pod.key,
         job=job,
-        request=_requested(axis, info),
+        request=_requested(axis, info, gpus),
         state=_state(pod),
         priority=pod.spec.priority,
         created=created_at(pod),
@@ -327,11 +329,31 @@ def _task(axis: ResourceAxis, row: JobDialect, spec: JobSpec, job: Job, info: Po
     )
 
 
-def _requested(axis: ResourceAxis, info: PodInfo) -> Amounts:
-    """Return float64[R]: what a pod requests."""
+def _shared_gpus(infos: Iterable[PodInfo], nodes: Sequence[Node]) -> dict[str, float]:
+    """Return by uid of a pod its part of GPUs that it shares by KAI's annotations.
+
+    The part that a request for memory is depends on the node; before the pod has one, the smallest GPU counts.
+    """
+    memory = {node.name: gpu_memory(node.labels) for node in nodes if GPU in node.status.allocatable}
+    found: dict[str, float] = {}
+    for info in infos:
+        pod = info.pod
+        try:
+            share = share_request(pod.annotations, has_whole_gpus=info.requests.scalars.get(GPU, 0) > 0)
+        except ValueError:
+            continue
+        if share is not None:
+            capacity = memory.get(pod.node_name or "") or min(memory.values(), default=gpu_memory({}))
+            found[pod.uid] = min(share.portion_of(capacity), 1.0) * share.devices
+    return found
+
+
+def _requested(axis: ResourceAxis, info: PodInfo, gpus: float) -> Amounts:
+    """Return float64[R]: what a pod requests. `gpus`: its part of shared GPUs."""
     said = info.requests
     values: dict[str, float] = {CPU: said.milli_cpu, MEMORY: said.memory, PODS: 1, **said.scalars}
     values[EPHEMERAL_STORAGE] = said.ephemeral_storage
+    values[GPU] = values.get(GPU, 0) + gpus
     return axis.amounts(values)
 
 

@@ -434,3 +434,25 @@ async def test_kubectl_finds_the_plugin(environment: dict[str, str]) -> None:
     done = await processes.run_async(KUBECTL, "queue", "explain", "small", env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Verdict:  starts in the next pass\n" in done.stdout
+
+
+def test_get_counts_parts_of_gpus(run: Run, tmp_path: Path) -> None:
+    """Pods of KAI that share GPUs hold and request their parts of them, as in the status of their queue."""
+    items = yaml.safe_load(Path(KAI).read_text(encoding="utf-8"))["items"]
+    (template,) = [each for each in items if each["kind"] == "Pod" and each["metadata"]["name"] == "resnet-0"]
+    items = [each for each in items if each["kind"] != "Pod"]
+    for name, node, shares in (
+        ("half", template["spec"]["nodeName"], {"gpu-fraction": "0.5"}),
+        ("two", template["spec"]["nodeName"], {"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}),
+        ("memory", "", {"gpu-memory": "50"}),
+        ("wrong", "", {"gpu-fraction": "x"}),
+    ):
+        metadata = {**template["metadata"], "name": name, "uid": name}
+        metadata["annotations"] = {**template["metadata"].get("annotations", {}), **shares}
+        containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
+        spec = {**template["spec"], "containers": containers, "nodeName": node}
+        items.append({**template, "metadata": metadata, "spec": spec})
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    status = json.loads(run("get", "vision", "-o", "json", objects=str(path)))["status"]
+    assert (status["allocated"]["nvidia.com/gpu"], status["pending"]["nvidia.com/gpu"]) == ("1", "0.5")
