@@ -122,8 +122,11 @@ def explain(
         steps += _line(entry, result, job)
         steps.append(_nodes(entry, result, job, decisions, reasons, node_text))
         steps.append(_evictions(entry, result, job, decisions, reasons))
-    verdict = _verdict(entry, decisions)
     held = [step for step in steps if step.result == HOLDS]
+    verdict = _verdict(entry, decisions)
+    # A gang that lost a pod.
+    if verdict == "placed" and held and held[0].name == "pods":
+        verdict = "waits"
     if verdict == "waits":
         steps.append(_next(held, result))
     reason = held[0].reason if held and verdict == "waits" else ""
@@ -352,6 +355,10 @@ def _evictions(
         return Step("evictions", OK, "", "; ".join(texts))
     for reason, message in _of_step("evictions", reasons):
         return Step("evictions", HOLDS, reason, message)
+    log = result.found.session.plan_log
+    stale = log.plans.get((job.uid, "stalegangeviction")) if log is not None else None
+    if stale is not None:
+        return Step("evictions", INFO, "", f"stalegangeviction: {_rejected(stale)}")
     if not entry.is_waiting or any(each.kind is DecisionKind.BIND for each in decisions):
         return Step("evictions", OK, "", "none needed")
     actions = [action.name for action in result.sessions.plugin.actions if action.name in _EVICTING]

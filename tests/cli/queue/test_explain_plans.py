@@ -321,6 +321,30 @@ def test_a_job_without_room_is_held_by_the_step_nodes(
     assert expected in found["nodes"][-1]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "reason", "expected"),
+    [
+        pytest.param(
+            "kai",
+            "NotReady",
+            "stalegangeviction: StaleGang: the gang runs below its minimum; its pods are evicted at 2100-01-01T00:01",
+            id="kai",
+        ),
+        pytest.param("volcano", "NotEnoughTasks", "none needed", id="volcano"),
+    ],
+)
+def test_a_gang_that_lost_a_pod_waits(run: Run, tmp_path: Path, dialect: str, reason: str, expected: str) -> None:
+    """The verdict is not that it has all its nodes, and KAI says when the rest is evicted."""
+    objects = Objects(dialect, 4)
+    objects.queue("a", 4)
+    objects.job("want", "a", 2, least=3, runs=True, at=1)
+    stale = {"kai.scheduler/stale-podgroup-timestamp": "2100-01-01T00:00:00Z"}
+    objects.items[-3]["metadata"] = {**objects.items[-3]["metadata"], "annotations": stale}
+    text = run("explain", "want", objects=objects.write(tmp_path))
+    assert f"Verdict:  waits: {reason}\n" in text
+    assert steps(text)["evictions"][-1].startswith(expected)
+
+
 def test_a_label_that_names_no_sub_group_holds_the_step_pods(run: Run, tmp_path: Path) -> None:
     """The sub-group without pods is named, and the label of the pod."""
     objects = Objects("kai", 4)

@@ -489,6 +489,10 @@ class StaleGangEviction(Action):
             grace = self._grace if job.staleness_grace is None else job.staleness_grace
             if grace < 0:
                 continue
+            if session.plan_log is not None:
+                end = format_time(max(job.stale_since + grace, session.now))
+                text = f"the gang runs below its minimum; its pods are evicted at {end} if no pod comes back"
+                session.plan_log.note(job, self.name, (), Refusal("StaleGang", text))
             if session.now - job.stale_since < grace:
                 session.wake(job.stale_since + grace)
                 continue
