@@ -110,6 +110,8 @@ class StatusReporter:
 
     def evicted(self, job: Job, *, action: str, by: Job | None, tasks: Sequence[Task]) -> None:
         """Record the events of an eviction."""
+        # The original may name a pod twice in one plan; it is evicted once.
+        tasks = [*{task.uid: task for task in tasks}.values()]
         self._statuses.metrics.evicted[action] += len(tasks)
         events = self._handle.event_recorder
         pods = [task.pod for task in tasks if task.pod is not None]
