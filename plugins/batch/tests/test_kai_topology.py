@@ -122,8 +122,12 @@ def test_later_tasks_stay_in_the_domain_of_the_first() -> None:
 )
 def test_a_wrong_constraint_keeps_the_job_waiting(constraint: dict[str, str], text: str) -> None:
     """The reason names the topology or the level that does not exist."""
+    assert text in reason_of(case(RACKS, [job("j", 1, **constraint)]))
+
+
+def reason_of(waiting: dict[str, Any]) -> str:
+    """Return why the job j waits after a pass."""
     reasons: dict[str, str] = {}
-    waiting = case(RACKS, [job("j", 1, **constraint)])
     run_pass(
         args_of(waiting),
         objects_of(waiting, 1e9),
@@ -131,7 +135,7 @@ def test_a_wrong_constraint_keeps_the_job_waiting(constraint: dict[str, str], te
         at_opening=lambda _: None,
         at_close=lambda session: reasons.update(session.reasons["j"]),
     )
-    assert text in reasons["PodSchedulingErrors"]
+    return reasons["PodSchedulingErrors"]
 
 
 def test_each_sub_group_has_a_rack_of_its_own() -> None:
@@ -190,3 +194,19 @@ def test_reclaim_frees_one_rack_if_the_shares_allow_it(share: int, evicted: int)
     assert len(racks) == bool(evicted)
     promised = {each.get("node", "")[:1] for uid, each in answer["tasks"].items() if uid.startswith("j-")}
     assert promised == (racks or {""})
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        pytest.param({"required": "row"}, "workload specified 'row' as the", id="level"),
+        pytest.param({"preferred": "row"}, "workload specified 'row' as the", id="preferred"),
+        pytest.param({"required": "rack", "topology": "u"}, "Requested topology u does not exist", id="topology"),
+        pytest.param({"required": "rack"}, "no node has room for", id="none"),
+    ],
+)
+def test_a_wrong_topology_is_the_reason_in_a_full_cluster(constraint: dict[str, Any], expected: str) -> None:
+    """A job that cannot be placed whatever ends says so, although no node has room for any job."""
+    full = [running(f"r{at}", name, gpu=2) for at, name in enumerate(("a0", "a1"))]
+    jobs = [*full, job("plain", 1), job("j", 1, **constraint)]
+    assert expected in reason_of(case(RACKS[:2], jobs))

@@ -50,6 +50,8 @@ class Backlog:
         #: By uid of a job that only needs room, its reason if there is none. The others are judged one by one.
         self.refused: dict[str, dict[str, str]] = {}
         self.others: dict[str, None] = {}
+        #: UIDs of those among `refused` that have a topology, which may be a wrong one.
+        self.constrained: dict[str, None] = {}
         self._open: list[bool] | None = None
 
     def put(self, uid: str, job: Job | None, proportion: Proportion) -> None:
@@ -66,6 +68,8 @@ class Backlog:
             self.delayed.add(uid)
         if job.preemptible and not job.sub_groups and self._is_open(job.queue_row, proportion):
             self.refused[uid] = {POD_SCHEDULING_ERRORS: no_room(gang.first_pending())}
+            if job.topology:
+                self.constrained[uid] = None
         else:
             self.others[uid] = None
 
@@ -98,6 +102,7 @@ class Backlog:
         self.delayed.discard(uid)
         self.refused.pop(uid, None)
         self.others.pop(uid, None)
+        self.constrained.pop(uid, None)
 
     def _is_open(self, row: int, proportion: Proportion) -> bool:
         """Return whether neither the queue nor one above it has a limit."""

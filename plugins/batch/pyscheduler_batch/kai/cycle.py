@@ -19,7 +19,7 @@ from pyscheduler_batch.kai.kept_jobs import KeptJobs, is_candidate
 from pyscheduler_batch.kai.look_alikes import signature
 from pyscheduler_batch.kai.min_runtime import MinRuntime
 from pyscheduler_batch.kai.orders import Keys
-from pyscheduler_batch.kai.placement import Placement
+from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, Placement
 from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.rehearsal import Rehearsal
 from pyscheduler_batch.kai.search_memory import Reads, may_remember
@@ -317,6 +317,11 @@ class Cycle:
         backlog, reasons = self.kept.backlog, self.session.reasons
         own = dict(reasons)
         reasons.update(backlog.refused)
+        if (topology := self.placement.topology) is not None:
+            for uid in backlog.constrained:
+                constraint = self.gangs[uid].root.constraint
+                if constraint is not None and (wrong := topology.problem(constraint)):
+                    reasons[uid] = {POD_SCHEDULING_ERRORS: wrong}
         for uid in popped:
             reasons.pop(uid, None)
         reasons.update(own)

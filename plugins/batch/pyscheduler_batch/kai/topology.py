@@ -90,6 +90,13 @@ class Topology(Policy):
             self._trees[name] = TopologyTree.from_labels(levels, self._session.labels, len(self._session.nodes))
         return self._trees[name]
 
+    def problem(self, constraint: Constraint, sub_group: str = "") -> str:
+        """Return why no cluster with the present topologies could satisfy a constraint, or ""."""
+        levels = self._session.topologies.get(constraint.topology)
+        if levels is None:
+            return f"Requested topology {constraint.topology} does not exist"
+        return _wrong_levels(constraint, sub_group, levels)
+
     def node_sets(
         self,
         job: Job,
@@ -105,11 +112,11 @@ class Topology(Policy):
         """
         tree = self.tree(constraint.topology)
         if tree is None:
-            return NodeSets(refusal=f"Requested topology {constraint.topology} does not exist")
+            return NodeSets(refusal=self.problem(constraint, sub_group))
         if not tasks:
             return NodeSets([rows])
         top, bottom = tree.level(constraint.required), tree.level(constraint.preferred)
-        wrong = _wrong_levels(constraint, sub_group, top, bottom)
+        wrong = self.problem(constraint, sub_group)
         if wrong:
             return NodeSets(refusal=wrong)
         lowest = bottom if bottom >= 0 else top
@@ -148,13 +155,14 @@ class Topology(Policy):
         return scores
 
 
-def _wrong_levels(constraint: Constraint, sub_group: str, top: int, bottom: int) -> str:
+def _wrong_levels(constraint: Constraint, sub_group: str, levels: Sequence[str]) -> str:
     """Return what is wrong with the levels of a constraint, or ""."""
     if not constraint.required and not constraint.preferred:
         return f"no topology constraints were found for subgroup {sub_group}, with topology name {constraint.topology}"
-    for kind, name, level in (("required", constraint.required, top), ("preferred", constraint.preferred, bottom)):
-        is_above = kind == "preferred" and 0 <= level < top
-        if name and (level < 0 or is_above):
+    # Of the preferred level, those below the required one count.
+    inner = levels[levels.index(constraint.required) :] if constraint.required in levels else levels
+    for kind, name, known in (("required", constraint.required, levels), ("preferred", constraint.preferred, inner)):
+        if name and name not in known:
             whose = f"sub-group {sub_group}" if sub_group else "workload"
             return (
                 f"topology constraint error: {whose} specified '{name}' as the {kind} topology constraint level, "
