@@ -66,6 +66,8 @@ _STEP_OF: Final = {
     "NotEnoughResources": "nodes",
     "PreemptionDelayNotElapsed": "evictions",
 }
+#: The reasons that say which queue is at its limit.
+_LIMITS: Final = ("OverLimit", "QueueLimit")
 #: The actions that evict pods of other jobs.
 _EVICTING: Final = ("consolidation", "reclaim", "preempt", "gangpreempt", "gangreclaim")
 #: How many names a sentence lists.
@@ -240,7 +242,9 @@ def _gates(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> 
     over = _over_limits(model, entry)
     found = _of_step("gates", reasons)
     if found:
-        texts = [f"{reason}: {message}" if len(found) > 1 else message for reason, message in found]
+        # The amounts of `over` have units, those of a reason are what the policy computes with.
+        kept = [each for each in found if not over or each[0] not in _LIMITS]
+        texts = [f"{reason}: {message}" if len(found) > 1 else message for reason, message in kept]
         return Step("gates", HOLDS, found[0][0], "; ".join([*texts, *over]))
     if over:
         return Step("gates", INFO, "", "; ".join(over))

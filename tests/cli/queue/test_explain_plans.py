@@ -345,6 +345,17 @@ def test_a_gang_that_lost_a_pod_waits(run: Run, tmp_path: Path, dialect: str, re
     assert steps(text)["evictions"][-1].startswith(expected)
 
 
+def test_a_limit_is_named_once_with_units(run: Run, tmp_path: Path) -> None:
+    """The step `gates` has the reason of the pass, and the amounts as quantities."""
+    objects = Objects("kai", 4)
+    objects.queue("a", 4)
+    objects.items[-1]["spec"]["resources"]["cpu"] = {"quota": 0, "limit": 500, "overQuotaWeight": 1}
+    objects.job("want", "a", 2, least=2, runs=False, at=1)
+    gates = steps(run("explain", "want", objects=objects.write(tmp_path)))["gates"]
+    assert gates[:2] == ["holds", "OverLimit"]
+    assert gates[-1] == "queue a is 1500m cpu short: limit 500m, allocated 0, the job needs 2"
+
+
 def test_a_label_that_names_no_sub_group_holds_the_step_pods(run: Run, tmp_path: Path) -> None:
     """The sub-group without pods is named, and the label of the pod."""
     objects = Objects("kai", 4)
