@@ -476,6 +476,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
+            self._statuses.warn(state.object, spec)
             if self._row.name == "kai":
                 last_start = kai_last_start(spec.last_start, pods)
                 spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)

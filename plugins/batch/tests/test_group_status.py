@@ -541,3 +541,42 @@ async def test_a_gang_that_is_bound_makes_few_passes_due(kai: Any) -> None:
     await kai.pass_time(2.0)
     status = kai.group_status("gang")
     assert (status["running"], status["pending"]) == (20, 40)
+
+
+@pytest.mark.parametrize(
+    ("preset", "spec", "expected"),
+    [
+        pytest.param(
+            "kai",
+            {"priorityClassName": "nix"},
+            'spec.priorityClassName: PriorityClass "nix" does not exist; a default counts',
+            id="kai-class",
+        ),
+        pytest.param("volcano", {"priorityClassName": "nix"}, 'PriorityClass "nix" does not exist', id="volcano-class"),
+        pytest.param("kai", {"topologyConstraint": 3}, "spec.topologyConstraint", id="kai-topology"),
+        pytest.param("kai", {}, "", id="nothing"),
+    ],
+)
+async def test_an_event_says_what_a_group_says_without_effect(
+    preset: str, spec: dict[str, Any], expected: str, request: pytest.FixtureRequest
+) -> None:
+    """A field that cannot be used is named once for each change of the object, whatever happens to its pods."""
+    batch = request.getfixturevalue(preset)
+    batch.nodes(1, cpu="4")
+    batch.queue("q")
+    scheduler = await batch.start()
+    batch.group("one", "q", 1, **spec)
+    batch.pods("one", 1)
+    await batch.pass_time(5)
+    batch.pods("one", 1, start=1)
+    await batch.pass_time(5)
+    notes = [note for kind, reason, note in batch.events("one") if (kind, reason) == ("Warning", "InvalidPodGroup")]
+    assert len(notes) == bool(expected)
+    assert expected in "".join(notes)
+    if "priorityClassName" in spec:
+        batch.cluster.patch(batch.group_kind.type, "one", {"spec": {"priorityClassName": "nada"}})
+        await batch.pass_time(5)
+        notes = [note for _, reason, note in batch.events("one") if reason == "InvalidPodGroup"]
+        assert len(notes) == 2
+        assert '"nada"' in notes[-1]
+    await scheduler.stop()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
+from pyscheduler.api import PriorityClass
 from pyscheduler.podgroup import GroupId
 from pyscheduler_batch.status.kai_groups import KaiReport
 from pyscheduler_batch.status.metrics import QueueMetrics
@@ -37,6 +38,8 @@ _DELAY_SECONDS: Final = 0.05
 _PERIOD_SECONDS: Final = 1.0
 #: Other tasks of the scheduler may run after so many groups.
 _TURN_EVERY: Final = 256
+#: How many mistakes of an object an event names.
+_NAMED: Final = 3
 
 
 class Statuses:
@@ -59,6 +62,9 @@ class Statuses:
         #: By uid of a group's object, its queue and phase; by queue, how many groups are in which phase.
         self._phases: dict[str, tuple[str, str]] = {}
         self._phase_counts: dict[str, Counter[str]] = {}
+        #: By uid of a group, what its last event was about that says what is wrong with its object.
+        self._warned: dict[str, tuple[str, ...]] = {}
+        self._classes = handle.lister(PriorityClass)
         #: Groups that changed and may have no living members.
         self._loose: set[GroupId] = set()
         #: By uid of a queue: the object, the status and the move of the last wish.
@@ -114,6 +120,21 @@ class Statuses:
                 spec, stale_since=report.stale_since, last_start=last_start, last_eviction=last_eviction
             )
         return spec
+
+    def warn(self, group: KubeObject, spec: JobSpec) -> None:
+        """Record an event about what a group's object says without effect, once for each change of that."""
+        found, name = spec.warnings, spec.priority_class_name
+        if name and self._classes.get(name) is None:
+            found = (*found, f'spec.priorityClassName: PriorityClass "{name}" does not exist; a default counts')
+        if found == self._warned.get(group.uid, ()):
+            return
+        self._warned[group.uid] = found
+        if found:
+            more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            note = "; ".join(found[:_NAMED]) + more
+            self._handle.event_recorder.event(
+                group, type="Warning", reason="InvalidPodGroup", action="Scheduling", note=note
+            )
 
     def report(self, group: KubeObject, report: GroupReport) -> None:
         """Bring a group's object to what a pass says about it."""
@@ -205,6 +226,7 @@ class Statuses:
         self._phases.pop(item.uid, None)
         self._reports.pop(item.uid, None)
         self._told.pop(item.uid, None)
+        self._warned.pop(item.uid, None)
         self._gone(item)
 
     def _count(self, uid: str, change: int) -> None:
