@@ -22,6 +22,7 @@ from pyscheduler.api import (
     ResourceClaim,
     ResourceQuota,
 )
+from pyscheduler.batch.axis import GPU
 from pyscheduler.batch.build import build_queues
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
@@ -226,12 +227,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.binder != self._args.binder:
             text = f"the binder cannot change to {new.binder} while the scheduler runs; restart it"
             raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.binder")
-        if new.usage != self._args.usage:
-            text = "usageDBConfig cannot change while the scheduler runs; restart it"
-            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.usageDBConfig")
-        if new.quota_reservation != self._args.quota_reservation:
-            text = "quotaReservation cannot change while the scheduler runs; restart it"
-            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.quotaReservation")
+        for field, key in (("usage", "usageDBConfig"), ("quota_reservation", "quotaReservation")):
+            if getattr(new, field) != getattr(self._args, field):
+                text = f"{key} cannot change while the scheduler runs; restart it"
+                raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.{key}")
         for policy, kind in kinds_of_policies(new).items():
             if kind not in self._policy_kinds:
                 text = f'the policy "{policy}" cannot be added while the scheduler runs'
@@ -407,7 +406,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         )
 
     def resources(self) -> Iterable[str]:
-        """Return the resources that queues name."""
+        """Return the resources that queues name, and GPUs for KAI, which divides them in any case."""
+        yield from (GPU,) if self._args.preset == "kai" else ()
         for spec in self._queue_specs():
             for amounts in (spec.quota, spec.limit, spec.guarantee):
                 yield from amounts

@@ -570,3 +570,12 @@ async def test_pod_without_a_group_is_told_about_its_own_queue(
     await batch.pass_time(5)
     (condition,) = batch.cluster.pod("one").status.conditions
     assert condition.message == f"QueueDoesNotExist: {expected}"
+
+
+async def test_kai_needs_neither_queues_nor_gpus(kai: Any) -> None:
+    """In a cluster of CPUs without any queue, a job hears that its queue is missing."""
+    kai.nodes(1, cpu="4")
+    await kai.start()
+    kai.job("one", "none", 1)
+    await kai.pass_time()
+    assert [each[2].partition(":")[0] for each in kai.events("one-0")] == ["QueueDoesNotExist"]
