@@ -38,12 +38,16 @@ _WAITING: Final = frozenset({"FailedScheduling", "Unschedulable"})
 
 #: The pods that an event about evictions names.
 _NAMES: Final = re.compile(r"[a-z0-9.-]+/[a-z0-9.-]+")
-_TEXT: Final = re.compile(r"\baction=(?P<action>[a-z-]+)(?:\s+by=(?P<by>[^\s,;]+))?(?P<moved>\s+moved=true)?")
+_TEXT: Final = re.compile(
+    r"\baction=(?P<action>[a-z-]+)(?:\s+by=(?P<by>[^\s,;]+))?(?:\s+to=(?P<to>[^\s,;]+))?(?P<moved>\s+moved=true)?"
+)
 
 
 @attrs.frozen(kw_only=True)
 class EvictionRecord:
-    """One eviction. `by` is ``namespace/name`` of the job that gets the room; "" for broken gangs.
+    """One eviction. `by` is ``namespace/name`` of the job in whose plan it is; "" for broken gangs.
+
+    `heir`: the job that gets the room, if a later plan took it.
 
     `moved`: the scheduler found another place for the victim in the same decision.
     """
@@ -51,16 +55,24 @@ class EvictionRecord:
     pod_uid: str
     action: str
     by: str = ""
+    heir: str = ""
     moved: bool = False
 
 
 def record_in(text: str, pod_uid: str) -> EvictionRecord | None:
-    """Return the record that a message names with ``action=<action> by=<namespace/name>``, or None."""
+    """Return the record that a message names with ``action=<action> by=<namespace/name>``, or None.
+
+    ``to=<namespace/name>`` may follow.
+    """
     found = _TEXT.search(text)
     if found is None:
         return None
     return EvictionRecord(
-        pod_uid=pod_uid, action=found["action"], by=found["by"] or "", moved=found["moved"] is not None
+        pod_uid=pod_uid,
+        action=found["action"],
+        by=found["by"] or "",
+        heir=found["to"] or "",
+        moved=found["moved"] is not None,
     )
 
 

@@ -136,19 +136,20 @@ class PurposeRule(Rule):
             text = f"pod {pod.key} was evicted ({record.action}) for no job"
             self.report(fact.at, fact.revision, (pod.key,), text)
             return
-        if not self.world.members.get(record.by):
-            if fact.at - self.world.lost_at(record.by) <= self.options.in_flight_seconds:
+        by = record.heir or record.by
+        if not self.world.members.get(by):
+            if fact.at - self.world.lost_at(by) <= self.options.in_flight_seconds:
                 self.skip()
                 return
-            text = f"pod {pod.key} was evicted ({record.action}) for {record.by}, which has no pods"
-            self.report(fact.at, fact.revision, (pod.key, record.by), text)
+            text = f"pod {pod.key} was evicted ({record.action}) for {by}, which has no pods"
+            self.report(fact.at, fact.revision, (pod.key, by), text)
             return
-        if fact.at - max(self._narrowed, self._served.get(record.by, self._narrowed)) <= self.options.in_flight_seconds:
+        if fact.at - max(self._narrowed, self._served.get(by, self._narrowed)) <= self.options.in_flight_seconds:
             # Decided before: the scheduler did not know yet; or it is the rest of a gang, or the job found other room.
             self.skip()
             return
         deadline = fact.at + pod.grace_seconds + self.options.lease_seconds
-        self._debts[record.by].append(_Debt(fact, deadline))
+        self._debts[by].append(_Debt(fact, deadline))
 
     def _check_stale(self, fact: Evicted) -> None:
         job = fact.pod.job

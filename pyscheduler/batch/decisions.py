@@ -36,6 +36,8 @@ class Decision:
     by: Job | None = None
     #: An eviction: the same plan promises another node to the pod's successor.
     is_moved: bool = False
+    #: The job in whose plan the eviction is, if a later plan of the pass gave the room to `by`.
+    planner: Job | None = None
 
 
 @attrs.define(eq=False)

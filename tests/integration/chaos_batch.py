@@ -223,4 +223,6 @@ if __name__ == "__main__":
     parser.add_argument("--dump", type=Path, help="folder for the logs of runs that break a rule")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    if args.dump:
+        args.dump.mkdir(parents=True, exist_ok=True)
     sys.exit(asyncio.run(_main(args.preset, range(args.first, args.first + args.runs), args.dump)))

@@ -38,7 +38,7 @@ _PASSING: Final = frozenset({409, 429})
 #: What the condition of a pod says that is not evicted.
 _GIVEN_UP: Final = "the eviction was given up"
 
-_MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?( moved=true)?")
+_MESSAGE: Final = re.compile(r"action=(\S+)(?: by=(\S+))?(?: to=(\S+))?( moved=true)?")
 
 
 def record_of(pod: Pod) -> tuple[str, str, bool] | None:
@@ -49,8 +49,17 @@ def record_of(pod: Pod) -> tuple[str, str, bool] | None:
     for condition in pod.status.conditions:
         if condition.type == DISRUPTION_TARGET and condition.status == "True":
             found = _MESSAGE.match(condition.message)
-            return (found[1], found[2] or "", found[3] is not None) if found is not None else None
+            return (found[1], found[3] or found[2] or "", found[4] is not None) if found is not None else None
     return None
+
+
+def _record(eviction: Decision) -> str:
+    """Return what the condition of a victim says: `record_of` reads it."""
+    text = f"action={eviction.action}"
+    if eviction.by is not None:
+        text += f" by={(eviction.planner or eviction.by).key}"
+        text += f" to={eviction.by.key}" if eviction.planner is not None else ""
+    return f"{text} moved=true" if eviction.is_moved else text
 
 
 def _jobs_of(eviction: Decision) -> tuple[str, ...]:
@@ -225,10 +234,7 @@ class Evictions:
         self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
     ) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
-        action, by = decision.action, decision.by
-        message = f"action={action}" + (f" by={by.key}" if by is not None else "")
-        if decision.is_moved:
-            message += " moved=true"
+        action, by, message = decision.action, decision.by, _record(decision)
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
             self._forget(pod)
             return

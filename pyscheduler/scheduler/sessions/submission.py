@@ -129,14 +129,15 @@ class Submission:
         self.has_evicted = self.evictions.begin(decisions, after=self._nominate)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
-            by = "" if each.by is None else each.by.uid
+            planner = each.planner or each.by
+            by = "" if planner is None else planner.uid
             evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
         for members in evicted.values():
             await turn()
             first = members[0]
             tasks = [each.task for each in members]
             try:
-                self.plugin.evicted(first.task.job, action=first.action, by=first.by, tasks=tasks)
+                self.plugin.evicted(first.task.job, action=first.action, by=first.planner or first.by, tasks=tasks)
             except Exception as error:  # noqa: BLE001 - a bug in an event must not undo the decisions
                 about, call = f"job={first.task.job.key}", self.plugin.evicted
                 self.scheduling.plugin_failures.report(error, plugin="", point="Evicted", about=about, call=call)
@@ -309,7 +310,11 @@ def attributed(decisions: Sequence[Decision]) -> Sequence[Decision]:
             job = taker
         return job
 
-    return [each if each.by is None else attrs.evolve(each, by=heir_of(each.by)) for each in decisions]
+    def with_heir(each: Decision) -> Decision:
+        heir = each.by and heir_of(each.by)
+        return each if heir is each.by else attrs.evolve(each, by=heir, planner=each.by)
+
+    return [*map(with_heir, decisions)]
 
 
 def _net(decisions: Sequence[Decision]) -> tuple[Sequence[Decision], int]:

@@ -40,6 +40,7 @@ def test_a_later_plan_that_takes_the_room_is_named(first: tuple[TaskState, ...],
     found = attributed(decisions)
     assert found[0].by is not None
     assert (found[0].by.uid, found[3].by) == (expected, None)
+    assert found[0].planner is (None if expected == "first" else jobs[0])
 
 
 def test_jobs_that_take_the_room_of_each_other_are_followed_once() -> None:
