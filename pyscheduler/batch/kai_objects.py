@@ -25,7 +25,7 @@ from pyscheduler.batch.values import (
     warn,
 )
 from pyscheduler.podgroup import created_at
-from pyscheduler.podgroup.sub_groups import SUB_GROUP_LABEL
+from pyscheduler.podgroup.sub_groups import SUB_GROUP_LABEL, TOO_DEEP, path_problem
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -230,26 +230,15 @@ def _sub_groups(value: object, warnings: Warnings) -> tuple[tuple[SubGroupSpec, 
             min_sub_group=_minimum(said.get("minSubGroup"), f"{where}.minSubGroup", warnings),
             topology=mapping_of(said.get("topologyConstraint"), f"{where}.topologyConstraint", warnings),
         )
-    for sub_group in found.values():
-        problem = _path_problem(sub_group, found)
+    parents = {name: each.parent for name, each in found.items()}
+    for name, parent in parents.items():
+        problem = path_problem(name, parents)
         if problem:
-            warn(warnings, f'parent of sub-group "{sub_group.name}"', sub_group.parent, problem)
+            warn(warnings, f'parent of sub-group "{name}"', parent, problem)
             error = "InvalidSubGroups"
+        if problem == TOO_DEEP:
+            return (), error
     return tuple(found.values()), error
-
-
-def _path_problem(sub_group: SubGroupSpec, known: Mapping[str, SubGroupSpec]) -> str:
-    """Return why the way up from a sub-group does not end at the top, or ""."""
-    seen = {sub_group.name}
-    parent = sub_group.parent
-    while parent:
-        if parent not in known:
-            return "does not exist; add that sub-group or remove the parent" if parent == sub_group.parent else ""
-        if parent in seen:
-            return "closes a cycle; give one of these sub-groups another parent"
-        seen.add(parent)
-        parent = known[parent].parent
-    return ""
 
 
 # --- pods ---------------------------------------------------------------------------------------

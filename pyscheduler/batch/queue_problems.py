@@ -38,7 +38,7 @@ _TEXTS: Final = {
     "ParentQueueDoesNotExist": "{queue} is below a queue that does not exist; create it, or change the parent",
     "QueueCycle": "{queue} is in or below a cycle of queues; change the parent of one of them",
     "InvalidMinMember": "the minimum of the pod group is not a usable number; correct spec.minMember",
-    "InvalidSubGroups": "the sub-groups of the pod group make no tree; correct spec.subGroups",
+    "InvalidSubGroups": "the sub-groups of the pod group make no tree of at most 64 levels; correct spec.subGroups",
     "PodGroupRequired": "the pod is in no pod group; create one and name it on the pod",
     "DuplicateQueue": "{queue} is defined by more than one object; delete or rename all but one",
 }

@@ -10,6 +10,7 @@ import msgspec
 from pyscheduler.api import LabelSelector, SelectorError, compile_label_selector
 from pyscheduler.podgroup.fields import Problem
 from pyscheduler.podgroup.sub_groups import (
+    TOO_DEEP,
     ByLabel,
     ByPolicy,
     ByRole,
@@ -17,6 +18,7 @@ from pyscheduler.podgroup.sub_groups import (
     SubGroup,
     SubGroups,
     SubGroupTree,
+    path_problem,
 )
 from pyscheduler.podgroup.values import shown
 
@@ -32,8 +34,6 @@ NO_SUB_GROUPS: Final = SubGroups()
 """What most objects say about sub-groups."""
 
 _MAX_INT32: Final = 2**31 - 1
-#: A tree has at most so many levels below the group.
-_DEEPEST: Final = 64
 
 
 def kai_sub_groups(group: GroupObject) -> SubGroups:
@@ -61,11 +61,14 @@ def kai_sub_groups(group: GroupObject) -> SubGroups:
         some = said.get("minSubGroup")
         chosen = None if some is None else _integer(some, f"{where}.minSubGroup", problems, absent=1)
         found[name] = (parent if isinstance(parent, str) else _text(parent), minimum, chosen)
-    for name, (parent, _, _) in found.items():
-        problem = _way_up(name, found)
+    parents = {name: parent for name, (parent, _, _) in found.items()}
+    for name, parent in parents.items():
+        problem = path_problem(name, parents)
         if problem:
             problems.append(Problem(f'parent of sub-group "{name}"', parent, problem))
             is_usable = False
+        if problem == TOO_DEEP:
+            break
     if not is_usable:
         return SubGroups(problems=tuple(problems), is_usable=False)
     below: dict[str, list[str]] = {}
@@ -82,22 +85,6 @@ def kai_sub_groups(group: GroupObject) -> SubGroups:
     root = SubGroup("", chosen, tuple([build(name) for name in below[""]]))
     tree = SubGroupTree(root, ByLabel(), is_closed=True)
     return SubGroups(trees=(tree,), replaces_minimum=True, problems=tuple(problems))
-
-
-def _way_up(name: str, found: Mapping[str, tuple[str, int, int | None]]) -> str:
-    """Return why the way up from a sub-group does not end at the top, or ""."""
-    seen = {name}
-    parent = first = found[name][0]
-    while parent:
-        if parent not in found:
-            return "does not exist; add that sub-group or remove the parent" if parent == first else ""
-        if parent in seen:
-            return "closes a cycle; give one of these sub-groups another parent"
-        if len(seen) == _DEEPEST:
-            return f"is more than {_DEEPEST} levels below the group; remove levels"
-        seen.add(parent)
-        parent = found[parent][0]
-    return ""
 
 
 def volcano_sub_groups(group: GroupObject) -> SubGroups:

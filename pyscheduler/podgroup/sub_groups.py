@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SUB_GROUP_LABEL",
     "TASK_SPEC",
+    "TOO_DEEP",
     "ByLabel",
     "ByPolicy",
     "ByRole",
@@ -34,6 +35,7 @@ __all__ = [
     "cut_off",
     "least",
     "missing",
+    "path_problem",
     "shortage",
 ]
 
@@ -43,6 +45,11 @@ SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 """The annotation, or label, by which pods of Volcano name their role."""
 
+TOO_DEEP: Final = "is more than 64 levels below the group; remove levels"
+"""What `path_problem` says of a sub-group that is too deep. All below it are, too: say it of one of them."""
+
+#: A tree has at most so many levels below the group.
+_DEEPEST: Final = 64
 #: So many sub-groups are named in one message.
 _NAMED: Final = 4
 
@@ -157,6 +164,22 @@ class SubGroups:
     problems: tuple[Problem, ...] = ()
     #: False if the sub-groups make no tree: then the group is not declared.
     is_usable: bool = True
+
+
+def path_problem(name: str, parents: Mapping[str, str]) -> str:
+    """Return why the way up from a sub-group does not end at the top, or "". `parents`: by name, "" at the top."""
+    seen = {name}
+    parent = first = parents[name]
+    while parent:
+        if parent not in parents:
+            return "does not exist; add that sub-group or remove the parent" if parent == first else ""
+        if parent in seen:
+            return "closes a cycle; give one of these sub-groups another parent"
+        if len(seen) == _DEEPEST:
+            return TOO_DEEP
+        seen.add(parent)
+        parent = parents[parent]
+    return ""
 
 
 # --- minimums; `counts` are members by the name of their sub-group, and the tree has all sub-groups that pods make

@@ -113,6 +113,11 @@ def test_kai_job_has_the_defaults_of_its_system() -> None:
             "parent of sub-group \"a\": 'a' closes a cycle; give one of these sub-groups another parent",
             id="cycle",
         ),
+        pytest.param(
+            [{"name": str(level), "parent": str(level - 1) if level else ""} for level in range(600)],
+            "parent of sub-group \"64\": '63' is more than 64 levels below the group; remove levels",
+            id="too deep",
+        ),
     ],
 )
 def test_sub_groups_that_make_no_tree_have_a_reason(sub_groups: list[Any], warning: str) -> None:

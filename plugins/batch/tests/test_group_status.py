@@ -489,6 +489,11 @@ async def test_a_broken_tree_of_volcano_is_on_every_group(volcano: Any) -> None:
         pytest.param(
             {"subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]}, "InvalidSubGroups", id="cycle"
         ),
+        pytest.param(
+            {"subGroups": [{"name": "a" * n, "parent": "a" * (n - 1)} for n in range(1, 601)]},
+            "InvalidSubGroups",
+            id="600 levels",
+        ),
     ],
 )
 async def test_a_group_that_cannot_be_read_says_so(kai: Any, spec: dict[str, Any], reason: str) -> None:
