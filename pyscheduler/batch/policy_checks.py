@@ -17,6 +17,7 @@ from pyscheduler.batch import contract
 from pyscheduler.batch.answers import ContractError, wrong_answer
 from pyscheduler.batch.contract import Claim, Job, JobOrder, Policy, QueueOrder, Refusal, Task, TaskOrder
 from pyscheduler.framework.callables import takes
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -156,7 +157,7 @@ def incomparable_keys(session: Session) -> ContractError | None:
     for policy in (entry.policy for tier in session.tiers for entry in tier):
         try:
             found = _incomparable(policy, session)
-        except Exception:  # noqa: BLE001, S112 - the pass failed with an error of its own
+        except PLUGIN_FAILURES:  # the pass failed with an error of its own
             continue
         if found is not None:
             return found

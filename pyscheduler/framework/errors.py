@@ -6,7 +6,7 @@ what is wrong, where, and how to mend it, because the command line prints it as 
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from typing import Final
 
 from pyscheduler.api.errors import PySchedulerError
@@ -25,6 +25,7 @@ __all__ = [
     "TooManyRequestsError",
     "TransportError",
     "UnauthorizedError",
+    "raise_own_cancellation",
     "text_of",
 ]
 
@@ -112,6 +113,16 @@ class TooManyRequestsError(APIError):
     """429: the server is busy, or a disruption budget forbids an eviction; wait `retry_after_seconds`."""
 
 
+def raise_own_cancellation(error: BaseException) -> None:
+    """Raise `error` if it is the cancellation of the current task, and not of something that the task awaited."""
+    task = current_task()
+    if isinstance(error, CancelledError) and task is not None and task.cancelling():
+        raise error
+
+
 def text_of(error: BaseException) -> str:
     """Return what users read of an error: of an API server's refusal what it said, as in kube-scheduler's messages."""
-    return error.said if isinstance(error, APIError) else str(error)
+    try:
+        return error.said if isinstance(error, APIError) else str(error)
+    except PLUGIN_FAILURES:
+        return "<exception str() failed>"  # as in tracebacks

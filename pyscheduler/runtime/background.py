@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.callables import is_foreign
-from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
 from pyscheduler.framework.plugin_failures import RUN, TASK, error_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Background:
             try:
                 await self._watched(run(), plugin, RUN)
             except PLUGIN_FAILURES as error:
-                _raise_own_cancellation(error)
+                raise_own_cancellation(error)
                 self._failures.report(error, plugin=plugin, point=RUN, call=run, warning="plugin_task_failed")
                 restarts.error = error_text(error)
             else:
@@ -129,7 +129,7 @@ class Background:
         try:
             await self._watched(work, "", TASK, f'task="{name}"')
         except PLUGIN_FAILURES as error:
-            _raise_own_cancellation(error)
+            raise_own_cancellation(error)
             # There is nobody who would await it, and who would hear of what others' code did.
             about, code = f'task="{name}"', getattr(work, "cr_code", None)
             self._failures.report(error, plugin="", point=TASK, about=about, call=code, warning="plugin_task_failed")
@@ -153,10 +153,3 @@ def _remedy(work: object) -> str:
     if callable(work):
         return f"{begin}; write `async def {name}` and handle.spawn({name}(...))"
     return f"{begin}, not {type(work).__name__}; call an `async def` method: handle.spawn(self.work())"
-
-
-def _raise_own_cancellation(error: BaseException) -> None:
-    """Raise `error` if it is the cancellation of this task, and not of something that the task awaited."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -143,6 +144,79 @@ async def test_a_replaced_run_that_raises_names_the_action(kai: BatchCluster, mo
     monkeypatch.setattr(Expire, "run", run)
     text = await _text_of(kai, 'actions: "expire, allocate"')
     assert text.startswith("action \"expire\": KeyError: 'boom', test_wrong_policies.py:")
+
+
+async def _cancelled() -> None:
+    """Await a task that nobody but this function cancels."""
+    other = asyncio.ensure_future(asyncio.Event().wait())
+    other.cancel()
+    await other
+
+
+class _Mute(Exception):  # noqa: N818 - not an error of ours
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        pytest.param(SystemExit(3), "SystemExit: 3", id="exits"),
+        pytest.param(asyncio.CancelledError(), "CancelledError", id="raises CancelledError"),
+        pytest.param(None, "CancelledError", id="awaits a cancelled task"),
+        pytest.param(_Mute(), "_Mute: <exception str() failed>", id="error without a text"),
+    ],
+)
+async def test_a_run_that_raises_anything_costs_the_pass(
+    kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, error: BaseException | None, found: str
+) -> None:
+    """Pods name the action, other pods are scheduled, and the next pass is tried after a backoff."""
+
+    async def run(_action: Action, _session: Session) -> None:
+        if error is None:
+            await _cancelled()
+        else:
+            raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Expire, "run", run)
+        kai.nodes(1, cpu="8")
+        kai.queue("default")
+        before = "- schedulerName: plain\n"
+        scheduler = await kai.start('actions: "expire, allocate"', before=before, offer=offers)
+        kai.job("one", "default", 1)
+        await kai.pass_time(10)
+        prefix = 'SessionFailed: no job can be scheduled, because the pass failed: action "expire": '
+        assert message(kai, "one-0").startswith(f"{prefix}{found}, test_wrong_policies.py:")
+        kai.cluster.add_pod("ordinary", requests={"cpu": "1"}, scheduler_name="plain")
+        await kai.pass_time()
+        assert kai.cluster.pod("ordinary").node_name == "n0"
+    await kai.pass_time(10)
+    assert kai.nodes_of("one") == ["n0"]
+    await scheduler.stop()
+
+
+async def test_a_scheduler_that_is_cancelled_ends_in_a_pass(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost lease cancels the loop; a pass does not take that for a failure of the action that runs."""
+    began = asyncio.Event()
+
+    async def run(_action: Action, _session: Session) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Expire, "run", run)
+    kai.queue("default")
+    scheduler = await kai.start('actions: "expire"', offer=offers)
+    kai.job("one", "default", 1)
+    await kai.pass_time(1)
+    assert began.is_set()
+    loop = scheduler.scheduler._loop
+    assert loop is not None
+    loop.cancel()
+    await kai.pass_time(0)
+    assert loop.cancelled()
+    assert "session_failed" not in scheduler.warnings()
+    await scheduler.stop()
 
 
 async def test_a_run_that_is_not_async_names_the_action(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:

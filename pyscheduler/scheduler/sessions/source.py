@@ -20,6 +20,7 @@ from pyscheduler.batch.policy_checks import incomparable_keys
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
+from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
 from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.culprit import culprit_of
@@ -233,7 +234,8 @@ class Sessions:
         self.guards.take_back(self.submission.evictions.take_failed(), began)
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
-        except Exception as error:  # noqa: BLE001 - a bug of a policy must cost this pass, not the loop
+        except PLUGIN_FAILURES as error:  # a bug of a policy must cost this pass, not the loop
+            raise_own_cancellation(error)
             await self._tell_failure(error)
             self._fail("Pass failed; it is tried again after a backoff", error)
             return WorkResult()
@@ -278,7 +280,7 @@ class Sessions:
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
 
-    def _fail(self, message: str, error: Exception) -> None:
+    def _fail(self, message: str, error: BaseException) -> None:
         """Log and count an error, begin with fresh tables, and try again after a backoff."""
         scheduling, culprit = self.submission.scheduling, culprit_of(error)
         if culprit is None:
@@ -300,7 +302,7 @@ class Sessions:
         self.tables.changed(None)
         self._plan_retry(True)
 
-    async def _tell_failure(self, error: Exception) -> None:
+    async def _tell_failure(self, error: BaseException) -> None:
         """Say on the pods that wait why nothing is decided about them."""
         culprit = culprit_of(error)
         what = error_text(error) if culprit is None else culprit.text(error)
@@ -410,7 +412,14 @@ class Sessions:
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
         """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""
-        running = asyncio.ensure_future(session.run(actions))
+        async def run() -> SystemExit | None:
+            try:
+                await session.run(actions)
+            except SystemExit as error:
+                return error  # raised by a task, it would end the event loop
+            return None
+
+        running = asyncio.ensure_future(run())
         is_stuck = False
 
         def cancel() -> None:
@@ -421,7 +430,8 @@ class Sessions:
         clock = self.submission.scheduling.clock
         timer = clock.call_at(until + LONGEST_STUCK_SECONDS, cancel) if until < math.inf else None
         try:
-            await running
+            if (exit_of_a_policy := await running) is not None:
+                raise exit_of_a_policy
         except _PassIsOver as over:
             # In a cycle with this frame, its traceback would keep the search that was cut until all objects are
             # collected.
