@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ContractError", "mask_of", "scores_of", "wrong_answer"]
+__all__ = ["ContractError", "is_number", "mask_of", "scores_of", "wrong_answer"]
+
+_NUMBERS: Final = (float, int, np.floating, np.integer)
 
 
 class ContractError(PluginError):
@@ -27,6 +29,11 @@ class ContractError(PluginError):
         self.kind = kind
         self.code = code
         super().__init__(message, plugin=plugin)
+
+
+def is_number(answer: object) -> bool:
+    """Return whether an answer is a number; NaN is none."""
+    return isinstance(answer, _NUMBERS) and answer == answer  # noqa: PLR0124 - NaN is not
 
 
 def mask_of(answer: object, size: int, method: Callable[..., Any]) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from pyscheduler.batch import contract
-from pyscheduler.batch.answers import ContractError, wrong_answer
+from pyscheduler.batch.answers import ContractError, is_number, wrong_answer
 from pyscheduler.batch.contract import Claim, Job, JobOrder, Policy, QueueOrder, Refusal, Task, TaskOrder
 from pyscheduler.framework.callables import takes
 from pyscheduler.framework.errors import PLUGIN_FAILURES
@@ -28,7 +28,6 @@ __all__ = ["incomparable_keys", "role_problems", "with_checks"]
 
 _P = TypeVar("_P", bound=Policy)
 
-_NUMBERS: Final = (float, int, np.floating, np.integer)
 #: The classes of the contract that a policy may inherit, with their methods.
 _ROLES: Final[Mapping[type, tuple[str, ...]]] = {
     role: tuple(name for name in vars(role) if not name.startswith("_"))
@@ -70,15 +69,11 @@ def role_problems(whose: str, policy: type[Policy]) -> list[str]:
 # When a method is called
 
 
-def _is_number(answer: object) -> bool:
-    return isinstance(answer, _NUMBERS) and answer == answer  # noqa: PLR0124 - NaN is not
-
-
 def _is_key(answer: object) -> bool:
     if not isinstance(answer, tuple):
         return False
     for part in answer:  # noqa: SIM110 - a generator takes twice as long
-        if type(part) is not str and not _is_number(part):
+        if type(part) is not str and not is_number(part):
             return False
     return True
 
@@ -94,7 +89,7 @@ def _is_bool(answer: object) -> bool:
 _KEY: Final = (_is_key, "a tuple of numbers (not NaN) and strings")
 _REFUSAL: Final = (_is_refusal, "a Refusal or None")
 _BOOL: Final = (_is_bool, "True or False")
-_VOTE: Final = (_is_number, "-1, 0 or 1")
+_VOTE: Final = (is_number, "-1, 0 or 1")
 #: By method: whether an answer is right, and what is expected. Arrays are checked where their length is known.
 _ANSWERS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "job_key": _KEY,
@@ -102,7 +97,7 @@ _ANSWERS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "task_key": _KEY,
     "sub_group_key": _KEY,
     "victim_queue_key": _KEY,
-    "compare_queues": (_is_number, "a number"),
+    "compare_queues": (is_number, "a number"),
     "job_valid": _REFUSAL,
     "allocatable": _REFUSAL,
     "may_keep": _REFUSAL,

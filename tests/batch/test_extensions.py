@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from pathlib import Path
 
 import attrs
 import pytest
 
 from pyscheduler.api import KubeObject
+from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
 from pyscheduler.batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Task
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
@@ -240,6 +243,77 @@ def test_resources_that_no_pod_requests_are_warnings() -> None:
         'limit names "gpu", which no pod requests; GPUs are "nvidia.com/gpu"',
         'limit names "tpu", which no pod requests',
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        pytest.param("name", "", "name='', expected a str that is not empty", id="empty name"),
+        pytest.param("name", None, "name=None, expected a str that is not empty", id="no name"),
+        pytest.param("parent", 3, "parent=3, expected a str", id="parent"),
+        pytest.param("error", 3, "error=3, expected a str", id="error"),
+        pytest.param("priority", "high", "priority='high', expected a number", id="priority"),
+        pytest.param("priority", math.nan, "priority=nan, expected a number", id="NaN"),
+        pytest.param("quota", None, "quota=None, expected numbers by resource", id="no quota"),
+        pytest.param("quota", [1], "quota=[1], expected numbers by resource", id="list of amounts"),
+        pytest.param("quota", {3: 4.0}, "quota={3: 4.0}, expected numbers by resource", id="resource"),
+        pytest.param(
+            "preempt_min_runtime",
+            "5s",
+            "preempt_min_runtime='5s', expected None or a number of 0 or more",
+            id="seconds",
+        ),
+        pytest.param("reclaimable", "no", "reclaimable='no', expected True or False", id="boolean"),
+        pytest.param("state", "odd", "state='odd', expected one of Open, Closed, Closing, Unknown", id="state"),
+        pytest.param("warnings", "abc", "warnings='abc', expected a tuple of str", id="warnings"),
+        pytest.param("affinity", 3, "affinity=3, expected a map", id="affinity"),
+    ],
+)
+def test_a_queue_with_a_wrong_field_is_refused(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: object, expected: str
+) -> None:
+    """The error names the dialect, the field and the queue: the value would raise where nobody knows whose it is."""
+    monkeypatch.setattr(sys.modules[__name__], "ROW", attrs.evolve(ROW, read=lambda queue: _with(queue, field, value)))
+    registry = Registry()
+    registry.add_queue_dialect("acme", f"{__name__}:ROW")
+    (row,) = registry.batch_extensions().queue_rows()
+    with pytest.raises(ContractError) as caught:
+        row.read(make_node("a"))
+    assert str(caught.value) == f'queue dialect "acme": read returned {expected}, for queue a'
+
+
+def test_amounts_below_0_count_as_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does NaN; a warning names field, resource and value, and other queues are served."""
+    wrong = {"cpu": -5.0, "memory": math.nan, "pods": 3.0}
+    monkeypatch.setattr(
+        sys.modules[__name__], "ROW", attrs.evolve(ROW, read=lambda queue: _with(queue, "quota", wrong))
+    )
+    registry = Registry()
+    registry.add_queue_dialect("acme", f"{__name__}:ROW")
+    (row,) = registry.batch_extensions().queue_rows()
+    spec = row.read(make_node("a"))
+    assert spec.quota == {"cpu": 0.0, "memory": 0.0, "pods": 3.0}
+    assert spec.warnings[:2] == (
+        "quota of cpu: -5.0 is not a number of 0 or more; 0 counts",
+        "quota of memory: nan is not a number of 0 or more; 0 counts",
+    )
+
+
+def _with(queue: KubeObject, field: str, value: object) -> QueueSpec:
+    return attrs.evolve(_read(queue), **{field: value})
+
+
+async def _read_later(queue: KubeObject) -> QueueSpec:
+    return _read(queue)
+
+
+def test_a_dialect_that_reads_with_a_coroutine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to write."""
+    monkeypatch.setattr(sys.modules[__name__], "ROW", attrs.evolve(ROW, read=_read_later))
+    registry = Registry()
+    registry.add_queue_dialect("acme", f"{__name__}:ROW")
+    with pytest.raises(ConfigError, match='queue dialect "acme": read is async; write "def read\\(queue\\)"'):
+        registry.batch_extensions().queue_rows()
 
 
 def test_a_dialect_with_another_name_is_refused() -> None:

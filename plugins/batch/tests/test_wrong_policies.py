@@ -305,22 +305,45 @@ async def test_last_start_of_a_pod_without_a_group(kai: BatchCluster) -> None:
     [
         pytest.param(lambda _: None, "read returned None for queue a, expected a QueueSpec", id="None"),
         pytest.param(lambda queue: queue.nope, "read raised AttributeError: 'FairQueue' object has no", id="raises"),
+        pytest.param(
+            lambda queue: attrs.evolve(fair_queues.read(queue), quota=None),
+            "read returned quota=None, expected numbers by resource, for queue a",
+            id="a field of another type",
+        ),
     ],
 )
 async def test_a_queue_dialect_that_fails_is_named(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, read: Any, found: str
 ) -> None:
-    """The report names the dialect, the queue and the place of `read`."""
+    """The report names the dialect, the queue and the place of `read`, and the pods of the profile say the same."""
     monkeypatch.setattr(fair_queues, "ROW", attrs.evolve(fair_queues.ROW, read=read))
     kai.cluster.serve(FAIR_QUEUES)
     scheduler = await kai.start(offer=fair_offers)
     failures: list[PluginFailure] = []
     scheduler.scheduler.plugin_failures.listeners.append(failures.append)
     kai.cluster.add({"apiVersion": "fair.example/v1", "kind": "FairQueue", "metadata": {"name": "a"}}, FairQueue)
+    kai.queue("b")
     kai.job("one", "a", 1)
+    kai.job("two", "b", 1)
+    kai.cluster.add_pod("alone", labels={"kai.scheduler/queue": "b"}, scheduler_name="batch")
+    kai.cluster.add_pod(
+        "held",
+        labels={"kai.scheduler/queue": "b"},
+        scheduler_name="batch",
+        spec={"schedulingGates": [{"name": "wait"}]},
+    )
     await kai.pass_time()
     assert str(failures[-1].error).startswith(f'queue dialect "fair": {found}')
     assert failures[-1].place.startswith("test_wrong_policies.py:")
+    text = f'SessionFailed: no job can be scheduled, because the pass failed: queue dialect "fair": {found}'
+    for name in ("one-0", "two-0", "alone"):
+        assert message(kai, name).startswith(text)
+    assert not message(kai, "held").startswith("SessionFailed")
+    kai.cluster.delete(FairQueue, "a", namespace="")
+    kai.nodes(1, cpu="8")
+    await kai.pass_time(10)
+    assert kai.nodes_of("two") == ["n0"]
+    assert message(kai, "one-0").startswith("QueueDoesNotExist")
     await scheduler.stop()
 
 

@@ -307,11 +307,12 @@ class Sessions:
         culprit = culprit_of(error)
         what = error_text(error) if culprit is None else culprit.text(error)
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"
-        jobs = [job for job in self.tables.jobs.values() if job.count(_WAITING)]
+        tables, turns = self.tables, CooperativeYield(self.submission.scheduling.clock)
+        built = [job for job in tables.jobs.values() if job.count(_WAITING)]
+        jobs = [*built, *tables.unbuilt(self._pending.all(), self._pending.gated)]
         self.waiting, self._reasons = {job.key: text for job in jobs}, {}
         try:
-            turns = CooperativeYield(self.submission.scheduling.clock)
-            await self.submission.texts.report(jobs, self.waiting, turns.yield_if_due)
+            await self.submission.texts.report(jobs, self.waiting, turns.yield_if_due, tables.unknown())
         except Exception:  # this is about another error already  # noqa: BLE001
             _log.exception("The failure was not reported profile=%s", self.profile.name)
 
@@ -412,6 +413,7 @@ class Sessions:
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
         """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""
+
         async def run() -> SystemExit | None:
             try:
                 await session.run(actions)

@@ -222,6 +222,20 @@ class ClusterTables:
             if (members := self._members(self._entries[key]))
         }
 
+    def unbuilt(self, pending: Iterable[PodInfo], gated: Collection[str]) -> Sequence[Job]:
+        """Return the jobs of waiting pods that are not built, because a refresh failed; with these pods and no more."""
+        by_key: dict[str, list[Pod]] = {}
+        for info in pending:
+            pod = info.pod
+            entry = self._entry_of.get(pod.uid)
+            if pod.uid not in gated and (entry is None or (entry.job is None and entry.key not in self._unknown)):
+                by_key.setdefault(self._plugin.job_key(pod), []).append(pod)
+        own = {key: pods for key, pods in by_key.items() if not self._plugin.is_foreign(key, pods)}
+        jobs = [Job(uid=key, key=key.partition("/")[2], queue="") for key in own]
+        for job, pods in zip(jobs, own.values(), strict=True):
+            job.add_alike(self.axis.zeros(), pods, ())
+        return jobs
+
     # Following the cluster
 
     async def refresh(
