@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -224,4 +225,22 @@ async def test_a_job_with_a_topology_in_a_policy_evicts_nobody(volcano: Any) -> 
         await volcano.pass_time()
         gone = [pod.name for pod in volcano.cluster.pods() if pod.is_terminating]
         assert gone == (["low"] if is_evicted else [])
+    await scheduler.stop()
+
+
+async def test_a_bad_hyper_node_is_logged_once(volcano: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Passes go on, jobs use the other HyperNodes, and one line for all passes names the bad one."""
+    add_racks(volcano)
+    add_hyper_node(volcano, "bad", 10**30, {"type": "Node", "selector": {"regexMatch": {"pattern": "("}}})
+    with caplog.at_level(logging.WARNING):
+        scheduler = await volcano.start(TIERS)
+        job(volcano, 2, 2, HARD)
+        await volcano.pass_time()
+        volcano.job("other", "default", 1)
+        await volcano.pass_time()
+    assert all(volcano.nodes_of("s0") + volcano.nodes_of("s1") + volcano.nodes_of("other"))
+    lines = [record.getMessage() for record in caplog.records if "HyperNode" in record.getMessage()]
+    number = "1000000000000000000000000000000"
+    assert lines == [f"HyperNode bad: spec.tier: {number} is not between -1000 and 1000; 1000 counts (and 1 more)"]
+    assert scheduler.warnings() == {}
     await scheduler.stop()

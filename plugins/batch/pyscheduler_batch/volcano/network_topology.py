@@ -13,6 +13,7 @@ in Volcano they reclaim on nodes all over.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from pyscheduler.batch.tasks import ACTIVE, NO_NODE
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, float_argument, int_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkTopologyAware", "has_topology", "topology_of"]
 
+_log = logging.getLogger(__name__)
+
 _MAX_SCORE: Final = 100.0
 _FADING: Final = 0.8
 
@@ -43,6 +46,8 @@ class NetworkTopologyAware(VolcanoPolicy):
     """Place jobs with `networkTopology` into HyperNodes; fill HyperNodes with other pods."""
 
     name: ClassVar[str] = "network-topology-aware"
+    #: What was logged about HyperNodes that the last tree was made of.
+    _told: Collection[str] = ()
 
     def prepare(self) -> None:
         """Read the arguments; the tree is built when it is first asked for."""
@@ -69,6 +74,10 @@ class NetworkTopologyAware(VolcanoPolicy):
             session = self.session
             self._tree = HyperNodeTree.of(session.hyper_nodes, session.nodes.names, session.labels)
             self._lowest = self._tree.lowest_of()
+            for sentence in self._tree.warnings:
+                if sentence not in self._told:
+                    _log.warning("%s", sentence)
+            self._told = self._tree.warnings
         return self._tree
 
     def highest_tier(self, said: Topology) -> int | None:
