@@ -61,6 +61,8 @@ class BatchPlugin:
     inner_queues: bool = False
     #: Whether the pods of a gang wait for each other between PreBind and Bind.
     gang_barrier: bool = False
+    #: How labels begin that plugins of the profile write to waiting pods: their changes make no pass due.
+    own_labels: tuple[str, ...] = ()
     #: Set by the scheduler: call it when shares have changed although no object has.
     on_news: Callable[[], object] = staticmethod(lambda: None)
 

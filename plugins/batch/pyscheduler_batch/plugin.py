@@ -37,6 +37,7 @@ from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
 from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
+from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
 from pyscheduler_batch.kai.backoff import held_back
 from pyscheduler_batch.kinds import (
@@ -119,6 +120,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"
+    own_labels = (GROUP_LABEL,)
     arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (

@@ -493,6 +493,26 @@ async def test_a_job_reclaims_a_shared_device(kai: BatchCluster) -> None:
     await measured.stop()
 
 
+async def test_without_the_namespace_of_reservations_attempts_back_off(kai: BatchCluster) -> None:
+    """The pod says what to create, is tried after its backoff, and has a device once the namespace exists."""
+    kai.nodes(1, cpu="8", **{GPU: "2"})
+    kai.queue("a")
+    scheduler = await kai.start(plugins=", {name: GpuSharing}")
+    share(kai, "one", "a", "0.5")
+    await kai.pass_time(240)
+    text = f'no GPU can be reserved: namespace "{RESERVED}" does not exist; create it'
+    (condition,) = kai.cluster.pod("one").status.conditions
+    assert condition.message == f'running PreBind plugin "GpuSharing": {text}'
+    assert 20 <= scheduler.warnings()["attempt_error"] <= 30
+    assert scheduler.scheduler.sessions[0].passes <= 60
+    add_namespace(kai.cluster)
+    await kai.pass_time(20)
+    assert [pod.node_name for pod in kai.cluster.pods() if pod.namespace == RESERVED] == ["n0"]
+    stopping = asyncio.create_task(scheduler.stop())  # a binding waits for the index of the device
+    await kai.pass_time(60)
+    await stopping
+
+
 def test_the_plugin_is_offered() -> None:
     """`GpuSharing` is a plugin of the distribution."""
     assert discover().load("GpuSharing") is GpuSharing

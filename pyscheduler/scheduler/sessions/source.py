@@ -185,7 +185,8 @@ class Sessions:
             self.request()
 
     def _updated(self, old: Pod, new: Pod) -> None:
-        is_changed = new.scheduler_name == self.profile.name and _facts(old) != _facts(new)
+        own = self.plugin.own_labels
+        is_changed = new.scheduler_name == self.profile.name and _facts(old, own) != _facts(new, own)
         # Some actions evict running pods only.
         runs_now = old.status.phase != new.status.phase and bool(self.waiting)
         # A promise that is kept protects its job no longer.
@@ -517,10 +518,14 @@ def _news_facts(node: Node) -> tuple[object, ...]:
     return node.spec, node.metadata.labels, node.status.allocatable, node.status.declared_features, conditions
 
 
-def _facts(pod: Pod) -> tuple[object, ...]:
-    """Return what a decision may depend on; a node is not among it, because the cache knows it before."""
+def _facts(pod: Pod, own_labels: tuple[str, ...]) -> tuple[object, ...]:
+    """Return what a decision may depend on; a node is not among it, because the cache knows it before.
+
+    Labels that a binding writes would try it again at once if it failed.
+    """
     has_ended = pod.status.phase in {"Succeeded", "Failed"}
-    return pod.metadata.labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
+    labels = {key: value for key, value in pod.labels.items() if not key.startswith(own_labels)}
+    return labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
 
 
 async def _waiting(

@@ -206,6 +206,9 @@ class Reservations:
                 found = await self._handle.client.create(Pod, body, self._args.namespace)
             except AlreadyExistsError:
                 found = await self._handle.client.get(Pod, str(body["metadata"]["name"]), self._args.namespace)
+            except NotFoundError:
+                where = f'namespace "{self._args.namespace}"'
+                raise PySchedulerError(f"no GPU can be reserved: {where} does not exist; create it") from None
         if found.is_terminating or found.node_name != node_name:
             raise PySchedulerError(f"GPU reservation pod {found.namespace}/{found.name} is of another node, or ends")
         timeout = self._args.allocation_timeout_seconds
