@@ -43,6 +43,8 @@ _METHODS: Final = frozenset(name for names in _ROLES.values() for name in names)
 def role_problems(whose: str, policy: type[Policy]) -> list[str]:
     """Return a sentence about each method that a class lacks, or that does not take what it will be given."""
     problems: list[str] = []
+    asynchronous = (name for name in ("open_session", "close_session", *_METHODS) if _is_async(policy, name))
+    problems += [f'{whose}: {name} is async; write "def {name}"' for name in sorted(asynchronous)]
     own = [name for name in vars(policy) if not name.startswith("_") and name not in _METHODS]
     for role, names in _ROLES.items():
         for name in names:
@@ -64,6 +66,10 @@ def role_problems(whose: str, policy: type[Policy]) -> list[str]:
             if close
         ]
     return problems
+
+
+def _is_async(policy: type[Policy], name: str) -> bool:
+    return inspect.iscoroutinefunction(getattr(policy, name, None))
 
 
 # When a method is called

@@ -13,7 +13,7 @@ import pytest
 from pyscheduler.api import KubeObject
 from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
-from pyscheduler.batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Task
+from pyscheduler.batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
@@ -167,6 +167,15 @@ class Uncalled(Policy):
         return (task.created,)
 
 
+class Asynchronous(Policy):
+    """A policy with a coroutine that nobody would await."""
+
+    name = "mine"
+
+    async def open_session(self, session: Session) -> None:  # type: ignore[override]  # that is the mistake
+        """Do nothing."""
+
+
 class WrongParameters(Policy):
     """Has a method without its parameter."""
 
@@ -187,6 +196,7 @@ class OtherName(Policy):
     [
         (Misspelt, 'policy "mine" inherits JobOrder, but does not define job_key; rename jobkey'),
         (Uncalled, 'policy "mine" defines taskkey, which is never called; did you mean task_key'),
+        (Asynchronous, 'policy "mine": open_session is async; write "def open_session"'),
         (WrongParameters, 'policy "mine": job_key must take (self, job), as JobOrder says'),
         (OtherName, "policy \"mine\": OtherName.name is 'other'; write name = 'mine'"),
     ],
