@@ -161,6 +161,9 @@ class Action:
     """One step of a pass. Made once per profile, with its arguments.
 
     Read the arguments in `__init__`: what it raises is reported when the configuration is loaded.
+
+    An action decides whom it evicts, and nobody checks it: ask the policies, and leave out jobs that are not
+    preemptible and critical tasks.
     """
 
     name: ClassVar[str]
