@@ -251,3 +251,15 @@ def test_shares_of_the_worked_example() -> None:
         Queue(1, 4, 6, 1, 100, 3),
     ]
     assert shares_of(queues, 16.0) == [13, 3, 6, 7, 3]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [1e-308, 5e-324])
+def test_a_tiny_weight_overflows_nothing(weight: float) -> None:
+    """Shares are numbers, whatever a queue with an ordinary weight asks for."""
+    for own in (0.0, 0.5, 3.0):
+        queues = [
+            Queue(parent=-1, quota=0.0, limit=UNLIMITED, weight=each, priority=1, own=wants)
+            for each, wants in ((weight, 5.0), (1.0, own))
+        ]
+        assert sum(shares_of(queues, 6.0)) <= 6.0

@@ -425,3 +425,13 @@ def test_hierarchy_orders_by_saturation_then_weighted_share() -> None:
     assert tree.compare(tree.states(held[:, None]), "root/a", "root/b") > 0
     done = HierarchyTree(paths, total, np.array([[200.0, 0.0, 2.0], [100.0, 0.0, 1.0]]), _scale())
     assert done.compare(done.states(held[:, None]), "root/a", "root/b") < 0
+
+
+def test_a_weight_that_is_no_number_counts_as_1() -> None:
+    """So does NaN, which is below nothing."""
+    total = np.array([1000.0, 1000.0, 100.0])
+    held = np.array([[100.0, 0.0, 1.0], [100.0, 0.0, 1.0]])
+    for text in ("nan", "many", "-3"):
+        tree = HierarchyTree([("root/a", "1/1"), ("root/b", f"1/{text}")], total, held * 2, _scale())
+        assert tree.compare(tree.states(held[:, None]), "root/a", "root/b") == 0
+        assert (tree.weight == 1.0).all()

@@ -7,7 +7,7 @@ left over is handed out in units, the largest remainder first. The children of a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
 
 __all__ = ["ShareInputs", "divide", "roll_up"]
+
+
+#: Much larger than all parts of queues with ordinary weights; a sum of such parts is a number.
+_LARGEST_PART: Final = 1e290
 
 
 @attrs.frozen(eq=False)
@@ -134,9 +138,10 @@ def _divide_by_weight(
         wanted = np.maximum(asked[at] - current, 0.0)
         satisfied = (requested <= current) | (limit <= current)
         total_weight = _sums(own_group, np.where(wanted > 0, weight, 0.0), groups)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = weight / total_weight[own_group]
-            part = np.maximum(part + inputs.k_value * (part - usage), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # A weight near 0 makes the part of a queue that asks for nothing more infinite: then no part is a number.
+            part = np.minimum(weight / total_weight[own_group], _LARGEST_PART)
+            part = np.clip(part + inputs.k_value * (part - usage), 0.0, _LARGEST_PART)
         part = np.where(satisfied | ~(total_weight[own_group] > 0), 0.0, part)
         total_part = _sums(own_group, part, groups)
         is_open &= (total_part > 0) & (left != 0)

@@ -129,6 +129,6 @@ class HierarchyTree:
 
 def _weight(text: str) -> float:
     try:
-        return max(float(text), 1.0)
+        return max(1.0, float(text))  # in this order NaN counts as 1, too
     except ValueError:
         return 1.0
