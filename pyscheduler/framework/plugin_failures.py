@@ -60,6 +60,9 @@ _AWAITING: Final = frozenset({"PostFilter", "PreBind", "Bind", "PostBind", RUN, 
 #: A field of `about`; a value with spaces is quoted.
 _FIELD: Final = re.compile(r'(\w+)=("[^"]*"|\S+)')
 
+#: So much of an error's text is shown: others' code may put anything into it.
+_LONGEST_TEXT: Final = 4096
+
 #: How many different failures are told apart; beyond that, the oldest is forgotten, and logged anew if it comes again.
 _DISTINCT: Final = 500
 
@@ -207,6 +210,7 @@ def _fields(about: str) -> tuple[str, tuple[str, ...]]:
 def error_text(error: BaseException) -> str:
     """Return the error on one line: its type, unless the message was written for users, and its text."""
     text = " ".join(text_of(error).split())
+    text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
     if isinstance(error, PySchedulerError):
         return text
     # The text of a KeyError is a key: without the type it says nothing.

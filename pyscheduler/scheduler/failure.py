@@ -209,12 +209,12 @@ def pending_version(pods: Lister[Pod], pod: Pod) -> Pod | None:
     return newest if _state_of(pod, newest) is PodState.PENDING else None
 
 
-def truncated(message: str) -> str:
-    """Return as much of a message as fits into an event, cut between two characters."""
-    if len(message) <= _NOTE_LIMIT and message.isascii():
+def truncated(message: str, limit: int = _NOTE_LIMIT) -> str:
+    """Return as much of a message as fits into an event, or into so many bytes, cut between two characters."""
+    if len(message) <= limit and message.isascii():
         return message
     data = message.encode()
-    if len(data) <= _NOTE_LIMIT:
+    if len(data) <= limit:
         return message
     suffix = " ..."
-    return data[: _NOTE_LIMIT - len(suffix)].decode(errors="ignore") + suffix
+    return data[: limit - len(suffix)].decode(errors="ignore") + suffix

@@ -219,6 +219,27 @@ async def test_a_scheduler_that_is_cancelled_ends_in_a_pass(kai: BatchCluster, m
     await scheduler.stop()
 
 
+async def test_texts_are_bounded(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the name of a queue nor the error of an action makes a condition of any length."""
+
+    async def run(_action: Action, _session: Session) -> None:
+        raise ValueError("x" * 1_000_000)
+
+    kai.nodes(1, cpu="8")
+    kai.queue("default")
+    scheduler = await kai.start('actions: "expire, allocate"', offer=offers)
+    kai.job("one", "q" * 100_000, 1)
+    await kai.pass_time()
+    assert message(kai, "one-0").startswith("QueueDoesNotExist")
+    assert len(message(kai, "one-0")) == 32_768
+    monkeypatch.setattr(Expire, "run", run)
+    kai.job("two", "default", 1)
+    await kai.pass_time()
+    assert message(kai, "two-0").startswith("SessionFailed")
+    assert len(message(kai, "two-0")) < 5000
+    await scheduler.stop()
+
+
 async def test_a_run_that_is_not_async_names_the_action(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to write."""
     monkeypatch.setattr(Expire, "run", lambda action, session: None)

@@ -23,6 +23,7 @@ from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
 from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.failure import truncated
 from pyscheduler.scheduler.sessions.culprit import culprit_of
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
@@ -77,6 +78,8 @@ PIPELINED: Final = "Pipelined"
 FAILED: Final = "SessionFailed"
 
 
+#: The longest text of a job that waits, in bytes, as for messages of conditions elsewhere in Kubernetes.
+_LONGEST_TEXT: Final = 32_768
 #: Other tasks of the scheduler may run after so many pods that the snapshot is to show elsewhere.
 _PART: Final = 64
 _WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
@@ -570,7 +573,7 @@ def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None,
         reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
     if not reasons and not cut_in:
         reasons = session.why_waiting(job)
-    return waiting_text(reasons) or _not_tried(job, cut_in)
+    return truncated(waiting_text(reasons), _LONGEST_TEXT) or _not_tried(job, cut_in)
 
 
 def _not_tried(job: Job, cut_in: str) -> str:
