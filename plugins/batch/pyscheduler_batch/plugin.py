@@ -226,10 +226,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if new.preset != self._args.preset:
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
-        if new.binder != self._args.binder:
-            text = f"the binder cannot change to {new.binder} while the scheduler runs; restart it"
-            raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.binder")
-        for field, key in (("usage", "usageDBConfig"), ("quota_reservation", "quotaReservation")):
+        fixed = {"binder": "binder", "usage": "usageDBConfig", "quota_reservation": "quotaReservation"}
+        for field, key in fixed.items():
             if getattr(new, field) != getattr(self._args, field):
                 text = f"{key} cannot change while the scheduler runs; restart it"
                 raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.{key}")

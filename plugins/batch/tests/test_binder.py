@@ -580,5 +580,5 @@ async def test_the_binder_cannot_change_while_the_scheduler_runs(kai: BatchClust
     binding = BatchBinding(kai)
     measured = await binding.start()
     plugin = measured.scheduler.sessions[0].plugin
-    with pytest.raises(ConfigError, match=r"the binder cannot change to api .*args.binder"):
+    with pytest.raises(ConfigError, match=r"binder cannot change while .*args.binder"):
         plugin.prepare_args({"preset": "kai", "binder": "api"})
