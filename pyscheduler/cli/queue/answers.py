@@ -292,6 +292,10 @@ async def simulate(options: Options, filename: str, output: str) -> int:
         before = await _read(options, source)
         after = attrs.evolve(await _read(options, edited), warns=False)
         shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
+    for model in after.models:
+        for one in manifests:
+            for text in model.specs[queue].warnings if (queue := one["metadata"]["name"]) in model.specs else ():
+                click.echo(f"Warning: queue {queue}: {text}", err=True)
     rows = _changes(after.models, *shares)
     if output:
         items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in rows]

@@ -333,6 +333,17 @@ def test_simulate_compares_shares_of_edited_queues(run: Run, tmp_path: Path) -> 
     assert ["research", "kai", "nvidia.com/gpu", "8", "8", "0"] in rows
 
 
+def test_simulate_says_what_does_not_count_in_an_edited_queue(run: Run, tmp_path: Path) -> None:
+    """An amount that is no number counts as 0, with a warning."""
+    file = tmp_path / "queue.yaml"
+    file.write_text(
+        "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: speech}, "
+        "spec: {parentQueue: lab, resources: {gpu: {quota: many}}}}"
+    )
+    run("simulate", "-f", str(file))
+    assert "Warning: queue speech: spec.resources.gpu.quota: 'many' is neither a number" in run.err
+
+
 # --- mistakes -----------------------------------------------------------------------------------
 
 
