@@ -31,12 +31,22 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import LabelColumn
 
-__all__ = ["EnabledPolicy", "Session"]
+__all__ = ["EnabledPolicy", "Leaving", "Session"]
 
 #: Other tasks of the scheduler may run after so many tasks of a statement that is carried out.
 _TURN_EVERY: Final = 64
 #: The actions of the systems may keep what no statement carries out, until the pass ends.
 _OURS: Final = ("pyscheduler.", "pyscheduler_batch.")
+
+
+@attrs.frozen
+class Leaving:
+    """The tasks that earlier passes evicted, and whose pods are not gone yet; in `Session.extras`.
+
+    `has` returns whether a task is one of them.
+    """
+
+    has: Callable[[Task], bool]
 
 
 @attrs.frozen
@@ -60,8 +70,8 @@ def _nobody(_: Job) -> Collection[str]:
     return ()
 
 
-def _no_task(_: Task) -> bool:
-    """Return that no task was evicted in an earlier pass."""
+def _is_not_refused(_: Task) -> bool:
+    """Return that no eviction was refused."""
     return False
 
 
@@ -101,9 +111,7 @@ class Session:
     #: Returns the uids of the jobs that must not be evicted for a job, because of earlier passes.
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Returns whether the API server has refused to evict a task a short time ago, so that it would not be evicted now.
-    is_refused: Callable[[Task], bool] = attrs.field(default=_no_task, init=False)
-    #: Returns whether an earlier pass has evicted a task whose pod is not gone yet.
-    is_leaving: Callable[[Task], bool] = attrs.field(default=_no_task, init=False)
+    is_refused: Callable[[Task], bool] = attrs.field(default=_is_not_refused, init=False)
     #: Returns the uids of the jobs for which `protected` may answer differently than for others.
     with_past: Callable[[], AbstractSet[str]] = frozenset
     #: Chooses among equal nodes.

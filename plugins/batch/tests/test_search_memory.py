@@ -79,7 +79,7 @@ def rest(kai: BatchCluster) -> Callable[[Sessions], None]:
     gpu_queue(kai, "b", 8)
     gang(kai, "running", "a", 1, 8, node_name="n0")
     gang(kai, "wanted", "b", 1, 8)
-    return lambda sessions: sessions.guards._rests.clear()
+    return lambda sessions: sessions.guards._returned.clear()
 
 
 @pytest.mark.parametrize("world", [shares, taint, victims, rest])
@@ -117,6 +117,7 @@ async def test_failed_search_is_repeated_once_it_may_succeed(
         (await sessions.decide(actions=())).session.ledger.put_back()
         uid = next(uid for uid, job in sessions.tables.jobs.items() if job.key == "default/running")
         sessions.guards._rests[uid] = Backoff(10.0, float("inf"))
+        sessions.guards._returned.add(uid)
     assert await decided() == []
     assert counts["searched"] > counts["recalled"]
     assert await decided() == []

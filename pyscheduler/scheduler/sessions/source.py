@@ -18,6 +18,7 @@ from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.policy_checks import incomparable_keys
 from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.session import Leaving
 from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
@@ -377,7 +378,7 @@ class Sessions:
                 await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.is_refused = self.submission.evictions.is_refused
-            session.is_leaving = self.submission.evictions.is_leaving
+            session.extras[Leaving] = Leaving(self.submission.evictions.is_leaving)
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions

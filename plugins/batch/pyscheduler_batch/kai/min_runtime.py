@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.batch.contract import Policy
+from pyscheduler.batch.session import Leaving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,8 @@ class MinRuntime(Policy):
 
     def open_session(self, session: Session) -> None:
         """Take the settings of all queues."""
-        self._now, self._wake, self._is_leaving = session.now, session.wake, session.is_leaving
+        self._now, self._wake = session.now, session.wake
+        self._leaving: Leaving | None = session.extras.get(Leaving)
         self._paths = session.queues.paths
         self._preempt = session.queues.preempt_min_runtime.tolist()
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
@@ -54,7 +56,7 @@ class MinRuntime(Policy):
 
     def close_session(self, session: Session) -> None:
         """Let go of the session: it holds much memory."""
-        del self._wake, self._is_leaving
+        del self._wake, self._leaving
 
     def protects(self, action: str, claimant: Job, victim: Job) -> bool:
         """Return whether a victim has not run long enough for this action."""
@@ -97,7 +99,8 @@ class MinRuntime(Policy):
             return True
         lost = Counter(task.sub_group or "default" for task in tasks)
         # Those that an earlier pass evicted are on their nodes, and would count: differs from KAI-Scheduler.
-        lost.update(task.sub_group or "default" for task in victim.tasks if self._is_leaving(task))
+        if self._leaving is not None:
+            lost.update(task.sub_group or "default" for task in victim.tasks if self._leaving.has(task))
         victim.used  # noqa: B018 - counts the leaves anew
         return all(leaf.minimum <= leaf.used - lost[leaf.name] for leaf in victim.leaves if leaf.name in lost)
 
