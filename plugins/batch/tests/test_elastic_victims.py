@@ -75,10 +75,10 @@ _KUBE_BATCH = (
 )
 
 
-@pytest.mark.parametrize("members", [2, 4])
-async def test_kube_batch_keeps_room_until_all_of_a_gang_have_theirs(kube_batch: Any, members: int) -> None:
+@pytest.mark.parametrize(("nodes", "members"), [(1, 2), (1, 4), (4, 4)])
+async def test_kube_batch_keeps_room_until_all_of_a_gang_have_theirs(kube_batch: Any, nodes: int, members: int) -> None:
     """It makes room for one member in each pass; no victim's job takes it back, and no pod is evicted in vain."""
-    kube_batch.nodes(1, cpu="16")
+    kube_batch.nodes(nodes, cpu=str(16 // nodes))
     kube_batch.queue("small", weight=1)
     kube_batch.queue("large", weight=8)
     await kube_batch.start(_KUBE_BATCH)

@@ -16,7 +16,7 @@ from pyscheduler.api import format_time
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.queue_problems import BINDING_BACKOFF, SCHEDULING_BACKOFF, WAITING_FOR_QUOTA
+from pyscheduler.batch.queue_problems import BINDING_BACKOFF, HELD, SCHEDULING_BACKOFF, WAITING_FOR_QUOTA, queue_text
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
 from pyscheduler.cli.queue.model import WAITING, missing_pods
@@ -166,10 +166,19 @@ def _unserved(
         theirs = f"the label {key}={min(pools - {own})}" if pools - {own, ""} else f"no label {key}"
         text = f"the job has {theirs}, but the batch profile serves jobs {mine}; {advice}"
         return Step("session", HOLDS, OTHER_POOL, text)
-    if job is not None and model.name == "kai" and job.queue_error and not entry.job.queue_error:
-        text = f"queue {job.queue} or one above it is in another node pool; the batch profile serves queues {mine}"
-        return Step("session", HOLDS, OTHER_POOL, f"{text}; {advice}")
-    return None if job is not None or not entry.is_waiting else Step("session", INFO, "", "no pod takes part in a pass")
+    if job is not None:
+        return None if entry.job.queue_error or entry.spec.error else _unseen_queue(model, job, mine, advice)
+    return Step("session", INFO, "", "no pod takes part in a pass") if entry.is_waiting else None
+
+
+def _unseen_queue(model: DialectModel, job: Job, mine: str, advice: str) -> Step | None:
+    """Return the step of a job whose queue is as it must be by itself, but not among what the profile serves."""
+    if not job.queue_error or job.queue_error.partition(": ")[0] in HELD:
+        return None
+    if model.name != "kai":
+        return Step("session", HOLDS, job.queue_error, queue_text(job.queue_error, job.queue, "pod group"))
+    text = f"queue {job.queue} or one above it is in another node pool; the batch profile serves queues {mine}"
+    return Step("session", HOLDS, OTHER_POOL, f"{text}; {advice}")
 
 
 def _verdict(entry: JobEntry, decisions: Sequence[Decision]) -> str:

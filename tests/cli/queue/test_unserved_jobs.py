@@ -97,6 +97,28 @@ def test_explain_says_that_no_profile_serves_the_job(
     assert found["next"][2] == "the next attempt follows when a batch profile serves the job"
 
 
+def test_a_queue_of_two_dialects_holds_the_job(run: Run, tmp_path: Path) -> None:
+    """No pass serves a job whose queue exists twice; `explain` says so."""
+    objects = Objects("volcano", 8)
+    objects.queue("a")
+    objects.job("want", "a", 1, runs=False, at=0)
+    version = "scheduling.incubator.k8s.io/v1alpha1"
+    objects.items.append({"apiVersion": version, "kind": "Queue", "metadata": {"name": "a"}, "spec": {"weight": 1}})
+    found = steps(run("explain", "want", objects=objects.write(tmp_path)))
+    text = 'queue "a" is defined by more than one object; delete or rename all but one'
+    assert found["session"] == ["holds", "DuplicateQueue", text]
+
+
+def test_sub_groups_that_make_no_tree_hold_no_other_step(run: Run, tmp_path: Path) -> None:
+    """The step `declared` says what is wrong; the queue and the node pool are as they must be."""
+    objects = cluster()
+    (group,) = (one for one in objects.items if one["kind"] == "PodGroup")
+    group["spec"]["subGroups"] = [{"name": "x", "parent": "y", "minMember": 1}, {"name": "y", "parent": "x"}]
+    out = run("explain", "want", objects=objects.write(tmp_path))
+    assert "Verdict:  waits: InvalidSubGroups\n" in out
+    assert "session" not in steps(out)
+
+
 def test_nodes_of_other_pools_do_not_count(run: Run, tmp_path: Path) -> None:
     """The nodes step of a job in a node pool counts the nodes of the pool only."""
     objects = cluster(labelled="PodGroup Queue")

@@ -32,8 +32,8 @@ class KaiSession(Session):
 
     def why_waiting(self, job: Job) -> Mapping[str, str]:
         """Return which sub-groups lack pods, and which pods are in none."""
-        if not job.sub_groups and job.alike is not None:
-            return {}  # no pod says anything about its sub-group
+        if job.queue_error or (not job.sub_groups and job.alike is not None):
+            return {}  # the error says it all, or no pod says anything about its sub-group
         children = Counter(each.parent for each in job.sub_groups.values())
         leaves = {each.name: each.min_member for each in job.sub_groups.values() if not children[each.name]}
         texts: list[str] = []

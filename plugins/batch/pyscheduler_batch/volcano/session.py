@@ -327,6 +327,8 @@ class VolcanoSession(Session):
         if self.has_enqueue and is_pending(job):
             return _NOT_ENQUEUED
         row = job.queue_row
+        if row < 0:
+            return {}  # its queue is in the way, and the error of the queue says so
         if row not in self._overused_at_end:
             self._overused_at_end[row] = self.overused(row)
         if self._overused_at_end[row]:
