@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.framework.log_capture import captured
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import logging
+    from contextlib import AbstractContextManager
 
 __all__ = ["batch_warnings"]
 
@@ -15,21 +16,11 @@ _LOGGER: Final = "pyscheduler_batch.plugin"
 _PREFIX: Final = "Configuration of Batch: "
 
 
-@contextmanager
-def batch_warnings() -> Iterator[list[str]]:
-    """Yield a list that gets the warnings about the args of `Batch`, which are not logged."""
-    found: list[str] = []
+def batch_warnings() -> AbstractContextManager[list[str]]:
+    """Return a context with a list that gets the warnings about the args of `Batch`, which are not logged."""
+    return captured(_LOGGER, _warning_of)
 
-    def is_other(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        if not text.startswith(_PREFIX):
-            return True
-        found.append(text.removeprefix(_PREFIX))
-        return False
 
-    logger = logging.getLogger(_LOGGER)
-    logger.addFilter(is_other)
-    try:
-        yield found
-    finally:
-        logger.removeFilter(is_other)
+def _warning_of(record: logging.LogRecord) -> str | None:
+    text = record.getMessage()
+    return text.removeprefix(_PREFIX) if text.startswith(_PREFIX) else None

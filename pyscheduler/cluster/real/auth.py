@@ -19,7 +19,6 @@ import os
 import re
 import sys
 import threading
-from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -34,10 +33,11 @@ from pyscheduler.cluster.real.proxies import environment_proxy
 from pyscheduler.cluster.real.tls import make_context, read_files
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.log_capture import captured
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler.framework.clock import Clock
 
@@ -301,7 +301,7 @@ class _Kubeconfig:
         self._loader: Any = None
 
     async def read(self, configuration: Any, *, anew: bool) -> None:
-        with _complaints() as said:
+        with captured(_CLIENT_LOGGER, _complaint_of) as said:
             try:
                 async with Watchdog(self._clock, _PLUGIN_SECONDS):
                     await self._read(configuration, anew=anew)
@@ -423,23 +423,9 @@ async def _authorization(configuration: Any, source: str) -> str | None:
     return header
 
 
-@contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """Collect what the official client logs instead of raising; an exec plugin's failure is among it."""
-    said: list[str] = []
-
-    def hear(record: logging.LogRecord) -> bool:
-        if record.levelno < logging.WARNING:
-            return True
-        said.append(_BYTES.sub(r"\1", " ".join(record.getMessage().split())))
-        return False
-
-    logger = logging.getLogger(_CLIENT_LOGGER)
-    logger.addFilter(hear)
-    try:
-        yield said
-    finally:
-        logger.removeFilter(hear)
+def _complaint_of(record: logging.LogRecord) -> str | None:
+    """Return what the official client logs instead of raising; an exec plugin's failure is among it."""
+    return _BYTES.sub(r"\1", " ".join(record.getMessage().split())) if record.levelno >= logging.WARNING else None
 
 
 def _with_scheme(given: str, *, secure: bool) -> str:
