@@ -39,6 +39,11 @@ class Decision:
     #: The job in whose plan the eviction is, if a later plan of the pass gave the room to `by`.
     planner: Job | None = None
 
+    @property
+    def planned_for(self) -> Job | None:
+        """The job in whose plan an eviction is; None for broken gangs."""
+        return self.planner or self.by
+
 
 @attrs.define(eq=False)
 class Decisions:

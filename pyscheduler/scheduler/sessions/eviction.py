@@ -56,9 +56,10 @@ def record_of(pod: Pod) -> tuple[str, str, bool] | None:
 def _record(eviction: Decision) -> str:
     """Return what the condition of a victim says: `record_of` reads it."""
     text = f"action={eviction.action}"
-    if eviction.by is not None:
-        text += f" by={(eviction.planner or eviction.by).key}"
-        text += f" to={eviction.by.key}" if eviction.planner is not None else ""
+    if eviction.planned_for is not None:
+        text += f" by={eviction.planned_for.key}"
+    if eviction.planner is not None and eviction.by is not None:
+        text += f" to={eviction.by.key}"
     return f"{text} moved=true" if eviction.is_moved else text
 
 

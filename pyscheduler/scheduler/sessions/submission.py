@@ -129,7 +129,7 @@ class Submission:
         self.has_evicted = self.evictions.begin(decisions, after=self._nominate)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
-            planner = each.planner or each.by
+            planner = each.planned_for
             by = "" if planner is None else planner.uid
             evicted.setdefault((each.task.job.uid, each.action, by), []).append(each)
         for members in evicted.values():
@@ -137,7 +137,7 @@ class Submission:
             first = members[0]
             tasks = [each.task for each in members]
             try:
-                self.plugin.evicted(first.task.job, action=first.action, by=first.planner or first.by, tasks=tasks)
+                self.plugin.evicted(first.task.job, action=first.action, by=first.planned_for, tasks=tasks)
             except Exception as error:  # noqa: BLE001 - a bug in an event must not undo the decisions
                 about, call = f"job={first.task.job.key}", self.plugin.evicted
                 self.scheduling.plugin_failures.report(error, plugin="", point="Evicted", about=about, call=call)
