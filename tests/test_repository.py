@@ -93,6 +93,7 @@ def test_nothing_points_out_of_the_repository(pattern: str) -> None:
     assert not lines_matching(pattern)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_do() -> None:
     """What is missing is an issue or a line in the documentation, not a note in the code."""
     assert not lines_matching(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b")
@@ -134,6 +135,7 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_one_module_imports_the_official_client() -> None:
     """Credentials come through `cluster/real/auth.py`; nothing else that ships knows the `kubernetes` package."""
     word = re.compile(r"\b(?:from|import)\b[^\n]*\bkubernetes\b")  # parsing every module takes two seconds
@@ -195,6 +197,7 @@ def test_every_plugin_is_a_distribution_of_its_own(folder: Path) -> None:
     assert list(folder.glob("tests/test_*.py"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "pattern",
     [

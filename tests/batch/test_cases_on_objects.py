@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyscheduler.simulation.batch_cases import kai, volcano
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
@@ -125,6 +127,7 @@ def test_a_group_whose_pods_have_ended_completes() -> None:
     assert {name: each["phase"] for name, each in actual["podGroups"].items()} == {"done": "Completed"}
 
 
+@pytest.mark.slow
 def test_a_job_in_an_inner_queue_stops_its_tree() -> None:
     """As in Volcano, hierarchical capacity places nothing while a group is in a queue that has children."""
     queues = [{"name": "root"}, {"name": "a", "parent": "root"}, {"name": "a1", "parent": "a"}]

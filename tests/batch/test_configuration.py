@@ -547,6 +547,7 @@ ARGS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(mapping=ARGS)
 def test_random_args_are_read_or_refused_with_lines(mapping: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ def _section(path: str) -> str:
     return section if section == field else path
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("family", sorted(CASES))
 def test_recorded_cycles_of_kai_are_decided_alike(family: str) -> None:
     """Every stable field of every recorded cycle equals the decision of a session with the preset kai."""

@@ -99,6 +99,7 @@ def test_missing_names_are_refused(name: str) -> None:
             make_tiers(BatchArgs(preset=name, actions=(), tiers=((PolicyEntry(name=policy),),)))
 
 
+@pytest.mark.slow
 def test_every_reason_has_a_row() -> None:
     """Each reason that a policy, an action or the engine gives is explained, and each row is a reason in the code."""
     named = first_cells("Reasons why a job waits")
@@ -112,6 +113,7 @@ def test_every_reason_has_a_row() -> None:
     assert not named - literals
 
 
+@pytest.mark.slow
 def test_every_flag_that_is_followed_is_on_the_page() -> None:
     """The page names the flags that the sessions ask for; each is one that a preset knows."""
     flags = set(re.findall(r"`(enabled?[A-Z]\w+)`", section("Flags of a policy")))

@@ -13,7 +13,7 @@ from tests.batch.volcano_recordings import FAMILIES, differences, read, stable_f
 CASES_PER_FAMILY = 42
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_session_decides_as_recorded(family: str) -> None:
     """Every stable field of every case of the family agrees."""

@@ -221,6 +221,7 @@ class History(RuleBasedStateMachine):
         self.update_snapshot()
 
 
+@pytest.mark.slow
 def test_any_history_gives_the_same_snapshot(make_world: type[World], picture: Look) -> None:
     """Nodes and pods in any order, assumptions that end in every way, statements in between."""
     run_state_machine_as_test(

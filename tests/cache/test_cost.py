@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from pyscheduler.api import selector_from_labels
 from pyscheduler.testing.builders import make_node
 
@@ -73,6 +75,7 @@ def changed_matches(world: World) -> int:
     return calls(lambda: nodes.matching_pods(APP, NAMESPACES))
 
 
+@pytest.mark.slow
 def test_work_follows_what_changed_not_the_size_of_the_cluster(make_world: type[World]) -> None:
     """With 30 nodes and with 1,500 the same changes take the same number of calls."""
     found = []

@@ -57,6 +57,7 @@ def binds(step: str, levels: int, body: str, start: str = TEN) -> str:
 TENFOLD = "+".join(["X"] * 10)
 
 
+@pytest.mark.slow
 def test_a_list_added_to_itself_takes_no_memory() -> None:
     """The attack of a chain of `cel.bind`, each ten times the one before: a list of a billion is never written out."""
     assert run(binds(TENFOLD, 8, "a8[0] == 1 && text != ''")) is True

@@ -135,6 +135,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("objects", "problems"), SHARED)
 async def test_devices_are_counted_one_by_one(
     audited: Audit, objects: list[dict[str, Any]], problems: list[str]
@@ -224,6 +225,7 @@ async def test_audit_adds_up_capacity_and_requests(audited: Audit) -> None:
     assert dict(report.reasons) == {"Insufficient cpu": 2}
 
 
+@pytest.mark.slow
 async def test_more_objects_than_a_page(audited: Audit) -> None:
     """Lists are read to their end."""
     report = await audited(node("n", "2000"), *(pod(f"p{number}", "1m", where="n") for number in range(1100)))

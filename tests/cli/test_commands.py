@@ -231,6 +231,7 @@ class SleepyFilter(FilterPlugin):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_plugins_reports_a_failed_check(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str

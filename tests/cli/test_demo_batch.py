@@ -88,6 +88,7 @@ def test_evicted_job_waits_again_and_its_pods_are_recreated() -> None:
     assert team.peak == 16
 
 
+@pytest.mark.slow
 def test_jobs_come_in_bursts_with_real_sizes() -> None:
     """Each team has its jobs within its burst; together they want several times the cluster."""
     found = arrivals(30)
@@ -112,6 +113,7 @@ def test_quotas_add_up_to_the_gpus() -> None:
         assert sum(team.quota for team in TEAMS if team.parent == department.name) == department.quota
 
 
+@pytest.mark.slow
 def test_broken_rule_makes_the_command_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each violation is a line; the exit code is 1."""
 

@@ -77,6 +77,7 @@ def test_each_line_gets_an_answer(tmp_path: Path, capsysbinary: pytest.CaptureFi
     assert all(answer["actual"]["tasks"] == {"t": {"state": "allocated", "node": "n1"}} for answer in answers)
 
 
+@pytest.mark.slow
 def test_a_case_that_cannot_be_decided_is_an_error_among_answers(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -138,6 +139,7 @@ def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFi
     assert (answers[3]["id"], "error" in answers[3]) == ("nameless", True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -26,6 +26,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Under FIFO the second team waits for two hours; with quotas a job of the first team loses its minute of work."""
     policies = ["fifo", "drf", "proportion", "capacity", "kai"]

@@ -292,6 +292,7 @@ def test_all_mistakes_are_reported() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "problems"),
     [

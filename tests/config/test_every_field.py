@@ -82,6 +82,7 @@ def test_every_field_with_every_value() -> None:
     assert min(counts["read"], counts["refused"]) > 500
 
 
+@pytest.mark.slow
 def test_args_with_two_mistakes() -> None:
     """The second shows although the first is there."""
     counts: Counter[str] = Counter()

@@ -261,6 +261,7 @@ def test_every_scheduler_gate_is_classified(name: str) -> None:
     assert gate.locked or name in IMPLEMENTED or name in NOT_IMPLEMENTED or name in NO_EFFECT or name in EITHER_WAY
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(IMPLEMENTED))
 def test_classified_gates_are_used(name: str) -> None:
     """Each gate that is said to be implemented is asked for by name somewhere in the package."""

@@ -38,6 +38,7 @@ def at(profile: Profile, point: ExtensionPoint) -> set[str]:
     return set(profile.points[point])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("argument", "plugin"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.config.dump import dump, to_data
@@ -155,6 +156,7 @@ odd_documents = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(odd_documents)
 def test_any_document_is_read_or_rejected(document: dict[str, object]) -> None:
     """Each mistake is a line with a path; nothing else is ever raised."""

@@ -74,6 +74,7 @@ def test_the_file_to_begin_with_is_the_default_but_for_the_limits() -> None:
     assert load(FOLDER / "default.yaml").client_connection.qps == 5000
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("file", "name", "node"),
     [

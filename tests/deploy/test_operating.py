@@ -20,6 +20,7 @@ def section(title: str) -> str:
     return str(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("message", re.findall(r"^\| `([^`]+)` \|", section("Logs"), re.MULTILINE))
 def test_every_line_of_the_log_that_is_explained_is_one_that_is_written(message: str) -> None:
     """The program has that message, word for word."""

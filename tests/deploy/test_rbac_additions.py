@@ -49,6 +49,7 @@ def needed(profile: str, *options: str) -> set[Rule]:
     return rules_of(manifests(CliRunner().invoke(cli, arguments, catch_exceptions=False).output))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "profile", "options"),
     [

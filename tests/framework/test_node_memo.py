@@ -7,6 +7,7 @@ from random import Random
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 
 from pyscheduler.cache.cache import Cache
@@ -90,6 +91,7 @@ def test_what_is_discarded_is_worked_out_again() -> None:
     assert counting.values(snapshot) == [30, 30, 30]
 
 
+@pytest.mark.slow
 def test_states_that_are_over_do_not_pile_up() -> None:
     """Thousands of pods come to few nodes; little more than the nodes' present states is kept."""
     cache, snapshot = cluster(4)
@@ -104,6 +106,7 @@ def test_states_that_are_over_do_not_pile_up() -> None:
     assert counting.values(snapshot) == [750] * 4
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_answers_are_those_of_looking_at_each_node(rng: Random) -> None:
     """Whatever comes and goes, for all nodes and for some in any order, in what-ifs and after them."""

@@ -58,6 +58,7 @@ def gone(cluster: FakeCluster) -> set[str]:
     return {pod.name for pod in cluster.pods() if pod.is_terminating}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("protect", [pytest.param(True, id="protected"), pytest.param(False, id="by default not")])
 @pytest.mark.parametrize("dialect", ["sigs", "koordinator", "lightweight", "volcano", "intree"])
 async def test_a_gang_at_its_minimum_is_spared(pyscheduler_cluster: FakeCluster, dialect: str, protect: bool) -> None:

@@ -205,6 +205,7 @@ def live(rng: Random) -> None:
         assert refused(plugin, pod, snapshot) == expected
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_what_is_remembered_of_nodes_is_what_looking_at_each_pair_gives(rng: Random) -> None:
     """While pods come and go."""

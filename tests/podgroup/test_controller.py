@@ -204,6 +204,7 @@ async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeClus
     assert world.status("g").phase == "Failed"
 
 
+@pytest.mark.slow
 async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeCluster) -> None:
     """Three hundred members need few writes, and the final counts are exact."""
     world = GroupStatusCluster(pyscheduler_cluster, "koordinator")
@@ -253,6 +254,7 @@ async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> No
     assert scheduler.scheduler.cycles == cycles
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("status", [403, 404, 409, 500, 503])
 async def test_failed_status_write_is_retried(
     pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture

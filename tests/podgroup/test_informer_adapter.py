@@ -160,6 +160,7 @@ class Machine(RuleBasedStateMachine):
         self.when_all_is_heard_all_is_as_it_is()
 
 
+@pytest.mark.slow
 def test_two_watches_in_any_order_count_each_pod_once() -> None:
     """No pod is counted twice, lives again or is forgotten, however far each watch is behind the other."""
     Machine.fired.clear()

@@ -95,6 +95,7 @@ def as_in_the_index(directory: GroupDirectory) -> set[str]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", INDEX)
 def test_manifests_are_read_into_their_groups(name: str) -> None:
     """Group, minimum and members are as the index says."""

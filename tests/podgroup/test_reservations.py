@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import Pod, ResourceQuota, decode
@@ -47,6 +48,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 def test_grants_never_exceed_a_quota() -> None:
     """At each grant, all reservations fit beside what is used; and all sums are those of their parts."""
     seen: Counter[str] = Counter()

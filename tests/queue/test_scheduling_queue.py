@@ -341,6 +341,7 @@ def test_every_profile_has_its_own_hints_and_gates(kit: Kit) -> None:
     queue.check_invariants()
 
 
+@pytest.mark.slow
 async def test_the_queue_runs_on_an_event_loops_clock(kit: Kit) -> None:
     """With real timers a pod in backoff comes back by itself; the backoff is next to nothing here."""
     ready = asyncio.Event()

@@ -57,6 +57,7 @@ profiles:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("percentage", "nodes", "looked_at"),
     [
@@ -214,6 +215,7 @@ async def test_an_evaluation_changes_no_later_choice(pyscheduler_cluster: FakeCl
     assert (pipeline.rng.getstate(), pipeline._next_start) == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "method",
     ["run_pre_filter", "find_feasible", "run_pre_score", "rank_nodes", "run_score", "run_reserve", "run_permit"],

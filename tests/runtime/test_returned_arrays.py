@@ -94,6 +94,7 @@ def test_score_arrays_are_taken_as_meant_or_not_at_all() -> None:
     assert min(taken.values()) > 200, taken
 
 
+@pytest.mark.slow
 def test_masks_are_taken_as_meant_or_refused() -> None:
     """`fail` and `failing` take a bool per node; whatever else is an error that says what to write."""
     rng = random.Random(2)
@@ -116,6 +117,7 @@ def test_masks_are_taken_as_meant_or_refused() -> None:
     assert min(taken.values()) > 50, taken
 
 
+@pytest.mark.slow
 def test_answers_of_batch_policies_are_taken_as_meant_or_refused() -> None:
     """Masks are bools, scores are numbers without NaN; the error names policy and method."""
     rng = random.Random(3)
@@ -237,6 +239,7 @@ def decide(framework: FakeFramework, pod: Pod) -> Status | None:
     return profile.run_pre_score(state, pod, feasible) or profile.run_score(state, pod, feasible).status
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # NaN into integers
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
 @pytest.mark.parametrize("plugin", [Fuzzed, FuzzedAndCached])

@@ -110,6 +110,7 @@ def test_scores_out_of_bounds_fail_the_attempt(kit: Any, columnar: bool, scores:
     )
 
 
+@pytest.mark.slow
 @given(
     scores=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 102), min_size=1, max_size=8),
     columnar=st.booleans(),

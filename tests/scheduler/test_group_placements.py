@@ -140,6 +140,7 @@ async def test_a_gang_is_retried_when_a_pod_of_its_rack_is_deleted(cluster: Fake
     assert racks(framework, "p1 p2 p3") == ["r1"] * 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "busy", "expected"),
     [
@@ -341,6 +342,7 @@ def _exhaustive(sizes: Mapping[str, Iterable[int]], count: int) -> set[str]:
     return {rack for rack, share in shares.items() if share == max(shares.values())}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(12))
 async def test_the_choice_equals_an_exhaustive_one(cluster: FakeCluster, seed: int) -> None:
     """On random racks the gang runs on one of the best racks, and waits only if no rack has room."""

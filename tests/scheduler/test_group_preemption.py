@@ -250,6 +250,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_victims(cluster: FakeCluster, case: Case) -> None:
     """The victims are evicted for the group; all members are bound, or nobody is evicted."""

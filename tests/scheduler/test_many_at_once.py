@@ -111,6 +111,7 @@ async def test_fifty_waiting_pods_continue_per_turn(pyscheduler_cluster: FakeClu
         assert all(pyscheduler_cluster.pod(name).node_name == "n1" for name in NAMES)
 
 
+@pytest.mark.slow
 async def test_no_pod_is_tried_while_many_release_their_nodes(pyscheduler_cluster: FakeCluster) -> None:
     """The first that gives its node back brings others into activeQ; they are tried when all have."""
     _, gate = await waiting(pyscheduler_cluster)
@@ -125,6 +126,7 @@ async def test_no_pod_is_tried_while_many_release_their_nodes(pyscheduler_cluste
     assert len(gate.waiting) == MANY + 1
 
 
+@pytest.mark.slow
 async def test_an_allowed_pod_stays_allowed(pyscheduler_cluster: FakeCluster) -> None:
     """Its time, a rejection and a victim's fate come too late; only a pod that is deleted is not bound."""
     framework, gate = await waiting(pyscheduler_cluster)

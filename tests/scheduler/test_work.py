@@ -102,6 +102,7 @@ def place(scheduler: Scheduler, cluster: FakeCluster, name: str) -> QueuePlace |
     return scheduler.queue.place_of(cluster.pod(name).uid)
 
 
+@pytest.mark.slow
 async def test_another_kind_of_work_takes_held_pods_by_name(pyscheduler_cluster: FakeCluster) -> None:
     """A job waits until it is complete and is bound then, while the loop schedules other pods as before."""
     cluster = pyscheduler_cluster

@@ -212,6 +212,7 @@ UNAUTHORIZED = {
 }
 
 
+@pytest.mark.slow
 async def test_probes_are_open_and_other_paths_need_authorization(world: SecuredCluster) -> None:
     """Without credentials one is anonymous, who may look at the probes and nothing else."""
     port = await world.open()
@@ -225,6 +226,7 @@ async def test_probes_are_open_and_other_paths_need_authorization(world: Secured
     assert text.endswith("}\n")
 
 
+@pytest.mark.slow
 async def test_roles_decide_what_a_token_may_read(world: SecuredCluster) -> None:
     """Prometheus reads metrics and nothing else; a token that the cluster does not know is refused."""
     port = await world.open()
@@ -239,6 +241,7 @@ async def test_roles_decide_what_a_token_may_read(world: SecuredCluster) -> None
     assert await port.get("/configz", "root") == (200, "{}")
 
 
+@pytest.mark.slow
 async def test_errors_are_indented_for_browsers_and_curl(world: SecuredCluster) -> None:
     """As an API server does it: for curl, or where `pretty` asks for it."""
     port = await world.open()
@@ -248,6 +251,7 @@ async def test_errors_are_indented_for_browsers_and_curl(world: SecuredCluster) 
     assert "\n  " not in (await port.get("/metrics?pretty=0", headers={"User-Agent": "curl/8.5.0"}))[1]
 
 
+@pytest.mark.slow
 async def test_user_names_are_escaped_in_errors(world: SecuredCluster) -> None:
     """A path with markup comes back harmless."""
     port = await world.open()
@@ -288,6 +292,7 @@ async def test_an_api_server_that_does_not_answer(world: SecuredCluster) -> None
 # --- client certificates ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_client_certificate_of_the_file(world: SecuredCluster) -> None:
     """Its common name is the user, whom the cluster is asked about."""
     authority = Authority()
@@ -305,6 +310,7 @@ async def test_a_client_certificate_of_the_file(world: SecuredCluster) -> None:
     assert await port.get("/healthz") == (200, "ok")
 
 
+@pytest.mark.slow
 async def test_requests_are_measured_as_by_kube_scheduler(world: SecuredCluster) -> None:
     """Users, decisions, tokens and questions to the cluster are counted in kube-scheduler's families."""
     authority = Authority()
@@ -364,6 +370,7 @@ async def test_cluster_ca_is_looked_up(world: SecuredCluster) -> None:
     assert await port.get("/configz", pair=pair) == (200, "{}")
 
 
+@pytest.mark.slow
 async def test_cluster_ca_lookup_can_be_skipped(world: SecuredCluster) -> None:
     """Then nobody is asked for a certificate."""
     authority = Authority()
@@ -374,6 +381,7 @@ async def test_cluster_ca_lookup_can_be_skipped(world: SecuredCluster) -> None:
     assert (await port.get("/configz", pair=pair))[0] == 403
 
 
+@pytest.mark.slow
 async def test_a_look_up_that_fails(world: SecuredCluster, caplog: pytest.LogCaptureFixture) -> None:
     """It is fatal only where that is wanted; otherwise it is said, and all is as without."""
     world.cluster.faults.add(Fault(method="GET", path="configmaps", status=403))
@@ -394,6 +402,7 @@ async def until_reloaded(world: SecuredCluster) -> None:
 # --- what only this port has --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_flags_and_status(world: SecuredCluster) -> None:
     """For people: the flags with their values; since when it runs, and what it answers."""
     port = await world.open()
@@ -455,6 +464,7 @@ async def test_media_types_not_offered_get_406(world: SecuredCluster, accept: st
     assert ("only the following media types are accepted" in text) is (status == 406)
 
 
+@pytest.mark.slow
 async def test_profiles(world: SecuredCluster) -> None:
     """Who waits where, and what takes how long; nonsense is refused."""
     port = await world.open()
@@ -473,6 +483,7 @@ async def test_profiling_can_be_off(world: SecuredCluster) -> None:
         assert (await port.get(path, "root"))[0] == 404
 
 
+@pytest.mark.slow
 async def test_the_log_level_can_be_changed(world: SecuredCluster) -> None:
     """As for kube-scheduler: PUT a number."""
     port = await world.open()

@@ -88,6 +88,7 @@ def flags_of(pair: tuple[str, str], **more: object) -> SecureServingFlags:
 # --- what is made -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_certificate_is_generated_by_default() -> None:
     """It is for this machine's own name and addresses, and signs itself."""
     made = self_signed("10.1.2.3")
@@ -117,6 +118,7 @@ def test_certificate_is_generated_in_process_without_a_child(monkeypatch: pytest
     assert names_in(made) == ["localhost"]
 
 
+@pytest.mark.slow
 def test_client_that_trusts_the_generated_certificate_connects() -> None:
     """Its name is checked, as any client does it."""
     tls = ServingTLS(SecureServingFlags())

@@ -48,6 +48,7 @@ def played(jobs: list[Job], policy: str, *, nodes: int = 6) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["kai", "drf"])
 def test_replay_serves_every_kind_that_the_policy_reads(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing kind is asked for every ten seconds: half of the time of a replay of months."""
@@ -70,6 +71,7 @@ def test_replay_serves_every_kind_that_the_policy_reads(policy: str, monkeypatch
     assert sum(statuses.values()) < 200
 
 
+@pytest.mark.slow
 def test_hash_seed_does_not_change_the_result() -> None:
     """Python orders sets of text by a seed of the process; no decision follows that order."""
     code = (

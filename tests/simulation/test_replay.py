@@ -155,6 +155,7 @@ def test_same_seed_gives_the_same_report() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_idle_months_take_no_time() -> None:
     """Nobody polls, and no watch is kept alive: attempts and phases say what there was to do."""
     seen: list[Progress] = []

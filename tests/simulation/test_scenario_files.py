@@ -19,7 +19,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("pop", [False, True], ids=["backoff", "pop from backoff"])
 @pytest.mark.parametrize(("scenario", "profile"), CASES)
 def test_scenario_ends_as_expected(scenario: Scenario, profile: ProfileSpec, pop: bool) -> None:

@@ -96,6 +96,7 @@ def draw_devices(rng: random.Random, draft: Draft) -> None:
     draft.pods.append({})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "draw", "file"),
     [

@@ -34,7 +34,7 @@ def failure(plugin: type | str, **keywords: Any) -> PluginCheckError:
     return caught.value
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("plugin", "check", "place"),
     [
@@ -76,6 +76,7 @@ def test_wrong_plugin_fails_its_check(plugin: type, check: str, place: str) -> N
     assert (again.check, again.place) == (error.check, error.place)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("plugin", "said"),
     [
@@ -107,6 +108,7 @@ def test_a_bind_plugin_that_binds_nothing_is_found() -> None:
     assert error.place.startswith("BindsNothing.bind (")
 
 
+@pytest.mark.slow
 def test_a_pod_that_a_new_node_would_take_is_found() -> None:
     """A node that came after the last attempt has no row among that attempt's statuses."""
     history = [Step("add_node", "n1", labels={"disk": "hdd"}), Step("add_pod", "p1"), Step("add_node", "n2")]
@@ -116,6 +118,7 @@ def test_a_pod_that_a_new_node_would_take_is_found() -> None:
     assert "pod default/p1 sleeps among the unschedulable pods, but node n2 takes it now" in str(error)
 
 
+@pytest.mark.slow
 def test_a_wait_that_ends_without_an_event_is_no_missed_event() -> None:
     """A pod whose wait at Permit has timed out would wait again; only an event that lets it go on is missed."""
     history = [Step("add_node", "n1"), Step("add_pod", "p1", labels={"tier": "a"}), Step("advance", 30)]
@@ -144,6 +147,7 @@ def test_answer_that_depends_on_the_hash_seed_fails() -> None:
     assert (error.check, error.place) == ("hash-seed", "HashesNames")
 
 
+@pytest.mark.slow
 def test_slow_method_fails_by_its_cpu_time() -> None:
     """A call over the limit of CPU time fails, when it is over the limit in a second run, too."""
     history = [Step("add_node", "n1"), Step("add_pod", "p1")]
@@ -153,6 +157,7 @@ def test_slow_method_fails_by_its_cpu_time() -> None:
     assert "ms of CPU time, more than 10 ms" in str(error)
 
 
+@pytest.mark.slow
 def test_code_of_a_failure_is_a_test_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The code can be pasted into a test module: it runs the shortest history and fails with the same check."""
     error = failure(wrong.MissesDeletions, histories=20, checks=["hints"])
@@ -163,12 +168,13 @@ def test_code_of_a_failure_is_a_test_that_fails(monkeypatch: pytest.MonkeyPatch)
         pasted["test_hints"]()
 
 
+@pytest.mark.slow
 def test_correct_plugin_passes() -> None:
     """A plugin that keeps the contract passes, and the result counts the histories."""
     assert check_plugin(wrong.Headroom, histories=5, checks=IN_PROCESS).histories == 5
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", INSTALLED)
 def test_installed_plugin_passes(name: str) -> None:
     """The in-tree plugins and those of the distributions keep the contract."""
@@ -184,6 +190,7 @@ def test_state_in_the_class_is_not_taken_for_the_hash_seed() -> None:
     assert "values in the class or the module outlive the plugin object" in error.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "name"),
     [
@@ -199,6 +206,7 @@ def test_decisions_by_the_clock_of_the_machine_are_named(plugin: type, name: str
     assert "self.handle.clock.now()" in error.remedy
 
 
+@pytest.mark.slow
 def test_installed_plugin_does_not_depend_on_the_hash_seed() -> None:
     """A plugin that keeps sets of texts decides alike in a process with another hash seed."""
     assert not check_plugin("PodTopologySpread", histories=8, checks=["hash-seed"]).skipped

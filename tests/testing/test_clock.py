@@ -159,6 +159,7 @@ async def test_settle_gives_up_on_an_endless_loop(monkeypatch: pytest.MonkeyPatc
     going = False
 
 
+@pytest.mark.slow
 async def test_a_task_that_never_waits_is_named() -> None:
     """The error names the task, which has the name of the plugin if it runs `run()`."""
 

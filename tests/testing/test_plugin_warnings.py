@@ -74,6 +74,7 @@ def draw_teams(rng: random.Random, draft: Draft) -> None:
     draft.pod_labels["example.com/team"] = ["a", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "warning"),
     [
@@ -87,6 +88,7 @@ def test_check_plugin_warns_of_a_plugin_that_no_pod_concerned(plugin: type[Filte
         check_plugin(plugin, histories=20, checks=["statuses"])
 
 
+@pytest.mark.slow
 def test_check_plugin_counts_calls_and_answers() -> None:
     """With the right pods there is no warning, and the result has the numbers of each extension point."""
     result = check_plugin(OnlyTeams, histories=20, checks=["statuses"], draw=draw_teams)

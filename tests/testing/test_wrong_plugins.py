@@ -16,6 +16,7 @@ def pattern(message: str) -> str:
     return ".*".join(re.escape(part) for part in message.split("..."))
 
 
+@pytest.mark.sampled(42)
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
 async def test_a_wrong_plugin_leads_to_its_message(row: Row, pyscheduler_cluster: FakeCluster) -> None:
     """The author reads which plugin is wrong, where, and what to do."""
@@ -29,6 +30,7 @@ def test_there_are_twenty_and_each_is_another() -> None:
     assert len({row.symptom for row in ROWS}) == len({row.name for row in ROWS}) == len(ROWS)
 
 
+@pytest.mark.slow
 def test_the_page_is_current() -> None:
     """The page is what `python -m tests.testing.wrong_plugin_rows` writes."""
     assert PAGE.read_text(encoding="utf-8") == rendered()

@@ -87,6 +87,7 @@ def unready(batch: Any, name: str, kind: str, status: str) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
@@ -213,6 +214,7 @@ async def test_explicit_min_member_0_is_no_gang(kai: Any) -> None:
 PRESSURE_TIERS = "tiers: [{plugins: [{name: gang}, {name: predicates, arguments: {%s}}, {name: proportion}]}]"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("condition", "requests", "held"),
     [

@@ -68,6 +68,7 @@ def gpus(quota: Any, limit: Any = -1, weight: Any = 1) -> dict[str, Any]:
 # --- amounts of queues
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "resources",
     [
@@ -100,6 +101,7 @@ async def test_negative_and_absurd_quotas_of_kai(kai: BatchCluster, resources: A
     await scheduler.stop()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     "spec",
     [
@@ -133,6 +135,7 @@ async def test_negative_and_absurd_quotas_of_volcano(volcano: BatchCluster, spec
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_weights_of_0(batch: BatchCluster) -> None:
     """With all weights 0, queues divide nothing beyond their quotas in KAI; elsewhere a weight is at least 1."""
@@ -170,6 +173,7 @@ async def test_quotas_beyond_the_cluster(kai: BatchCluster) -> None:
 # --- queues that change under running jobs
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_renamed_and_deleted_queues_under_running_jobs(batch: BatchCluster) -> None:
     """Running pods stay; the group says what is wrong, with an event; new pods wait until the queue is back."""
@@ -219,6 +223,7 @@ async def test_a_pod_group_that_changes_its_queue_while_it_runs(batch: BatchClus
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_two_dialects_with_one_name(batch: BatchCluster, request: pytest.FixtureRequest) -> None:
     """If presets of two systems run in one scheduler, a name that both have is no queue until one object is deleted."""
@@ -251,6 +256,7 @@ async def test_two_dialects_with_one_name(batch: BatchCluster, request: pytest.F
 # --- groups
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_min_member_above_the_number_of_pods(batch: BatchCluster) -> None:
     """Nothing is bound, evicted or reserved for such a group; it says how many pods it lacks."""
@@ -357,6 +363,7 @@ TIERS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_a_policy_that_raises(batch: BatchCluster) -> None:
     """Each pass fails and is tried again after a backoff; pods say why; ordinary pods are scheduled meanwhile."""
@@ -383,6 +390,7 @@ async def test_a_policy_that_raises(batch: BatchCluster) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.sampled(45)
 @pytest.mark.parametrize(
     ("batch", "role"),
     [
@@ -437,6 +445,7 @@ async def test_a_policy_that_returns_an_array_of_the_wrong_shape(batch: BatchClu
     await scheduler.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 @pytest.mark.parametrize("takes_turns", [True, False], ids=["with turns", "without turns"])
 async def test_an_action_that_never_ends(batch: BatchCluster, takes_turns: bool) -> None:
@@ -462,6 +471,7 @@ async def test_an_action_that_never_ends(batch: BatchCluster, takes_turns: bool)
     await stopping
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["volcano", "kube_batch"], indirect=True)
 async def test_a_policy_that_makes_everybody_preemptable(batch: BatchCluster) -> None:
     """Critical pods and pods that say that they are not preemptible stay, and evictions end."""

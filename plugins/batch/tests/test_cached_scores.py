@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
@@ -14,7 +16,6 @@ from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 
 if TYPE_CHECKING:
     import numpy as np
-    import pytest
     from numpy.typing import NDArray
 
     from plugins.batch.tests.conftest import BatchCluster
@@ -60,6 +61,7 @@ def _in(key: str, value: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
 
 
+@pytest.mark.slow
 async def test_scores_from_the_cache_are_those_of_the_plugins(
     volcano: BatchCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

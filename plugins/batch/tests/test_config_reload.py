@@ -81,6 +81,7 @@ async def test_new_actions_take_effect_at_the_next_pass(reloading: Reloading) ->
     await reloading.measured.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "why"),
     [

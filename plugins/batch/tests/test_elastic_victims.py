@@ -24,6 +24,7 @@ _QUEUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "args"), [("kai", ""), ("volcano", _VOLCANO)])
 async def test_each_owner_gets_its_room_at_once(request: pytest.FixtureRequest, preset: str, args: str) -> None:
     """Four jobs come one after the other, between rests and without further changes; each evicts one surplus pod."""
@@ -75,6 +76,7 @@ _KUBE_BATCH = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("nodes", "members"), [(1, 2), (1, 4), (4, 4)])
 async def test_kube_batch_keeps_room_until_all_of_a_gang_have_theirs(kube_batch: Any, nodes: int, members: int) -> None:
     """It makes room for one member in each pass; no victim's job takes it back, and no pod is evicted in vain."""

@@ -66,6 +66,7 @@ class History:
         return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_histories_end_without_errors_and_leave_nothing_behind(
     pyscheduler_cluster: FakeCluster, seed: int, caplog: pytest.LogCaptureFixture

@@ -493,6 +493,7 @@ async def test_a_job_reclaims_a_shared_device(kai: BatchCluster) -> None:
     await measured.stop()
 
 
+@pytest.mark.slow
 async def test_without_the_namespace_of_reservations_attempts_back_off(kai: BatchCluster) -> None:
     """The pod says what to create, is tried after its backoff, and has a device once the namespace exists."""
     kai.nodes(1, cpu="8", **{GPU: "2"})
@@ -538,6 +539,7 @@ def check_devices(cluster: FakeCluster, gpus_of_node: int) -> tuple[int, int]:
     return len(shares), sum(map(len, shares.values()))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("is_batch", [False, True], ids=["ordinary", "kai"])
 async def test_random_histories_overcommit_no_device(kai: BatchCluster, is_batch: bool, seed: int) -> None:

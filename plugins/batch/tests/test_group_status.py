@@ -481,6 +481,7 @@ async def test_a_broken_tree_of_volcano_is_on_every_group(volcano: Any) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

@@ -214,6 +214,7 @@ def test_more_weight_or_request_gets_no_less_within_one_unit() -> None:
     _report(counts, 20)
 
 
+@pytest.mark.slow
 def test_a_queue_that_gets_more_weight_or_asks_for_more_loses_nothing() -> None:
     """The share of one queue falls by one unit at most when its own weight or request rises."""
     counts: Counter[str] = Counter()

@@ -144,6 +144,7 @@ def test_an_index_that_is_settled_equals_a_new_one(cycle: Cycle, data: st.DataOb
     assert settled.by_queue(rows) == index().by_queue(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles(), st.data())
 def test_an_index_follows_jobs_that_change_queues_come_and_go(cycle: Cycle, data: st.DataObject) -> None:
@@ -166,6 +167,7 @@ def test_an_index_follows_jobs_that_change_queues_come_and_go(cycle: Cycle, data
         assert index.by_queue(rows) == sorted_by_queue(there, cycle.job_key)
 
 
+@pytest.mark.slow
 @settings(max_examples=5 * settings.default.max_examples // 2, deadline=None)
 @given(cycles(), st.data())
 def test_kept_heaps_give_the_line_of_new_heaps(cycle: Cycle, data: st.DataObject) -> None:

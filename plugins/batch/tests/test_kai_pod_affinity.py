@@ -22,6 +22,7 @@ def preferring(kind: str, *weights: tuple[int, str]) -> dict[str, Any]:
     return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("affinity", "node"),
     [

@@ -56,6 +56,7 @@ async def twin(sessions: Sessions) -> tuple[list[tuple[Any, ...]], dict[str, dic
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_pass_decides_alike_with_and_without_memory(kai: BatchCluster, seed: int) -> None:
     """While jobs come, grow, end and are evicted, each pass equals one that reads all jobs anew."""
@@ -82,6 +83,7 @@ async def test_a_pass_decides_alike_with_and_without_memory(kai: BatchCluster, s
     assert kinds["reclaim"]
 
 
+@pytest.mark.slow
 async def test_actions_that_end_early_decide_as_if_they_tried_every_job(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def change(kai: BatchCluster, rng: random.Random, step: int) -> None:
     gang(kai, f"job-{step}", queue, rng.randint(1, 4), rng.choice((1, 2, 4)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("racks", "unlabelled", "is_possible"), [(4, 0, True), (3, 0, False), (3, 1, True)])
 async def test_no_search_for_pods_that_need_more_racks_than_there_are(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, racks: int, unlabelled: int, is_possible: bool
@@ -172,6 +175,7 @@ async def test_no_search_for_pods_that_need_more_racks_than_there_are(
     found.session.ledger.put_back()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_failed_searches_are_recalled_only_where_they_would_fail_again(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int

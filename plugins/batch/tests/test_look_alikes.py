@@ -140,6 +140,7 @@ def outcome(run: Run) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_pass_by_kinds_decides_as_one_by_jobs(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bindings, evictions, promises and reasons are the same; failures of a kind, and revivals, do occur."""

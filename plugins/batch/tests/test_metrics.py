@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.framework import NullRecorder
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
@@ -13,6 +15,7 @@ from pyscheduler_batch.status.queues import QueueSums
 GPU = "nvidia.com/gpu"
 
 
+@pytest.mark.slow
 async def test_kai_metrics(kai: Any) -> None:
     """What queues hold, their quota and fair share, and how many pods each action evicted."""
     kai.nodes(1, cpu="64", **{GPU: "2"})
@@ -37,6 +40,7 @@ async def test_kai_metrics(kai: Any) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.slow
 async def test_volcano_metrics(volcano: Any) -> None:
     """Amounts, other resources by name, weight, and groups by phase."""
     volcano.nodes(1, cpu="4", **{GPU: "4"})

@@ -63,6 +63,7 @@ def test_a_gang_answers_alike_with_and_without_its_tree(seed: int) -> None:
     assert sums_of(job, AXIS, lambda _: True) == total
 
 
+@pytest.mark.slow
 async def test_a_pass_makes_no_tasks_of_jobs_that_it_need_not_try(kai: BatchCluster) -> None:
     """While no node has room, a pass and its report look at the counts of waiting jobs only."""
     kai.nodes(1, cpu="100", **{"nvidia.com/gpu": "2"})

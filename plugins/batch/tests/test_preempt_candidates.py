@@ -129,6 +129,7 @@ def test_the_usual_way_is_the_default() -> None:
     assert CandidateLimits.of({"enableTopologyAwarePreemption": "true"}) == CandidateLimits(10, 1, 100)
 
 
+@pytest.mark.slow
 async def test_arguments_of_actions_are_read_from_the_file(volcano: Any, caplog: pytest.LogCaptureFixture) -> None:
     """`configurations` turns the comparison on: of the pods of the lowest priority, the one that started last goes."""
     for name, value in (("small", 1), ("large", 5), ("urgent", 100)):

@@ -159,6 +159,7 @@ async def test_nothing_is_written_while_nothing_changes(volcano: Any) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.slow
 async def test_an_object_is_written_at_most_once_a_second(kai: Any) -> None:
     """While pods come and go all the time, each queue and each group gets at most one write in a second."""
     kai.nodes(1, cpu="100")

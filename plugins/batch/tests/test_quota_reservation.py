@@ -43,6 +43,7 @@ def reserved(batch: Any, name: str) -> Any:
     return None if text is None else json.loads(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("field", ["minResources", "totalResources"])
 async def test_job_waits_for_quota_and_starts_when_there_is_room(batch: Any, field: str) -> None:
     """Its pods say why they wait; the group's annotation has the reservation."""

@@ -55,6 +55,7 @@ def evicted(batch: BatchCluster) -> set[str]:
     return {f"borrower-{number}-0" for number in range(4 * NODES)} - there
 
 
+@pytest.mark.sampled(3)
 async def test_a_gang_gets_the_room_of_as_many_victims_as_it_has_members(batch: BatchCluster) -> None:
     """kube-batch makes room for one member in each pass."""
     await full_of_borrowers(batch)
@@ -64,6 +65,7 @@ async def test_a_gang_gets_the_room_of_as_many_victims_as_it_has_members(batch: 
     assert len(evicted(batch)) == 2
 
 
+@pytest.mark.sampled(3)
 async def test_a_job_reclaims_again_once_its_evictions_are_allowed(batch: BatchCluster) -> None:
     """All deletions are refused for a while; after that, nothing but time lets the job start."""
     await full_of_borrowers(batch)
@@ -99,6 +101,7 @@ async def test_a_refused_eviction_of_a_broken_gang_is_no_storm(kai: BatchCluster
     assert kai.cluster.pods() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["kai", "volcano"], indirect=True)
 async def test_queues_count_pods_whose_eviction_is_refused(batch: BatchCluster) -> None:
     """Victims hold their nodes until the API server says that they are being deleted.

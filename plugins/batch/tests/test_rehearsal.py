@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STEPS = 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 4])
 async def test_rehearsed_simulations_have_the_result_of_real_ones(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int

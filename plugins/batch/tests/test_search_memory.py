@@ -82,6 +82,7 @@ def rest(kai: BatchCluster) -> Callable[[Sessions], None]:
     return lambda sessions: sessions.guards._returned.clear()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("world", [shares, taint, victims, rest])
 async def test_failed_search_is_repeated_once_it_may_succeed(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, world: Callable[[BatchCluster], Callable[[Sessions], None]]

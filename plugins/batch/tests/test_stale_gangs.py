@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
+import pytest
+
 from pyscheduler import ReservePlugin, Status
 from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
@@ -92,6 +94,7 @@ async def test_a_gang_whose_binding_is_refused_is_evicted_after_the_grace_period
     assert text.endswith("evicting remaining pod: default/gang-0 (action=stalegangeviction pods=1)")
 
 
+@pytest.mark.slow
 async def test_passes_for_other_jobs_do_not_make_a_gang_whole(kai: BatchCluster) -> None:
     """While other jobs come and go, the time of the gang goes on."""
     await start(kai)
@@ -133,6 +136,7 @@ async def test_a_member_that_finds_room_after_the_grace_period_is_bound(kai: Bat
     assert stamp(kai) is None
 
 
+@pytest.mark.slow
 async def test_a_gang_that_is_refused_again_and_again_is_tried_ever_more_rarely(kai: BatchCluster) -> None:
     """The group says when it is scheduled again. Once bindings are allowed, it starts."""
     refusal = await start(kai)

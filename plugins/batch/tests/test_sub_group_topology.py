@@ -71,6 +71,7 @@ def places(volcano: Any) -> dict[str, str]:
     return {name: " ".join(sorted(racks)) for name, racks in found.items()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("slices", "size", "topology", "expected"),
     [

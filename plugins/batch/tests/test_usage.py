@@ -209,6 +209,7 @@ async def _until_evicted(kai: Any, name: str, seconds: float = 3600.0) -> float:
     return math.inf
 
 
+@pytest.mark.slow
 async def test_a_queue_that_starved_reclaims_from_one_that_used_much(kai: Any) -> None:
     """KAI's example: two queues take turns with jobs that need the whole cluster."""
     _two_queues(kai)

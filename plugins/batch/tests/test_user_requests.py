@@ -130,6 +130,7 @@ async def test_request_2_finished_groups_reserve_nothing(volcano: Any, ending: s
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])
 async def test_request_2_other_resources_do_not_hold_a_cpu_job(preset: str, request: pytest.FixtureRequest) -> None:
     """A queue that has used up its GPUs still starts jobs that request CPU only."""
@@ -188,6 +189,7 @@ async def test_request_3_surplus_pods_go_before_gangs(volcano: Any) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])
 async def test_request_4_nobody_is_evicted_for_a_job_that_would_not_fit(
     preset: str, request: pytest.FixtureRequest
@@ -241,6 +243,7 @@ async def test_request_4_work_that_comes_back_is_not_evicted_again_at_once(kai: 
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])
 async def test_request_6_a_gang_that_lost_a_node_is_served_first(preset: str, request: pytest.FixtureRequest) -> None:
     """The member that comes back gets the room before jobs of the queue that are older or hold nothing."""
@@ -288,6 +291,7 @@ async def test_request_6_a_gang_that_was_evicted_does_not_come_first(volcano: An
     await scheduler.stop()
 
 
+@pytest.mark.slow
 async def test_request_7_unset_quotas_are_named_and_shares_can_be_computed(
     kai: Any, queue_command: Callable[..., Awaitable[str]], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyscheduler.api import Pod
 from pyscheduler.scheduler.sessions.wait_texts import LATE_AT_ONCE, LATE_PERIOD_SECONDS, LATE_SECONDS
 
@@ -37,6 +39,7 @@ async def test_amounts_in_a_message_are_written_soon_though_no_pass_follows(volc
     assert sessions.passes == passes
 
 
+@pytest.mark.slow
 async def test_amounts_that_change_all_the_time_are_written_at_a_pace(volcano: Any) -> None:
     """Messages of many pods that change with each pass are written at most once a second each, and in portions."""
     names = [f"large-{number}" for number in range(60)]

@@ -7,6 +7,8 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from plugins.batch.tests.test_line_reads import Orders, waiting
 from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.job_queue import JobQueue
@@ -34,6 +36,7 @@ def order(
     return found, reads, not line.is_tied
 
 
+@pytest.mark.slow
 def test_wanted_jobs_come_as_in_a_line_of_all() -> None:
     """Random queues, of whose jobs some are wanted, some find no room, and one stands for a job with another key."""
     counts: Counter[str] = Counter()

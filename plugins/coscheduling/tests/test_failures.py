@@ -11,6 +11,7 @@ from pyscheduler.api import Pod
 from pyscheduler.cluster.embedded.serving.faults import Fault
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("minimum", "room", "percentage", "waiting"),
     [
@@ -47,6 +48,7 @@ async def test_failed_group_is_refused_for_the_window(world: Any, gates: str, at
     assert max(attempts.values()) <= 4, attempts
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", [pytest.param(0, id="no window"), pytest.param(3, id="window")])
 async def test_group_one_node_short_is_not_retried_without_an_event(
     world: Any, gates: str, window: int, attempts: Counter[str]
@@ -272,6 +274,7 @@ async def test_end_of_a_nomination_retries_a_group(world: Any, preemptors: str, 
     assert world.states("g").get("bound") == bound
 
 
+@pytest.mark.slow
 async def test_rollbacks_do_not_wake_other_groups_for_ever(world: Any, attempts: Counter[str]) -> None:
     """Six groups of two and room for one pod: each is tried a few times, and then only by the flush."""
     world.nodes(1)

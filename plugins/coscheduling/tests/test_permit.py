@@ -52,6 +52,7 @@ async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> 
     assert world.states("g") == {"bound": 2}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("said", "argument", "seconds", "text"),
     [

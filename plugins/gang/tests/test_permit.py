@@ -74,6 +74,7 @@ async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any,
     assert world.states() == {"bound": 4}
 
 
+@pytest.mark.slow
 async def test_koordinator_1919_a_wait_of_an_hour_is_an_hour_for_all_of_the_gang(world: Any) -> None:
     """The first waiting member sets the deadline for all."""
     await world.start_with_gang(3, cpu=1, seconds=1600, timeout=3600, mode="NonStrict")

@@ -84,6 +84,7 @@ async def test_deleted_pods_do_not_count_as_failing(grouper: GrouperCluster) -> 
     assert grouper.warnings() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["annotations", "labels"])
 async def test_updates_of_unschedulable_members_do_not_bypass_their_backoff(
     grouper: GrouperCluster, change: str

@@ -61,6 +61,7 @@ def verdict_of(case: dict[str, Any]) -> Verdict:
     return min(verdicts, key=lambda one: len(one.violations))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("family", ["fairshare", *FAMILIES])
 def test_shares_equal_the_recorded_ones(family: str) -> None:
     """The own model of fair shares gives every recorded fair share and request."""

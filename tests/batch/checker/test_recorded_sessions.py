@@ -42,6 +42,7 @@ def has_jobs_in_inner_queues(case: dict[str, Any]) -> bool:
     return any(group["queue"] in parents for group in case["podGroups"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["proportion", "capacity", "hcapacity", "reclaim", "reclaimcap", "mixed"])
 def test_deserved_amounts_equal_the_recorded_ones(family: str) -> None:
     """Proportion and capacity, flat and with a tree, give each recorded deserved amount."""

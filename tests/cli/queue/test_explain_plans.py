@@ -246,6 +246,7 @@ def test_a_queue_at_its_share_reclaims_nothing(run: Run, tmp_path: Path) -> None
     assert "reclaim: QueueMayNotReclaim: with this job the queue would hold more than it may take from others" in text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("preset", "gpus", "runs", "spec", "expected"),
     [
@@ -379,6 +380,7 @@ def quota(hard: str, used: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": status}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["volcano", "kube-batch"])
 def test_job_that_waits_for_quota(dialect: str, run: Run, tmp_path: Path) -> None:
     """The step `gates` names quota and amounts; `describe` of its queue does, too."""

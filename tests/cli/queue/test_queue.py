@@ -105,6 +105,7 @@ def pod(name: str, **spec: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
+@pytest.mark.slow
 def test_a_chain_of_many_queues_is_shown(run: Run, tmp_path: Path) -> None:
     """The depth of the tree has no limit."""
     queues = [

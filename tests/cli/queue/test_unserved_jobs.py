@@ -43,6 +43,7 @@ def written(folder: Path, text: str) -> list[str]:
     return ["--config", str(path)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("objects", "config", "reason", "text"),
     [

@@ -144,6 +144,7 @@ def test_everything_in_the_table_there_and_back() -> None:
     assert set(fired) == set(KINDS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", [*sorted(VALUES), "core.Toleration"])
 def test_every_type(type_: str) -> None:
     """Each type is read as it is written, also in an unknown field's company."""

@@ -150,6 +150,7 @@ async def test_any_patch_of_anything(path: str, content_type: str) -> None:
     patch()
 
 
+@pytest.mark.slow
 async def test_any_put_and_any_delete_options() -> None:
     """Nonsense replaces nothing it should not, and deletes in no way it should not."""
 

@@ -168,6 +168,7 @@ async def test_home_is_the_last_resort(tmp_path: Path) -> None:
     assert await (await auth.load()).authorization() == "Bearer abc"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
@@ -207,6 +208,7 @@ def with_text(**fields: str) -> dict[str, Any]:
     return {**document({"token": "abc"}), **fields}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -391,6 +393,7 @@ async def test_exec_plugin_without_expiry_runs_once_until_refused(write: Any, pl
     assert plugin.runs == 2
 
 
+@pytest.mark.slow
 async def test_exec_plugin_is_run_before_its_token_ends(write: Any, plugin: Plugin) -> None:
     """An hour's token is renewed five minutes early, not before; a failing renewal keeps the old one and is retried."""
     clock = VirtualClock(epoch=4_000_000_000.0)  # the official client compares with the real time: all this is later
@@ -411,6 +414,7 @@ async def test_exec_plugin_is_run_before_its_token_ends(write: Any, plugin: Plug
     assert await credentials.authorization() == "Bearer t3"
 
 
+@pytest.mark.slow
 async def test_short_lived_token_is_not_renewed_at_every_request(write: Any, plugin: Plugin) -> None:
     """A token that lives for two minutes is within the official client's margin all its life."""
     now = time.time()  # the official client's clock cannot be set
@@ -434,6 +438,7 @@ async def test_token_that_is_refused_before_its_end(write: Any, plugin: Plugin) 
     assert await credentials.authorization() == "Bearer t2"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "message"),
     [

@@ -99,6 +99,7 @@ async def test_authority_that_has_not_signed_itself(wire: Any, connect: Any, pki
         await transport.request("GET", "/x")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cluster", "message"),
     [
@@ -214,6 +215,7 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_client_certificate_of_an_exec_plugin_is_renewed(
     wire: Any, connect: Any, pki: Path, tmp_path: Path, method: str

@@ -327,6 +327,7 @@ class TestEviction:
         assert pod.metadata.deletion_grace_period_seconds == 7
         assert [each.type for each in pod.status.conditions] == ["DisruptionTarget"]
 
+    @pytest.mark.slow
     async def test_a_budget_refuses_at_once(self, stage: Any) -> None:
         """It is not asked again and again: who evicts decides whether to wait or to choose another pod."""
         pod = await self.running(stage)

@@ -276,6 +276,7 @@ async def test_a_window_that_is_not_used_does_not_widen(gate: Gate) -> None:
     assert gate.window.limit == 9
 
 
+@pytest.mark.slow
 async def test_a_server_that_refuses_everything_is_left_alone(gate: Gate) -> None:
     """With one in flight there is nothing to halve: one request a second is sent, though thousands wait."""
     sent: list[float] = []

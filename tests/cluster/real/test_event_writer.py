@@ -201,6 +201,7 @@ class TestSeries:
             await settle()
         assert sorted(event["reason"] for event in await desk.events()) == ["A", "A", "B", "C", "D"]
 
+    @pytest.mark.slow
     async def test_many_that_are_scheduled_do_not_displace_one_that_waits(self, desk: Desk) -> None:
         """A pod that found no node stays one series, however many others found one meanwhile."""
         desk.say()

@@ -109,6 +109,7 @@ def test_the_longest_block_is_forgotten_after_two_minutes(held: Held, heartbeat:
     assert heartbeat.longest_seconds() >= 900
 
 
+@pytest.mark.slow
 async def test_the_loop_of_a_program_beats() -> None:
     """On a real loop, the heartbeat measures how long the thread was blocked."""
     heartbeat = Heartbeat(LoopClock())

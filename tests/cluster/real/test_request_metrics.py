@@ -76,6 +76,7 @@ async def test_requests_are_counted_timed_and_weighed(measured: Measured) -> Non
     assert measured.samples("rest_client_request_retries_total") == {}
 
 
+@pytest.mark.slow
 async def test_failures_are_counted(measured: Measured) -> None:
     """Refusals count by their code, silence as `<error>`, and what is sent once more as a retry."""
     measured.cluster.faults.add(Fault(method="GET", path="/nodes$", status=503, times=1))

@@ -169,6 +169,7 @@ class Mute(asyncio.Transport):
         return False
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -383,6 +383,7 @@ def check_one(seed: int) -> None:
         FIRED["error" if isinstance(expected, str) else "none" if expected is None else "found"] += 1
 
 
+@pytest.mark.slow
 def test_the_allocator_finds_what_trying_everything_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first solution is the same, or there is none, or the same is wrong: shortcuts change nothing."""
     FIRED.clear()

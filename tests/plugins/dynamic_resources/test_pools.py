@@ -120,6 +120,7 @@ def test_what_nodes_look_like_is_known_to_the_next_pod() -> None:
     assert asked == [len(NODES), len(NODES) + 1]
 
 
+@pytest.mark.slow
 def test_a_search_may_be_deep() -> None:
     """The number of devices is not bounded by how deep Python calls may nest."""
     claims = [claim(exactly("r", 32), name=f"claim-{number}") for number in range(40)]

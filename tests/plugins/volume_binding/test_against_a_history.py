@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import hypothesis.strategies as st
 import msgspec
+import pytest
 from hypothesis import given
 
 from pyscheduler.api import KubeObject, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
@@ -223,12 +224,14 @@ def live(rng: Random) -> None:
         history.compare()
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_what_is_assumed_is_what_was_decided_and_not_overtaken(rng: Random) -> None:
     """Through changes of volumes and claims, reservations, those given back, and news of writes."""
     live(rng)
 
 
+@pytest.mark.slow
 def test_every_rule_has_its_turn() -> None:
     """Among the same histories every time, each rule decides several times."""
     FIRED.clear()

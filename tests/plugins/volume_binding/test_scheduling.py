@@ -314,6 +314,7 @@ async def test_a_lost_volume_is_told(pyscheduler_cluster: FakeCluster) -> None:
     assert 'persistentvolume "gone" not found' in result.message
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fault",
     [

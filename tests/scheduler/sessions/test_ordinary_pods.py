@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.batch.queue_wire import KAI_QUEUES
@@ -71,6 +72,7 @@ async def _play(nodes: list[int], pods: list[dict[str, Any]], seed: int, *, with
     return found
 
 
+@pytest.mark.slow
 def test_an_idle_batch_profile_changes_no_decision() -> None:
     """Ordinary pods get the same nodes, and preempt the same pods, with a batch profile beside theirs and without."""
     counts: Counter[str] = Counter()

@@ -208,6 +208,7 @@ async def test_a_barrier_survives_members_that_are_cancelled() -> None:
     assert await barrier.wait("b") is None
 
 
+@pytest.mark.slow
 async def test_many_victims_are_evicted_in_turns(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

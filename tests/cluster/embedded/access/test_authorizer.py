@@ -178,6 +178,7 @@ def is_bound(subjects: list[str], user: User) -> bool:
     return bool(names & set(subjects))
 
 
+@pytest.mark.slow
 def test_decisions_follow_a_plain_reading_of_all_bindings() -> None:
     """Over random bindings, made and deleted: allowed is who is bound, there or everywhere, to a role that says so."""
     fired: Counter[str] = Counter()

@@ -66,6 +66,7 @@ def allowed_by_model(rule: dict[str, Any], asked: Attributes) -> str:
     return f"{verb} {group} {resource} {'named' if names else 'any'}"
 
 
+@pytest.mark.slow
 def test_rules_allow_what_the_model_allows() -> None:
     """Every request of a small world is allowed or not as the model says; each way to be allowed comes up."""
     fired: Counter[str] = Counter()

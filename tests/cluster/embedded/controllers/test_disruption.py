@@ -180,6 +180,7 @@ async def test_budget_that_cannot_be_computed_allows_no_disruption(
     assert why in condition["message"]
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_a_plain_count() -> None:
     """In any order of arrivals, ends, changes of labels and of the budget, the status is what counting would say."""
     seen: Counter[str] = Counter()

@@ -79,6 +79,7 @@ async def test_objects_over_http(http: aiohttp.ClientSession, pod: Any) -> None:
         assert (await escaped.json())["message"] == 'pods "a b" not found'
 
 
+@pytest.mark.slow
 async def test_watches_over_http(http: aiohttp.ClientSession, served: Any, pod: Any) -> None:
     """A watch streams lines as things happen, and ends cleanly when its time is up."""
     cluster, _ = served
@@ -172,6 +173,7 @@ async def test_addresses_of_both_families(served: Any) -> None:
     assert server.url == "http://[::1]:1"
 
 
+@pytest.mark.slow
 async def test_many_at_once(http: aiohttp.ClientSession, served: Any, pod: Any) -> None:
     """A few hundred concurrent creates and binds all happen once, and a watch sees all of it in order."""
     cluster, _ = served
