@@ -299,7 +299,13 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evalua
         notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
         scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
-    return await evaluate(scheduler, _profile_for(scheduler, pod, notes), pod, reserve=True)
+    profile = _profile_for(scheduler, pod, notes)
+    if any(each.profile is profile for each in scheduler.sessions):
+        notes.append(
+            f"profile {profile.name} decides job by job, and {pod.key} is evaluated alone; "
+            f"`pyscheduler explain job {pod.namespace}/NAME` tells why its job waits"
+        )
+    return await evaluate(scheduler, profile, pod, reserve=True)
 
 
 def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:

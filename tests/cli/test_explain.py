@@ -120,6 +120,22 @@ def test_preemption_names_its_victims(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told[1] == told[2]
 
 
+def test_pod_of_a_batch_profile_is_evaluated_with_a_note(
+    tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The nodes of one pod say little about its job; the note names the command that does."""
+    pod = pod_manifest("new", requests={"cpu": "2"})
+    pod["spec"]["schedulerName"] = "pyscheduler-kai"
+    config = Path(__file__).parents[2] / "configs" / "batch-kai.yaml"
+    code, out, err = explain(capsys, "-f", write(tmp_path, pod), "--objects", cluster, "--config", config)
+    assert code == 0
+    assert "would be placed on" in out
+    assert err == (
+        "note: profile pyscheduler-kai decides job by job, and default/new is evaluated alone; "
+        "`pyscheduler explain job default/NAME` tells why its job waits\n"
+    )
+
+
 def test_priority_classes_may_have_server_set_fields(
     tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

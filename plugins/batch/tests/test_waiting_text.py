@@ -28,14 +28,14 @@ async def begin(volcano: Any, *waiting: str) -> None:
 async def test_amounts_in_a_message_are_written_soon_though_no_pass_follows(volcano: Any) -> None:
     """A message that differs in amounts only is written a second after the pass, by a timer."""
     await begin(volcano, "large")
-    assert message(volcano) == "QueueLimit: queue q is full: cpu 6000 of 4000"
+    assert message(volcano) == "QueueLimit: queue q is full: cpu 6 of 4"
     volcano.cluster.delete(Pod, "small-0")
     await volcano.pass_time(LATE_SECONDS / 2)
     sessions = volcano.scheduler.scheduler.sessions[0]
     passes = sessions.passes
-    assert message(volcano) == "QueueLimit: queue q is full: cpu 6000 of 4000"
+    assert message(volcano) == "QueueLimit: queue q is full: cpu 6 of 4"
     await volcano.pass_time(LATE_SECONDS)
-    assert message(volcano) == "QueueLimit: queue q is full: cpu 5000 of 4000"
+    assert message(volcano) == "QueueLimit: queue q is full: cpu 5 of 4"
     assert sessions.passes == passes
 
 
@@ -56,7 +56,7 @@ async def test_amounts_that_change_all_the_time_are_written_at_a_pace(volcano: A
     assert 0 < written.hits <= 3 * len(names)
     assert max(in_portion) <= 2 * LATE_AT_ONCE
     await volcano.pass_time(LATE_SECONDS + LATE_PERIOD_SECONDS * len(names) / LATE_AT_ONCE)
-    assert {message(volcano, name) for name in names} == {"QueueLimit: queue q is full: cpu 7500 of 4000"}
+    assert {message(volcano, name) for name in names} == {"QueueLimit: queue q is full: cpu 7500m of 4"}
 
 
 async def test_a_text_is_written_once_as_long_as_it_holds(volcano: Any) -> None:
@@ -71,7 +71,7 @@ async def test_a_text_is_written_once_as_long_as_it_holds(volcano: Any) -> None:
     await volcano.pass_time()
     volcano.pods("large", 1, requests={"cpu": "4"})
     await volcano.pass_time()
-    assert (written.hits, message(volcano)) == (1, "QueueLimit: queue q is full: cpu 6000 of 4000")
+    assert (written.hits, message(volcano)) == (1, "QueueLimit: queue q is full: cpu 6 of 4")
 
 
 async def test_a_text_stays_written_when_the_group_of_a_pod_comes(volcano: Any) -> None:
@@ -85,7 +85,7 @@ async def test_a_text_stays_written_when_the_group_of_a_pod_comes(volcano: Any) 
     await volcano.pass_time()
     volcano.job("no-room", "q", 1, requests={"cpu": "64"})
     await volcano.pass_time()
-    assert (written.hits, message(volcano, "late")) == (1, "QueueLimit: queue q is full: cpu 6000 of 4000")
+    assert (written.hits, message(volcano, "late")) == (1, "QueueLimit: queue q is full: cpu 6 of 4")
 
 
 def message(cluster: Any, job: str = "large") -> str:

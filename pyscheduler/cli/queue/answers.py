@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
+from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.podgroup.command import print_data
 from pyscheduler.cli.podgroup.view import list_of, padded
 from pyscheduler.cli.queue import explain_view, view
-from pyscheduler.cli.queue.amount_text import amount_text
 from pyscheduler.cli.queue.describe_view import described
 from pyscheduler.cli.queue.explanation import Explanation, explain as explain_job, placements
 from pyscheduler.cli.queue.model import build_models, schedulers_of

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api.durations import format_duration
+from pyscheduler.batch.amounts import amount_text, amounts_text
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.podgroup.view import indented
-from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
 from pyscheduler.cli.queue.model import WAITING, missing_pods
 from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, human_duration
 

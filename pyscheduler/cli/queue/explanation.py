@@ -13,12 +13,12 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import format_time
+from pyscheduler.batch.amounts import amount_text, amounts_text
 from pyscheduler.batch.axis import PODS
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.queue_problems import BINDING_BACKOFF, HELD, SCHEDULING_BACKOFF, WAITING_FOR_QUOTA, queue_text
 from pyscheduler.batch.tasks import ACTIVE, TaskState
-from pyscheduler.cli.queue.amount_text import amount_text, amounts_text
 from pyscheduler.cli.queue.model import WAITING, missing_pods
 
 if TYPE_CHECKING:

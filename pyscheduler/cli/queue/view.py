@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyscheduler.api import format_time
+from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler.cli.podgroup.view import padded
-from pyscheduler.cli.queue.amount_text import amount_text, resource_named
 from pyscheduler.cli.queue.model import WAITING
 from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN
 from pyscheduler.framework.errors import ConfigError
@@ -85,7 +85,7 @@ def table_lines(
     header = (*_COLUMNS, *(_WIDE if wide else ()), "PROBLEM")
     rows = [header] if headers else []
     models = [*models]
-    if resource and not any(resource_named(resource, model.axis.names) for model in models):
+    if resource and not any(_resource_named(resource, model.axis.names) for model in models):
         known = ", ".join(dict.fromkeys(name for model in models for name in model.axis.names))
         raise ConfigError(f'--resource: no queue and no node has the resource "{resource}"; choose one of {known}')
     for model in models:
@@ -100,7 +100,7 @@ def _shown(model: DialectModel, resource: str, *, wide: bool) -> list[str]:
     """Return the resources of the rows of a queue."""
     axis = model.axis
     if resource:
-        name = resource_named(resource, axis.names)
+        name = _resource_named(resource, axis.names)
         return [name] if name else []
     if wide:
         return [name for name in axis.names if name in _mentioned(model)]
@@ -224,3 +224,12 @@ def _sums(model: DialectModel, column: Amounts, row: int) -> dict[str, str] | No
     if row < 0:
         return None
     return {name: amount_text(name, value) for name, value in model.axis.mapping(column[row]).items() if value}
+
+
+def _resource_named(text: str, names: Sequence[str]) -> str | None:
+    """Return the resource that a user means, or None; `gpu` is short for a resource that ends with `/gpu`."""
+    if text in names:
+        return text
+    if text == "gpu" and GPU in names:
+        return GPU
+    return next((name for name in names if name.endswith(f"/{text}")), None)

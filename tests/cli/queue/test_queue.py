@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pyscheduler.batch.amounts import amount_text
 from pyscheduler.cli.main import main as pyscheduler
-from pyscheduler.cli.queue.amount_text import amount_text
 from pyscheduler.cli.queue.command import main
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework.clock import LoopClock

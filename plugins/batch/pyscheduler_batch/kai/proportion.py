@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
 from pyscheduler.batch.memory import Kept
@@ -392,10 +393,10 @@ class Proportion(Policy):
         requested: Quantities,
     ) -> Refusal:
         names = {at: name for name, at in self._row_of.items()}
+        resource = _NAMES[column]
+        limit, own, more = (amount_text(resource, of[column]) for of in (bounds[row], used[row], requested))
         return Refusal(
-            reason,
-            f"queue {names[row]} would exceed its {_NAMES[column]} {bound} of {bounds[row][column]:g}: "
-            f"{used[row][column]:g} used, {requested[column]:g} requested",
+            reason, f"queue {names[row]} would exceed its {resource} {bound} of {limit}: {own} used, {more} requested"
         )
 
     def rows_without_limit(self) -> list[bool]:
@@ -438,10 +439,11 @@ class Proportion(Policy):
         names, texts = {at: name for name, at in self._row_of.items()}, []
         for queue in units:
             own, other = self.split(job.queue_row, queue)
+            has, share = self._at_start[1][other], self._allocatable[other]
             held = [
-                f"{self._at_start[1][other][column]:g} of {self._allocatable[other][column]:g} {_NAMES[column]}"
-                for column in sorted(_columns_of(units[queue]))
-                if self._allocatable[other][column] != _INFINITY
+                f"{amount_text(name, has[column])} of {amount_text(name, share[column])} {name}"
+                for column, name in enumerate(_NAMES)
+                if column in _columns_of(units[queue]) and share[column] != _INFINITY
             ]
             texts.append(f"queue {names[own]} may not take so much: queue {names[other]} holds {', '.join(held)}")
         return Refusal(NOT_FAIR, "; ".join(dict.fromkeys(texts)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.contract import Refusal
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.reservations import QueueSums, minimum_of
@@ -139,6 +140,8 @@ class QueuePolicy(VolcanoPolicy):
         over = self.session.scale.exceeded(used, limit, request)
         axis = self.session.axis
         parts = [
-            f"{axis.names[column]} {used[column]:g} of {limit[column]:g}" for column in np.flatnonzero(over).tolist()
+            f"{name} {amount_text(name, used[column])} of {amount_text(name, limit[column])}"
+            for column, name in enumerate(axis.names)
+            if over[column]
         ]
         return Refusal("QueueLimit", f"queue {self.session.queues.names[queue]} is full: {', '.join(parts)}")

@@ -1,20 +1,21 @@
-"""Amounts of resources as text, and the resources that a table shows."""
+"""Amounts of resources as text."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.axis import CPU, GPU, MEMORY
-from pyscheduler.cluster.embedded.printing.columns import NONE
+from pyscheduler.batch.axis import CPU, MEMORY
 from pyscheduler.framework.resource import EPHEMERAL_STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-__all__ = ["UNLIMITED", "amount_text", "amounts_text", "resource_named"]
+__all__ = ["UNLIMITED", "amount_text", "amounts_text"]
 
 UNLIMITED: Final = "unlimited"
+#: As kubectl prints it.
+_NONE: Final = "<none>"
 _BYTES: Final = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _UNITS: Final = (
     ("Ti", 2**40),
@@ -37,7 +38,7 @@ def amount_text(resource: str, amount: float) -> str:
     `amount` is in the units of `pyscheduler.batch.axis`: cpu in millicores, memory in bytes.
     """
     if math.isnan(amount):
-        return NONE
+        return _NONE
     if math.isinf(amount):
         return UNLIMITED if amount > 0 else f"-{UNLIMITED}"
     if amount < 0:
@@ -63,15 +64,6 @@ def _plain(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:.3f}".rstrip("0").rstrip(".")
 
 
-def amounts_text(amounts: Mapping[str, float], *, empty: str = NONE) -> str:
+def amounts_text(amounts: Mapping[str, float], *, empty: str = _NONE) -> str:
     """Return amounts by resource in one text, such as `cpu 4, memory 8Gi`."""
     return ", ".join(f"{name} {amount_text(name, value)}" for name, value in amounts.items()) or empty
-
-
-def resource_named(text: str, names: Sequence[str]) -> str | None:
-    """Return the resource that a user means, or None; `gpu` is short for a resource that ends with `/gpu`."""
-    if text in names:
-        return text
-    if text == "gpu" and GPU in names:
-        return GPU
-    return next((name for name in names if name.endswith(f"/{text}")), None)
