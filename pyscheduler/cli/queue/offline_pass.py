@@ -15,13 +15,13 @@ from pyscheduler.batch.configuration import BatchArgs, batch_args
 from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.plugin import NodeUse
-from pyscheduler.batch.queue_problems import HELD, queue_problem
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
+from pyscheduler.scheduler.sessions.waiting_reasons import reasons_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -71,18 +71,9 @@ class PassResult:
         """Return the job of a key `namespace/name`; None if the pass did not consider it."""
         return next((job for job in self.found.session.jobs.values() if job.key == key), None)
 
-    def reasons_of(self, job: Job) -> dict[str, str]:
-        """Return the reasons that the pass recorded for a job, or what holds it back, as its pods say it."""
-        session = self.found.session
-        problem = queue_problem(job, session.queues)
-        if problem is not None and problem[0] in HELD:
-            return dict([problem])
-        reasons: Mapping[str, str] = session.reasons.get(job.uid, {})
-        # A pass may promise nodes to a part of a gang; these are not kept.
-        is_promised = job.counts[TaskState.PIPELINED] and job.count(ACTIVE) >= job.min_member
-        if not reasons and not is_promised and job.count((TaskState.PENDING, TaskState.PIPELINED)):
-            reasons = session.why_waiting(job)
-        return dict(reasons)
+    def reasons_of(self, job: Job) -> Mapping[str, str]:
+        """Return the reasons why a job waits, as its pods say it; none for a job that does not."""
+        return reasons_of(self.found.session, job) if job.count((TaskState.PENDING, TaskState.PIPELINED)) else {}
 
     def decisions_for(self, job: Job) -> list[Decision]:
         """Return the decisions to bind or promise tasks of a job, and the evictions for it."""

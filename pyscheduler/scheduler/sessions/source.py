@@ -17,17 +17,15 @@ import attrs
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.policy_checks import incomparable_keys
-from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.session import Leaving
 from pyscheduler.batch.sub_groups import is_whole
-from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
+from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
 from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
-from pyscheduler.scheduler.failure import truncated
 from pyscheduler.scheduler.sessions.culprit import culprit_of
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
-from pyscheduler.scheduler.sessions.guards import TURN_EVERY, Guards
+from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.scheduler.sessions.lasting_filters import KeptAnswers
 from pyscheduler.scheduler.sessions.lost_bindings import LostBindings
 from pyscheduler.scheduler.sessions.pending import PendingPods
@@ -35,7 +33,7 @@ from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 from pyscheduler.scheduler.sessions.promises import HoldPromises, Promises
 from pyscheduler.scheduler.sessions.submission import attributed
 from pyscheduler.scheduler.sessions.tables import ClusterTables, parts
-from pyscheduler.scheduler.sessions.wait_texts import NOT_READY, waiting_text
+from pyscheduler.scheduler.sessions.waiting_reasons import waiting_texts
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
@@ -73,14 +71,10 @@ LONGEST_STUCK_SECONDS: Final = 20.0
 #: A job that could not be reserved for real is tried again after so long, doubled up to the second number.
 RETRY_SECONDS: Final = (1.0, 10.0)
 
-#: The reason of a job that was promised nodes.
-PIPELINED: Final = "Pipelined"
 #: The reason of all jobs that wait while passes fail.
 FAILED: Final = "SessionFailed"
 
 
-#: The longest text of a job that waits, in bytes, as for messages of conditions elsewhere in Kubernetes.
-_LONGEST_TEXT: Final = 32_768
 #: Other tasks of the scheduler may run after so many pods that the snapshot is to show elsewhere.
 _PART: Final = 64
 _WAITING: Final = (TaskState.PENDING, TaskState.PIPELINED, TaskState.GATED)
@@ -268,7 +262,7 @@ class Sessions:
                 self.request()  # kube-batch makes room for one task in each pass; and deletions may take long
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
             await self.bind(attempts)
-            self.waiting = await _waiting(session, self._reasons, self.waiting, is_cut=found.is_cut)
+            self.waiting = await waiting_texts(session, self._reasons, self.waiting, is_cut=found.is_cut)
             self._reasons = session.reasons
             self._plan_retry(self.submission.failures > 0 or is_stuck)
             self._plan_wake(session)
@@ -530,61 +524,3 @@ def _facts(pod: Pod, own_labels: tuple[str, ...]) -> tuple[object, ...]:
     has_ended = pod.status.phase in {"Succeeded", "Failed"}
     labels = {key: value for key, value in pod.labels.items() if not key.startswith(own_labels)}
     return labels, pod.metadata.annotations, pod.spec.scheduling_gates, has_ended
-
-
-async def _waiting(
-    session: Session, before: Mapping[str, Mapping[str, str]], texts_before: Mapping[str, str], *, is_cut: bool
-) -> dict[str, str]:
-    """Return by job key why a job with tasks that hold no node waits.
-
-    `before`: by uid of a job, the reasons of the last pass; `texts_before`: what this function said of them.
-    """
-    found: dict[str, str] = {}
-    #: By kind and identity of the reasons: look-alikes that were refused together share both.
-    texts: dict[tuple[int, int], str] = {}
-    cut_in = session.action if is_cut else ""
-    for at, job in enumerate(session.jobs.values()):
-        if at % TURN_EVERY == 0:
-            await session.turn()
-        if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
-            continue
-        reasons = session.reasons.get(job.uid)
-        # Some models keep reasons from pass to pass. What is wrong with a queue comes before them.
-        if reasons and reasons is before.get(job.uid) and not job.queue_error and not session.queues.problems:
-            text = texts_before.get(job.key)
-            if text is not None:
-                found[job.key] = text
-                continue
-        if job.look_alike is None or job.counts[TaskState.PIPELINED]:
-            found[job.key] = _waiting_text(session, job, reasons, cut_in)
-            continue
-        kind = (job.look_alike, id(reasons))
-        text = texts.get(kind)
-        if text is None:
-            text = texts[kind] = _waiting_text(session, job, reasons, cut_in)
-        found[job.key] = text
-    return found
-
-
-def _waiting_text(session: Session, job: Job, reasons: Mapping[str, str] | None, cut_in: str) -> str:
-    problem = queue_problem(job, session.queues)
-    reasons = reasons or {} if problem is None else dict([problem])
-    # Some models promise nodes to a part of a gang; these are not kept.
-    if job.counts[TaskState.PIPELINED] and job.count(ACTIVE) >= job.min_member and not reasons:
-        reasons = {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
-    if not reasons and not cut_in:
-        reasons = session.why_waiting(job)
-    return truncated(waiting_text(reasons), _LONGEST_TEXT) or _not_tried(job, cut_in)
-
-
-def _not_tried(job: Job, cut_in: str) -> str:
-    """Return why a pass did not try a job: it has too few pods, or its turn did not come.
-
-    `cut_in`: the action in which the pass was cut, "" for a pass that ended.
-    """
-    alive = job.count(ALIVE) + job.counts[TaskState.SUCCEEDED]
-    if alive < job.min_member:
-        return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist"
-    if cut_in:
-        return f'{NOT_READY}: the pass did not come to this job; the action "{cut_in}" took too long'
-    return f"{NOT_READY}: the pass did not come to this job"
