@@ -84,6 +84,7 @@ def test_a_pod_may_change_its_group_or_leave(active: ActiveQueue) -> None:
     assert pop_all(active) == ["aa", "b"]
 
 
+MOST_EXAMPLES = 5 * settings.default.max_examples
 runs_steps = st.lists(
     st.tuples(st.sampled_from(["add", "pop", "pop and return", "remove", "relabel"]), st.integers(0, 11)),
     min_size=15,
@@ -95,7 +96,7 @@ def test_runs_against_a_plain_model() -> None:
     """Whatever comes and goes, the next pod is the first of the run's that had no turn, or else the first of all."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=5 * settings.default.max_examples)
+    @settings(max_examples=MOST_EXAMPLES)
     @given(steps=runs_steps)
     def compare(steps: list[tuple[str, int]]) -> None:
         pop_as_the_model(steps, seen)
