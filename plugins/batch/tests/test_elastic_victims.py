@@ -95,6 +95,40 @@ async def test_kube_batch_keeps_room_until_all_of_a_gang_have_theirs(kube_batch:
     assert len(kube_batch.nodes_of("elastic")) == 18 - 2 * members
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("preset", "args"), [("kube_batch", _KUBE_BATCH), ("kai", ""), ("volcano", _VOLCANO)])
+async def test_a_gang_keeps_its_room_while_its_victims_end_one_by_one(
+    request: pytest.FixtureRequest, preset: str, args: str
+) -> None:
+    """Neither pods that come back nor a job of higher priority take a core of it, and no pod is evicted in vain."""
+    cluster: Any = request.getfixturevalue(preset)
+    cluster.nodes(4, cpu="4")
+    cluster.cluster.add({**_CLASS, "metadata": {"name": "high"}, "value": 90}, PriorityClass)
+    specs = _QUEUES["kai"] if preset == "kai" else ({"weight": 1}, {"weight": 8})
+    for name, spec in zip(("borrower", "owner"), specs, strict=True):
+        cluster.queue(name, **spec)
+    await cluster.start(args)
+    cluster.group("elastic", "borrower", 1)
+    cluster.pods("elastic", 18)
+    await cluster.pass_time()
+    cluster.go("Running", *(pod.name for pod in cluster.cluster.pods() if pod.node_name))
+    await cluster.pass_time()
+    cluster.job("gang", "owner", 4, requests={"cpu": "2"})
+    await cluster.pass_time()
+    victims = [pod.name for pod in cluster.cluster.pods() if pod.is_terminating]
+    assert len(victims) == 8
+    cluster.pods("elastic", 8, start=18)
+    cluster.group("rival", "owner", 1, priorityClassName="high")
+    cluster.pods("rival", 1)
+    for name in victims:
+        assert not any(cluster.nodes_of("gang"))
+        cluster.cluster.delete_pod(name)
+        await cluster.pass_time(1.0)
+    assert all(cluster.nodes_of("gang"))
+    # The only other victim is that of the rival.
+    assert sum(pod.is_terminating for pod in cluster.cluster.pods()) == 1
+
+
 async def test_a_protected_job_keeps_its_minimum_while_earlier_victims_end(kai: Any) -> None:
     """Its surplus pod is still ending when another job comes; that job must not get the last one."""
     kai.nodes(2, cpu="1")

@@ -24,7 +24,7 @@ STEPS = 16
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1, 7])
 async def test_rehearsed_simulations_have_the_result_of_real_ones(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -181,34 +181,40 @@ class HoldPromises(Action):
             return
         owed = _Owed(session, [place for places in waiting.values() for place in places])
         for uid, places in waiting.items():
-            owed.end(places)
             evictions = self._promises.interrupted.get(uid, ())
             if await _hold(session, session.jobs[uid], places, owed, evictions):
                 self.count += len(places) + len(evictions)
                 self._promises.resumed += evictions
             else:
                 self._promises.unfinished += evictions
+            for task, _ in places:
+                owed.end(task)
             await session.turn()
 
 
 class _Owed:
-    """What nodes owe to the promises that are not kept yet in this pass: other jobs do not take it."""
+    """What nodes owe to the promises that are not kept yet in this pass: no other task takes it.
+
+    That holds within a job, too. If a member took the room of another one, the gang would lose all its promises.
+    """
 
     def __init__(self, session: Session, places: Iterable[tuple[Task, str]]) -> None:
         self._table = session.nodes
+        #: By uid of a task, the row of its node.
+        self._rows: dict[str, int] = {}
         #: float64[N, R].
         self._amounts: NDArray[np.float64] = np.zeros_like(session.nodes.idle)
-        self._change(places, 1.0)
-
-    def _change(self, places: Iterable[tuple[Task, str]], sign: float) -> None:
         for task, name in places:
             row = self._table.index.get(name, -1)
             if row >= 0:
-                self._amounts[row] += sign * task.request
+                self._rows[task.uid] = row
+                self._amounts[row] += task.request
 
-    def end(self, places: Iterable[tuple[Task, str]]) -> None:
-        """Take out the promises of a job whose turn it is."""
-        self._change(places, -1.0)
+    def end(self, task: Task) -> None:
+        """Take out the promise of a task whose turn it is, or whose job has none any more."""
+        row = self._rows.pop(task.uid, -1)
+        if row >= 0:
+            self._amounts[row] -= task.request
 
     def idle_rows(self, request: Amounts) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes with enough idle resources beside what they owe."""
@@ -239,6 +245,7 @@ async def _hold(
     full: set[bytes] = set()
     for task, name in places:
         await session.turn_amid(statement)
+        owed.end(task)
         mark = statement.checkpoint()
         if not _put(session, statement, task, name):
             statement.discard()

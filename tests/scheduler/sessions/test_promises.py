@@ -66,6 +66,31 @@ async def test_a_job_that_comes_later_does_not_take_promised_room(
     await measured.stop()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+async def test_members_of_a_gang_do_not_take_the_room_of_each_other(
+    pyscheduler_cluster: FakeCluster, first: int
+) -> None:
+    """Their victims end one by one, in any order; the promises last until all members can start."""
+    cluster = pyscheduler_cluster
+    for name in ("n1", "n2"):
+        cluster.add_node(name, allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    add(cluster, "lower", members=1)
+    await cluster.clock.advance(1)
+    gang = add(cluster, "high", members=2, priority=10)
+    await cluster.clock.advance(1)
+    add(cluster, "higher", members=1, priority=20)
+    victims = ["low-0", "lower-0"]
+    cluster.delete_pod(victims.pop(first))
+    await cluster.clock.advance(5)
+    assert nodes_of(cluster, ["higher-0"]) == [""]
+    cluster.delete_pod(*victims)
+    await cluster.clock.advance(1)
+    assert sorted(nodes_of(cluster, gang)) == ["n1", "n2"]
+    await measured.stop()
+
+
 async def test_a_promise_ends_with_its_node(pyscheduler_cluster: FakeCluster) -> None:
     """A job whose promised node is gone is placed elsewhere, in its turn."""
     cluster = pyscheduler_cluster
