@@ -59,6 +59,8 @@ class BatchPlugin:
     pod_event: str = "FailedScheduling"
     #: Whether a job in a queue with children has a row in the queue table: the policies then judge it.
     inner_queues: bool = False
+    #: Whether a gang of which one task loses its promised node keeps the promises to the others.
+    keeps_parts: bool = False
     #: Whether the pods of a gang wait for each other between PreBind and Bind.
     gang_barrier: bool = False
     #: How labels begin that plugins of the profile write to waiting pods: their changes make no pass due.

@@ -178,6 +178,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._unmarked: set[str] = set()
         # In Volcano such a job stops its tree of queues, as a broken tree does.
         self.inner_queues = self._args.preset != "kai"
+        self.keeps_parts = self._args.preset == "kube-batch"
         if self._args.preset == "kai":
             self.pod_event = "Unschedulable"
         self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)

@@ -129,6 +129,36 @@ async def test_a_gang_keeps_its_room_while_its_victims_end_one_by_one(
     assert sum(pod.is_terminating for pod in cluster.cluster.pods()) == 1
 
 
+async def test_kube_batch_keeps_the_room_of_members_whose_node_is_there(kube_batch: Any) -> None:
+    """A node is removed on which two of four members were promised room; the others keep theirs on another node."""
+    kube_batch.nodes(4, cpu="4")
+    kube_batch.queue("small", weight=1)
+    kube_batch.queue("large", weight=8)
+    await kube_batch.start(_KUBE_BATCH)
+    kube_batch.group("elastic", "small", 1)
+    kube_batch.pods("elastic", 18)
+    await kube_batch.pass_time()
+    kube_batch.go("Running", *(pod.name for pod in kube_batch.cluster.pods() if pod.node_name))
+    await kube_batch.pass_time()
+    kube_batch.job("gang", "large", 4, requests={"cpu": "2"})
+    await kube_batch.pass_time()
+    lost, kept = sorted({pod.status.nominated_node_name for pod in kube_batch.cluster.pods()} - {""})
+    for name in [pod.name for pod in kube_batch.cluster.pods() if pod.node_name == lost]:
+        kube_batch.cluster.delete_pod(name)
+    kube_batch.cluster.delete_node(lost)
+    victims = [pod.name for pod in kube_batch.cluster.pods() if pod.is_terminating]
+    assert len(victims) == 4
+    kube_batch.cluster.delete_pod(victims.pop())
+    await kube_batch.pass_time(1.0)
+    assert sum(pod.status.nominated_node_name == kept for pod in kube_batch.cluster.pods()) == 2
+    victims += [pod.name for pod in kube_batch.cluster.pods() if pod.is_terminating and pod.name not in victims]
+    assert len(victims) == 7
+    for name in victims:
+        kube_batch.cluster.delete_pod(name)
+    await kube_batch.pass_time(1.0)
+    assert all(kube_batch.nodes_of("gang"))
+
+
 async def test_a_protected_job_keeps_its_minimum_while_earlier_victims_end(kai: Any) -> None:
     """Its surplus pod is still ending when another job comes; that job must not get the last one."""
     kai.nodes(2, cpu="1")

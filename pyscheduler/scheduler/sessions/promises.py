@@ -5,7 +5,7 @@ decides anew, as its model does; then another job could take the room, and the e
 promise has a lease: the grace period of the victims and 60 s. While the lease lives, each pass first puts the tasks of
 the job on the nodes that they were promised, before the actions run. A promise is withdrawn if a limit of a queue or
 a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
-precedence.
+precedence. In kube-batch, which makes room for one task at a time, the other tasks keep their nodes.
 
 A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds, or
 if their gang has lost so many pods that it is below its minimum at the end of the pass.
@@ -162,9 +162,10 @@ class HoldPromises(Action):
 
     name: ClassVar[str] = "promises"
 
-    def __init__(self, promises: Promises) -> None:
+    def __init__(self, promises: Promises, *, keeps_parts: bool) -> None:
         super().__init__()
         self._promises = promises
+        self._keeps_parts = keeps_parts
         #: How many decisions it repeated.
         self.count = 0
 
@@ -182,8 +183,9 @@ class HoldPromises(Action):
         owed = _Owed(session, [place for places in waiting.values() for place in places])
         for uid, places in waiting.items():
             evictions = self._promises.interrupted.get(uid, ())
-            if await _hold(session, session.jobs[uid], places, owed, evictions):
-                self.count += len(places) + len(evictions)
+            kept = await _hold(session, session.jobs[uid], places, owed, evictions, keeps_parts=self._keeps_parts)
+            if kept:
+                self.count += kept + len(evictions)
                 self._promises.resumed += evictions
             else:
                 self._promises.unfinished += evictions
@@ -225,15 +227,20 @@ class _Owed:
 
 
 async def _hold(
-    session: Session, job: Job, places: Sequence[tuple[Task, str]], owed: _Owed, evictions: Sequence[Decision]
-) -> bool:
-    """Promise nodes (by name) to a job again, or bind it; return False if that is not possible any more.
+    session: Session,
+    job: Job,
+    places: Sequence[tuple[Task, str]],
+    owed: _Owed,
+    evictions: Sequence[Decision],
+    *,
+    keeps_parts: bool,
+) -> int:
+    """Promise nodes (by name) to a job again, or bind it; return for how many tasks: 0 if that is impossible now.
 
-    Tasks that would wait on their nodes take idle room elsewhere, if there is some. `evictions`: those for the job that
-    a crash interrupted.
+    `evictions`: those for the job that a crash interrupted.
     """
     if job.queue_row < 0:
-        return False
+        return 0
     ran = job.count(ALLOCATED) > 0
     statement = session.statement()
     for each in evictions:
@@ -241,22 +248,10 @@ async def _hold(
         statement.evict(each.task, action=each.action, by=each.by)
     if _is_refused(session, job, [task for task, _ in places]):
         statement.discard()
-        return False
-    full: set[bytes] = set()
-    for task, name in places:
-        await session.turn_amid(statement)
-        owed.end(task)
-        mark = statement.checkpoint()
-        if not _put(session, statement, task, name):
-            statement.discard()
-            return False
-        if task.state is TaskState.PIPELINED and task.request.tobytes() not in full:
-            row = _idle_row(session, task, owed)
-            if row < 0:
-                full.add(task.request.tobytes())
-            else:
-                statement.rollback(mark)
-                statement.allocate(task, row)
+        return 0
+    if not await _place(session, statement, places, owed, needs_all=bool(evictions) or not keeps_parts):
+        statement.discard()
+        return 0
     # A part of a gang keeps the room of its victims, but nothing of it starts.
     waits = job.count(ACTIVE) < job.min_member or any(task.state is TaskState.PIPELINED for task, _ in places)
     if waits and (job.sub_groups or job.min_task_member or job.count(ALLOCATED) < job.min_member):
@@ -266,6 +261,32 @@ async def _hold(
     elif not ran:
         job.last_start = session.now
     await session.commit_in_turns(statement)
+    return sum(task.state is not TaskState.PENDING for task, _ in places)
+
+
+async def _place(
+    session: Session, statement: Statement, places: Sequence[tuple[Task, str]], owed: _Owed, *, needs_all: bool
+) -> bool:
+    """Place tasks on their nodes; return False if all must have theirs (`needs_all`) and one cannot.
+
+    Tasks that would wait on their nodes take idle room elsewhere, if there is some.
+    """
+    full: set[bytes] = set()
+    for task, name in places:
+        await session.turn_amid(statement)
+        owed.end(task)
+        mark = statement.checkpoint()
+        if not _put(session, statement, task, name):
+            if needs_all:
+                return False
+            continue  # the actions decide about this task
+        if task.state is TaskState.PIPELINED and task.request.tobytes() not in full:
+            row = _idle_row(session, task, owed)
+            if row < 0:
+                full.add(task.request.tobytes())
+            else:
+                statement.rollback(mark)
+                statement.allocate(task, row)
     return True
 
 

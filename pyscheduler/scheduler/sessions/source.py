@@ -344,7 +344,7 @@ class Sessions:
             self.guards.news()
         until += clock.now() - began
         await self._follow_promises(turns)
-        decisions, held = Decisions(), HoldPromises(self.promises)
+        decisions, held = Decisions(), HoldPromises(self.promises, keeps_parts=self.plugin.keeps_parts)
 
         async def turn() -> None:
             await turns.yield_if_due()
