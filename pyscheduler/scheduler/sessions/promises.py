@@ -220,9 +220,16 @@ class _Owed:
 
     def idle_rows(self, request: Amounts) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes with enough idle resources beside what they owe."""
+        return self._hold_beside(self._table.idle, request)
+
+    def later_rows(self, request: Amounts) -> NDArray[np.bool_]:
+        """Return bool[N]: the nodes that will have enough resources beside what they owe."""
+        return self._hold_beside(self._table.idle + self._table.releasing - self._table.pipelined, request)
+
+    def _hold_beside(self, free: Amounts, request: Amounts) -> NDArray[np.bool_]:
         asked = request > 0
-        idle = self._table.idle[:, asked] - np.maximum(self._amounts[:, asked], 0.0)
-        rows: NDArray[np.bool_] = np.all(idle >= request[asked], axis=1)
+        left = free[:, asked] - np.maximum(self._amounts[:, asked], 0.0)
+        rows: NDArray[np.bool_] = np.all(left >= request[asked], axis=1)
         return rows
 
 
@@ -276,7 +283,7 @@ async def _place(
         await session.turn_amid(statement)
         owed.end(task)
         mark = statement.checkpoint()
-        if not _put(session, statement, task, name):
+        if not _put(session, statement, task, name, owed):
             if needs_all:
                 return False
             continue  # the actions decide about this task
@@ -300,13 +307,14 @@ def _is_refused(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     return any(policy.may_keep(job, tasks) is not None for policy in gates)
 
 
-def _put(session: Session, statement: Statement, task: Task, name: str) -> bool:
+def _put(session: Session, statement: Statement, task: Task, name: str, owed: _Owed) -> bool:
     """Place a task on a node, on idle resources if they suffice; return False if the node cannot take it.
 
-    Without a name it is the first node with idle resources, or else the first one that will have room.
+    Without a name it is the first node with idle resources that it owes to nobody, or else the first one that will have
+    such room.
     """
     table, placer, asked = session.nodes, session.placer, task.request > 0
-    row = table.index.get(name, -1) if name else _first_row(session, task)
+    row = table.index.get(name, -1) if name else _first_row(session, task, owed)
     if row < 0:
         return False
     # One row, and not all: a large job has as many rows to look at as tasks.
@@ -332,12 +340,12 @@ def _idle_row(session: Session, task: Task, owed: _Owed) -> int:
     return next(rows, -1)
 
 
-def _first_row(session: Session, task: Task) -> int:
+def _first_row(session: Session, task: Task, owed: _Owed) -> int:
     """Return the first node with idle resources for a task, or else the first one that will have room; -1: none."""
-    able = session.nodes.fits_later(task.request)
+    able = owed.later_rows(task.request)
     for mask in _accepting(session, task):
         able &= mask
-    best = able & session.nodes.fits_now(task.request)
+    best = able & owed.idle_rows(task.request)
     rows = np.flatnonzero(best if best.any() else able)
     return int(rows[0]) if len(rows) else -1
 

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from pyscheduler.api import Node
+from pyscheduler.api import Node, Pod
 from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler.cluster.embedded.serving.faults import Fault
@@ -21,7 +21,6 @@ from tests.scheduler.sessions.test_passes import Jobs, WholeJobs, add, begin, no
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.api import Pod
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.session import Session
     from pyscheduler.testing import FakeCluster
@@ -86,6 +85,42 @@ async def test_members_of_a_gang_do_not_take_the_room_of_each_other(
     await cluster.clock.advance(5)
     assert nodes_of(cluster, ["higher-0"]) == [""]
     cluster.delete_pod(*victims)
+    await cluster.clock.advance(1)
+    assert sorted(nodes_of(cluster, gang)) == ["n1", "n2"]
+    await measured.stop()
+
+
+async def test_a_member_without_a_node_leaves_the_others_theirs(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash may lose a nomination of a gang: then a node is looked for that is promised to nobody."""
+    cluster = pyscheduler_cluster
+    described = Jobs.job_spec
+
+    def job_spec(self: Jobs, key: str, pods: Sequence[Pod]) -> JobSpec | None:
+        found = described(self, key, pods)
+        return found and attrs.evolve(found, min_member=2 if key.endswith("high") else 1)
+
+    monkeypatch.setattr(Jobs, "job_spec", job_spec)
+    for name in ("n1", "n2"):
+        cluster.add_node(name, allocatable={"cpu": "1"})
+    measured = await begin(cluster)
+    add(cluster, "low", members=1)
+    add(cluster, "lower", members=1)
+    await cluster.clock.advance(1)
+    gang = add(cluster, "high", members=2, priority=10)
+    await cluster.clock.advance(1)
+    await measured.stop()
+    first = gang[0]
+    held = {pod.node_name: pod.name for pod in cluster.pods() if pod.node_name}
+    left = held.pop(cluster.pod(first).status.nominated_node_name)
+    cluster.delete_pod(*held.values())
+    cluster.patch(Pod, first, {"status": {"nominatedNodeName": None}}, status=True)
+    add(cluster, "higher", members=1, priority=20)
+    measured = await begin(cluster)
+    await cluster.clock.advance(5)
+    assert nodes_of(cluster, ["higher-0"]) == [""]
+    cluster.delete_pod(left)
     await cluster.clock.advance(1)
     assert sorted(nodes_of(cluster, gang)) == ["n1", "n2"]
     await measured.stop()
