@@ -34,9 +34,10 @@ from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import levels_of
 from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
-from pyscheduler.podgroup import ChangeKind, GroupId, GroupObject, PodGroups, created_at, kinds_of
+from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
+from pyscheduler_batch.changes import COMPLETED, Changes, group_facts, queue_is_changed
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
 from pyscheduler_batch.kai.backoff import held_back
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import EnabledPolicy, Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Lister, Status
-    from pyscheduler.podgroup import GroupChange, GroupFields, GroupState
+    from pyscheduler.podgroup import GroupFields, GroupState
     from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 
 __all__ = ["Batch"]
@@ -82,26 +83,9 @@ _KINDS: Final = KindTable(BUILT_IN_KINDS)
 _KAI_DEFAULT_PRIORITY: Final = 50
 #: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
 _KAI_NON_PREEMPTIBLE: Final = 100
-#: A pass is due so long after a member of a group of at least so many was bound, or runs, in seconds.
-_MOVED_SECONDS: Final = 0.5
-_LARGE_GROUP: Final = 50
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
-#: The phase of a group whose members have ended.
-COMPLETED: Final = "Completed"
 _ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
-
-
-def _phase(group: KubeObject) -> str:
-    return group.status.phase if isinstance(group, GroupObject) else ""
-
-
-def _is_changed(row: QueueDialect, old: KubeObject, new: KubeObject) -> bool:
-    """Return whether a pass reads a queue differently now; True if it cannot be read, which the pass reports."""
-    try:
-        return row.read(old) != row.read(new)
-    except PluginError:
-        return True
 
 
 def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
@@ -193,10 +177,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.waits_for_quota:
             self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
             self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
-        #: The keys of jobs whose members were bound, or run, since the last report.
-        self._moved: set[str] = set()
-        #: Called with None if jobs and queues must be read anew.
-        self._on_change: Callable[[str | None], object] = lambda _: None
+        self._changes = Changes(handle.clock)
 
     def _read(self, args: object) -> BatchArgs:
         """Read the args, and log what has no effect; raise `ConfigError` for mistakes."""
@@ -243,7 +224,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self._follow_args()
             self._statuses.pools[self.handle.profile_name] = self._pool
             self._reporter.node_pool = self._pool.shown_name
-            self._on_change(None)
+            self._changes.all_changed()
 
         return apply
 
@@ -336,75 +317,30 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
-        self._on_change = on_change
-
-        def changed(*_: object) -> None:
-            on_change(None)
-
-        def group_changed(change: GroupChange) -> None:
-            key = f"group/{change.state.id.key}"
-            is_still_there = change.pod is not None and not change.pod.is_terminal
-            if change.kind is ChangeKind.MOVED and is_still_there and change.state.child_count >= _LARGE_GROUP:
-                self._change_later(key)
-            else:
-                on_change(key)
+        changes = self._changes
+        changes.tell = on_change
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
-            # Amounts in the status are written by this scheduler; a pass does not read them.
-            if _is_changed(row, old, new) or self._pool.has(old) != self._pool.has(new):
+            if queue_is_changed(row, self._pool, old, new):
                 on_change(None)
+
+        def group_updated(old: KubeObject, new: KubeObject) -> None:
+            if group_facts(self._row, self._pool, old) != group_facts(self._row, self._pool, new):
+                on_change(f"group/{new.namespace}/{new.name}")
 
         for lister, row in self._queues:
             updated = partial(queue_updated, row)
-            lister.add_event_handler(on_add=changed, on_update=updated, on_delete=changed)
+            lister.add_event_handler(on_add=changes.all_changed, on_update=updated, on_delete=changes.all_changed)
         for lister in self._other_queues():
-            lister.add_event_handler(on_add=changed, on_delete=changed)
+            lister.add_event_handler(on_add=changes.all_changed, on_delete=changes.all_changed)
         others: list[Lister[Any]] = [self._classes, *self._topologies]
         for each in others if self._quotas is None else [*others, self._quotas]:
-            each.add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
-        self._groups.directory.subscribe(group_changed)
-
-        def group_updated(old: KubeObject, new: KubeObject) -> None:
-            # The directory reports what all group plugins read; queue and priority class are not among it.
-            # A group that has completed counts no longer.
-            has_completed = _phase(new) == COMPLETED != _phase(old)
-            is_moved = self._pool.has(old) != self._pool.has(new)
-            if has_completed or is_moved or self._described(old) != self._described(new):
-                on_change(f"group/{new.namespace}/{new.name}")
-
+            each.add_event_handler(
+                on_add=changes.all_changed, on_update=changes.all_changed, on_delete=changes.all_changed
+            )
+        self._groups.directory.subscribe(changes.group_changed)
         for kind in self._row.groups.kinds:
             self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
-
-    def _change_later(self, key: str) -> None:
-        """Report soon that a member of a large group was bound or runs: only the status of its job changes.
-
-        The members of a large gang would make passes due all the time until all of them are bound.
-        """
-        if not self._moved:
-            self.handle.clock.call_later(_MOVED_SECONDS, self._report_moved)
-        self._moved.add(key)
-
-    def _report_moved(self) -> None:
-        moved, self._moved = self._moved, set()
-        for key in moved:
-            self._on_change(key)
-
-    def _described(self, group: KubeObject) -> JobSpec:
-        """Return what a group's object says apart from its status, and from times that this scheduler writes."""
-        read = self._row.groups.object_fields
-        assert read is not None, "the dialects of jobs have objects"
-        spec = self._row.read(group, read(group))
-        return attrs.evolve(
-            spec,
-            error=spec.error or held_back(spec, self._pool.shown_name),
-            phase="",
-            conditions=(),
-            scheduling_conditions=(),
-            stale_since=None,
-            last_start=None,
-            last_eviction=None,
-            warnings=(),
-        )
 
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name, and GPUs for KAI, which divides them in any case."""
@@ -519,7 +455,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return self._reservations.refusal(state)
 
     def _quota_changed(self, group: GroupId) -> None:
-        self._on_change(f"group/{group.key}")
+        self._changes.tell(f"group/{group.key}")
 
     def _queue_of(self, pod: Pod) -> str:
         """Return the queue that a pod names, or ""."""
