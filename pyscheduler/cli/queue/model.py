@@ -127,10 +127,12 @@ class DialectModel:
 def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
     """Return by dialect the schedulerNames of its jobs, the most frequent first.
 
-    A pod without a group belongs to the dialect whose jobs have its schedulerName.
+    A pod without a group's object belongs to the dialect whose jobs have its schedulerName.
     """
     counts: dict[str, dict[str, int]] = {row.name: {} for row in JOB_DIALECTS}
     for state in inventory.directory:
+        if state.object is None:
+            continue
         names = counts[state.group.dialect]
         for pod in state.children():
             names[pod.scheduler_name] = names.get(pod.scheduler_name, 0) + 1
@@ -162,7 +164,7 @@ def build_models(
             singles.setdefault(owners[pod.scheduler_name], []).append(pod)
     states: dict[str, list[GroupState]] = {}
     for state in inventory.directory:
-        states.setdefault(state.group.dialect, []).append(state)
+        states.setdefault(_dialect_of(state, owners), []).append(state)
     dialects: dict[str, list[str]] = {}
     for dialect, specs in inventory.queues.items():
         for spec in specs:
@@ -173,6 +175,18 @@ def build_models(
         for row in JOB_DIALECTS
     ]
     return [model for model in models if model.specs or model.jobs]
+
+
+def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
+    """Return the dialect of a group. `owners`: the dialects by schedulerName.
+
+    Pods name groups of Volcano and kube-batch alike; if there is no object, the schedulerName tells them apart.
+    """
+    if state.object is None:
+        families = {row.name: row.groups.family for row in JOB_DIALECTS}
+        found = (owners.get(pod.scheduler_name, "") for pod in state.children())
+        return next((name for name in found if families.get(name) == state.id.family), state.group.dialect)
+    return state.group.dialect
 
 
 def _build(

@@ -110,6 +110,22 @@ def test_a_queue_of_two_dialects_holds_the_job(run: Run, tmp_path: Path) -> None
     assert found["session"] == ["holds", "DuplicateQueue", text]
 
 
+@pytest.mark.parametrize("dialect", ["volcano", "kube-batch"])
+def test_a_group_without_an_object_has_the_dialect_of_its_scheduler(run: Run, tmp_path: Path, dialect: str) -> None:
+    """The pods of Volcano and kube-batch name their group by the same annotation."""
+    objects = Objects("volcano", 8)
+    objects.job("want", "a", 1, runs=False, at=0)
+    objects.items = [one for one in objects.items if one["kind"] != "PodGroup"]
+    for one in objects.items:
+        if one["kind"] == "Pod":
+            one["spec"]["schedulerName"] = "mine"
+    config = written(tmp_path, f"preset: {dialect}\nactions: allocate\nschedulerName: mine\n")
+    out = run("explain", "want", *config, objects=objects.write(tmp_path))
+    assert f"Dialect:  {dialect}\n" in out
+    assert "Verdict:  waits: PodGroupDoesNotExist\n" in out
+    assert steps(out)["session"] == ["info", "-", "no pod takes part in a pass"]
+
+
 def test_sub_groups_that_make_no_tree_hold_no_other_step(run: Run, tmp_path: Path) -> None:
     """The step `declared` says what is wrong; the queue and the node pool are as they must be."""
     objects = cluster()
