@@ -102,7 +102,7 @@ async def _passes(
     return found
 
 
-_NO_SHARES: Final = "no policy of its profile reports them, as proportion of KAI and Volcano and capacity do"
+_NO_SHARES: Final = "no policy of its profile reports them, as proportion and capacity do"
 
 
 def _shares(passes: Mapping[str, PassResult]) -> FairShares:

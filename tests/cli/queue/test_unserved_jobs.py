@@ -189,13 +189,12 @@ def test_job_is_found_by_its_pod_and_by_its_owner(run: Run, tmp_path: Path) -> N
 
 HIERARCHY = "preset: volcano\nactions: enqueue, allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]\n"
 NO_SHARES = (
-    "Warning: fair shares of {} are unknown: no policy of its profile reports them, as proportion of KAI and Volcano "
-    "and capacity do\n"
+    "Warning: fair shares of {} are unknown: no policy of its profile reports them, as proportion and capacity do\n"
 )
 
 
 def test_missing_shares_are_explained(run: Run, tmp_path: Path) -> None:
-    """One warning names a profile without shares, such as kube-batch's, or Volcano's with a hierarchy of drf."""
+    """One warning names a profile without shares, such as Volcano's with a hierarchy of drf."""
     config = written(tmp_path, HIERARCHY)
     assert "<unknown>" in run("get", *config, objects=VOLCANO)
     assert run.err == NO_SHARES.format("volcano")
@@ -205,10 +204,18 @@ def test_missing_shares_are_explained(run: Run, tmp_path: Path) -> None:
     )
     run("simulate", "-f", str(queue), *config, objects=VOLCANO)
     assert run.err == NO_SHARES.format("volcano")
-    objects = Objects("kube-batch", 4)
-    objects.queue("a")
-    run("get", objects=objects.write(tmp_path))
-    assert run.err == NO_SHARES.format("kube-batch")
+
+
+def test_kube_batch_divides_by_weight(run: Run, tmp_path: Path) -> None:
+    """A queue that asks for little gives the rest to others; one without a job has no share."""
+    objects = Objects("kube-batch", 8)
+    for name, weight in (("a", 1), ("b", 3), ("idle", 4)):
+        objects.queue(name, weight=weight)
+    objects.job("small", "a", 1, runs=False, at=0)
+    objects.job("large", "b", 8, runs=False, at=0)
+    _, *rows = run("get", objects=objects.write(tmp_path)).splitlines()
+    shares = {row.split()[0]: row.split()[6] for row in rows if row}
+    assert (run.err, shares) == ("", {"a": "1", "b": "7", "idle": "0"})
 
 
 @pytest.mark.parametrize("arguments", [["get"], ["explain", "bert"]], ids=" ".join)

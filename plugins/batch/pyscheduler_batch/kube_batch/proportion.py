@@ -84,6 +84,10 @@ class Proportion(VolcanoPolicy):
         self.deserved[active] = divide_by_weight(session.total, queues.weight[active], request[active], session.scale)
         self._counts = session.scale.significant(self.deserved)
 
+    def queue_shares(self) -> Amounts:
+        """Return float64[Q, R]: what each queue deserves."""
+        return self.deserved
+
     def share(self, queue: int) -> float:
         """Return the largest part of its deserved amounts that the queue holds."""
         counts = self._counts[queue]
