@@ -66,7 +66,9 @@ class Promises:
             }
         for each in decisions:
             uid = each.task.job.uid
-            if uid in self.leases and each.kind is not DecisionKind.EVICT:
+            if each.kind is DecisionKind.EVICT:
+                self.nodes.get(uid, {}).pop(each.task.uid, None)  # a later plan took the room
+            elif uid in self.leases:
                 self.nodes.setdefault(uid, {})[each.task.uid] = names[each.node]
 
     def end_kept(self, jobs: Mapping[str, Job], is_bound: Callable[[Pod], bool]) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.sub_groups import is_whole
-from pyscheduler.batch.tasks import ACTIVE, ALLOCATED
+from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["Submission", "attributed"]
 
 _log = logging.getLogger(__name__)
+
+#: The states of what a pass has placed.
+_PLACED_NOW: Final = frozenset({TaskState.ALLOCATED, TaskState.PIPELINED})
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -303,9 +306,12 @@ def attributed(decisions: Sequence[Decision]) -> Sequence[Decision]:
     if not takers:
         return decisions
 
+    def has_room(job: Job) -> bool:
+        return is_whole(job, ACTIVE) and job.count(_PLACED_NOW) > 0
+
     def heir_of(job: Job) -> Job:
         passed = {job.uid}
-        while (taker := takers.get(job.uid)) is not None and taker.uid not in passed and not is_whole(job, ACTIVE):
+        while (taker := takers.get(job.uid)) is not None and taker.uid not in passed and not has_room(job):
             passed.add(taker.uid)
             job = taker
         return job

@@ -29,6 +29,7 @@ def evict(victim: Job, by: Job | None) -> Decision:
     ("first", "expected"),
     [
         pytest.param((TaskState.RELEASING,), "third", id="it lost all it was promised"),
+        pytest.param((TaskState.RELEASING, TaskState.RUNNING), "third", id="it lost all but what it had"),
         pytest.param((TaskState.RELEASING, TaskState.PIPELINED), "first", id="it keeps its minimum"),
     ],
 )

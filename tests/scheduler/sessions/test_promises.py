@@ -241,6 +241,20 @@ def job(name: str, *states: TaskState, minimum: int = 1, nominated: str = "") ->
     return made
 
 
+def test_a_promise_ends_if_a_later_plan_of_the_pass_takes_the_room() -> None:
+    """The task that lost its place must not come first in the next pass, at the cost of the job that has the room."""
+    first, second = job("first", TaskState.RELEASING), job("second", TaskState.PIPELINED)
+    promises = Promises({"first": 90.0, "second": 90.0})
+    (lost,), (kept,) = first.tasks.values(), second.tasks.values()
+    decisions = [
+        Decision(DecisionKind.NOMINATE, lost, 0),
+        Decision(DecisionKind.EVICT, lost, 0, "preempt", second),
+        Decision(DecisionKind.NOMINATE, kept, 0),
+    ]
+    promises.note(decisions, {"first": first, "second": second}, ["n1"])
+    assert promises.nodes == {"first": {}, "second": {kept.uid: "n1"}}
+
+
 def test_a_lease_ends_when_the_minimum_is_bound() -> None:
     """A binding that is only decided does not end the lease: it may fail."""
     claimant = job("a", TaskState.BOUND, TaskState.BOUND, minimum=2)
