@@ -45,12 +45,13 @@ def print_line(line: bytes) -> None:
 
 
 def lines_of(error: Exception) -> Sequence[str]:
-    """Return one line per mistake, and how many are left out; each begins with the file, where the error names one."""
+    """Return one printable line per mistake, and how many are left out; each begins with the file, if there is one."""
+    from pyscheduler.cli.terminal import printable
     from pyscheduler.framework.errors import ConfigError
 
     if not isinstance(error, ConfigError):
-        return [" ".join(str(error).split())]
+        return [printable(" ".join(str(error).split()))]
     where = f"{error.source}: " if error.source else ""
-    lines = [where + " ".join(problem.split()) for problem in error.problems[:_MOST_LINES]]
+    lines = [printable(where + " ".join(problem.split())) for problem in error.problems[:_MOST_LINES]]
     left = len(error.problems) - len(lines)
     return [*lines, f"{where}{left} more mistakes"] if left else lines

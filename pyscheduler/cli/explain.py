@@ -11,6 +11,7 @@ import attrs
 import click
 
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
+from pyscheduler.cli.terminal import echo, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -152,7 +153,9 @@ def _explain_job(given: _Options) -> int:
 
 def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: int) -> None:
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        first, *traceback = note.split("\n")
+        for line in (f"note: {first}", *(f"  {line}" for line in traceback)):
+            echo(line, err=True)
     if output == "table":
         from pyscheduler.cli.explain_view import show
 
@@ -168,9 +171,11 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
     data = [explain_json(each) for each in found]
     if output == "jsonl":
         for one in data:
-            click.echo(msgspec.json.encode(one).decode())
+            echo(msgspec.json.encode(one).decode())
     else:
-        click.echo(msgspec.json.format(msgspec.json.encode(data[0] if len(data) == 1 else data)).decode())
+        text = msgspec.json.format(msgspec.json.encode(data[0] if len(data) == 1 else data)).decode()
+        for line in text.split("\n"):
+            echo(line)
 
 
 # --- one pod -------------------------------------------------------------------------------------
@@ -275,12 +280,13 @@ def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, 
     for failure in failures:
         if failure.pod and failure.pod not in pods:
             continue
+        text = printable(str(failure))
         if failure.error.__traceback__ is None:
-            notes[str(failure)] = None
+            notes[text] = None
         elif with_traceback:
-            notes[f"{failure}\n{failure.traceback.rstrip()}"] = None
+            notes[f"{text}\n{failure.traceback.rstrip()}"] = None
         else:
-            notes[f"{failure}; --traceback shows more"] = None
+            notes[f"{text}; --traceback shows more"] = None
     return notes
 
 

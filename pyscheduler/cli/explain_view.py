@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pyscheduler.api.durations import format_duration
+from pyscheduler.cli.terminal import printable
 from pyscheduler.framework.profile import ExtensionPoint
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ def show(found: Evaluation, *, top: int) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
     pod = found.pod
-    console.print(Text(f"pod {pod.key}, profile {found.profile.name}, {_counted(len(found.all_nodes), 'node')}"))
+    console.print(_text(f"pod {pod.key}, profile {found.profile.name}, {_counted(len(found.all_nodes), 'node')}"))
     for line in (*_waits(found), *_verdict(found)):
-        console.print(Text(line))
+        console.print(_text(line))
     for table in (_refused(found), _best(found, top)):
         if table is not None:
             console.print()
@@ -110,7 +111,7 @@ def _refused(found: Evaluation) -> Table | None:
     table.add_column("for example", overflow="fold")
     for (plugin, reason), names in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
         named = ", ".join(names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")
-        table.add_row(str(len(names)), Text(plugin), Text(reason), Text(named))
+        table.add_row(str(len(names)), _text(plugin), _text(reason), _text(named))
     return table
 
 
@@ -129,8 +130,13 @@ def _best(found: Evaluation, top: int) -> Table | None:
         table.add_column(name, justify="right", overflow="fold")
     for row in order:
         parts = [str(int(scores.by_plugin[name].weighted[row])) for name in plugins]
-        table.add_row(Text(found.feasible.name(row)), str(int(scores.totals[row])), *parts)
+        table.add_row(_text(found.feasible.name(row)), str(int(scores.totals[row])), *parts)
     return table
+
+
+def _text(text: str) -> Text:
+    """Return a text from objects without markup and control characters."""
+    return Text(printable(text))
 
 
 def _who(status: Status) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from pyscheduler.api.times import format_micro_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["configure", "set_verbosity"]
+__all__ = ["configure", "on_one_line", "set_verbosity"]
 
 _PACKAGE: Final = "pyscheduler"
 
@@ -52,7 +52,7 @@ class _KeyValueFormatter(logging.Formatter):
         line = f"{stamp} {record.levelname.lower()} {record.name} {_message(record)}"
         if record.exc_info and record.levelno >= logging.ERROR:
             # Continuation lines begin with a tab, because an error's text could look like a log line.
-            line += "".join(f"\n\t{_on_one_line(each)}" for each in self.formatException(record.exc_info).splitlines())
+            line += "".join(f"\n\t{on_one_line(each)}" for each in self.formatException(record.exc_info).splitlines())
         return line
 
 
@@ -83,7 +83,7 @@ class _JSONFormatter(logging.Formatter):
         if record.exc_info and record.levelno >= logging.ERROR:
             entry.setdefault("err", str(record.exc_info[1]))
             entry["exception"] = self.formatException(record.exc_info)
-        return _on_one_line(msgspec.json.encode(entry).decode())
+        return on_one_line(msgspec.json.encode(entry).decode())
 
 
 def _message(record: logging.LogRecord, numbers: dict[int, object] | None = None) -> str:
@@ -92,11 +92,11 @@ def _message(record: logging.LogRecord, numbers: dict[int, object] | None = None
     `numbers` receives the values that are numbers or booleans, by their position in the message.
     """
     if not isinstance(record.args, tuple) or not record.args:
-        return _on_one_line(_cut(record.getMessage()))
+        return on_one_line(_cut(record.getMessage()))
     try:
         return _filled(_template(str(record.msg)), record.args, numbers)
     except (TypeError, ValueError, StopIteration):
-        return _on_one_line(_cut(record.getMessage()))
+        return on_one_line(_cut(record.getMessage()))
 
 
 @lru_cache(maxsize=1024)
@@ -115,17 +115,17 @@ def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...], nu
     filled = ""
     for part in parts:
         if isinstance(part, str):
-            filled += _on_one_line(part)
+            filled += on_one_line(part)
             continue
         is_value, opened, form, closed = part.groups()
         value = next(arguments)
         text = _cut(form % (value,))
         if is_value is None:
-            filled += _on_one_line(f"{opened}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{closed}")
+            filled += on_one_line(f"{opened}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{closed}")
             continue
         if numbers is not None and not opened and type(value) in _NUMBERS:
             numbers[len(filled) + 1] = value if type(value) is bool else _number(text)
-        filled += f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else _on_one_line(f"={text}")
+        filled += f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else on_one_line(f"={text}")
     return filled
 
 
@@ -144,7 +144,7 @@ def _cut(text: str) -> str:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
-def _on_one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
     """Escape line ends and control characters, so that text of users cannot look like a log line."""
     if text.isprintable():
         return text
@@ -152,7 +152,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _on_one_line(msgspec.json.encode(text).decode())
+    return on_one_line(msgspec.json.encode(text).decode())
 
 
 def _unquoted(value: str) -> str:

@@ -367,7 +367,7 @@ def test_an_exception_of_a_plugin_is_shown_with_its_traceback_on_request(
     note = f"note: {failed}, fragile_hooks.py:13 in Fragile.filter"
     assert err == f"{note}; --traceback shows more\n"
     _, _, err = explain(capsys, *arguments, "--traceback")
-    assert err.startswith(f"{note}\nTraceback (most recent call last):\n")
+    assert err.startswith(f"{note}\n  Traceback (most recent call last):\n")
     assert 'raise LookupError(f"no rack of {node.name}")' in err
     assert err.endswith("LookupError: no rack of small\n")
 

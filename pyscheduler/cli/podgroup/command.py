@@ -16,6 +16,7 @@ import attrs
 import click
 
 from pyscheduler.cli.shared_options import block_option
+from pyscheduler.cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -168,7 +169,7 @@ def run_like_kubectl(command: click.Command, name: str, arguments: Sequence[str]
         sys.exit(130)
     except PySchedulerError as error:
         for line in _mistake(error):
-            click.echo(line, err=True)
+            echo(line, err=True)
         sys.exit(1)
 
 
@@ -186,7 +187,7 @@ def _mistake(error: Exception) -> Iterable[str]:
 
 
 def _warn(text: str) -> None:
-    click.echo(f"Warning: {text}", err=True)
+    echo(f"Warning: {text}", err=True)
 
 
 # --- answering -------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ def _report_missing(request: _Request, found: Sequence[Summary]) -> None:
     there = {one.state.id.name for one in found}
     for name in dict.fromkeys(request.names):
         if name not in there:
-            click.echo(f'Error from server (NotFound): podgroups "{name}" not found', err=True)
+            echo(f'Error from server (NotFound): podgroups "{name}" not found', err=True)
 
 
 def _report_nothing(request: _Request, namespace: str) -> None:
@@ -293,7 +294,7 @@ def _show_rows(table: Any, found: Sequence[Summary]) -> None:
     now = time.time()
     rows = [view.row(one, now, wide=table.wide, namespaced=table.namespaced) for one in found]
     for line in table.lines(rows):
-        click.echo(line)
+        echo(line)
 
 
 def _show_data(request: _Request, found: Sequence[Summary]) -> None:
@@ -325,7 +326,8 @@ def print_data(data: Any, form: str) -> None:
         return
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=4).decode())
+    for line in msgspec.json.format(msgspec.json.encode(data), indent=4).decode().split("\n"):
+        echo(line)
 
 
 async def _describe(request: _Request, cluster: _Cluster) -> int:
@@ -340,7 +342,7 @@ async def _describe(request: _Request, cluster: _Cluster) -> int:
         if number:
             click.echo("\n")
         for line in view.described(one, events, time.time()):
-            click.echo(line)
+            echo(line)
     _report_missing(request, found)
     return code
 

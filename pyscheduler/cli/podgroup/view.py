@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.api.durations import format_duration
+from pyscheduler.cli.terminal import printable_cells
 from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, age, human_duration
 from pyscheduler.podgroup.wire import GroupObject
 
@@ -43,7 +44,7 @@ class Table:
 
     def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
         """Return the rows as lines, with the header on the first call."""
-        cells = list(rows)
+        cells: list[Sequence[str]] = [*printable_cells(rows)]
         if not cells:
             return []
         if self._header is not None:
@@ -291,6 +292,6 @@ def _event_age(event: CoreEvent, now: float) -> str:
 def indented(cells: Sequence[Sequence[str]]) -> list[str]:
     """Return a table under an underlined heading, as in `kubectl describe`."""
     header, *rest = cells
-    lines = [header, tuple("-" * len(name) for name in header), *rest]
+    lines = [header, tuple("-" * len(name) for name in header), *printable_cells(rest)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return ["  " + padded(line, [width - 1 for width in widths]) for line in lines]

@@ -21,6 +21,7 @@ from pyscheduler.cli.queue.model import build_models, schedulers_of
 from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler.cli.queue.reader import read_inventory
 from pyscheduler.cli.queue.source import manifests_of, open_source, overlay
+from pyscheduler.cli.terminal import echo, printable_cells
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.telemetry.logs import configure
@@ -57,7 +58,7 @@ async def _read(options: Options, source: Source) -> _Cluster:
     """Read the cluster; print a warning for each kind that may not be listed."""
     inventory = await read_inventory(source.read)
     for plural in dict.fromkeys(source.unread):
-        click.echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
+        echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
     profiles = profiles_for(
         schedulers, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
@@ -75,7 +76,7 @@ async def _offline(cluster: _Cluster) -> AsyncIterator[Offline]:
         if offline.warnings and cluster.warns:
             file = cluster.profiles.source
             count = f"{offline.warnings} warning{'' if offline.warnings == 1 else 's'}"
-            click.echo(f'Warning: {file}: {count}; "pyscheduler config --config {file}" shows them', err=True)
+            echo(f'Warning: {file}: {count}; "pyscheduler config --config {file}" shows them', err=True)
         yield offline
 
 
@@ -93,12 +94,12 @@ async def _passes(
                 if result is not None:
                     found[model.name] = result
                     if cluster.warns and model.specs and not result.shares():
-                        click.echo(f"Warning: fair shares of {model.name} are unknown: {_NO_SHARES}", err=True)
+                        echo(f"Warning: fair shares of {model.name} are unknown: {_NO_SHARES}", err=True)
     except ConfigError as error:
         if is_required:
             raise
         for problem in error.problems:
-            click.echo(f"Warning: fair shares are unknown: {problem}", err=True)
+            echo(f"Warning: fair shares are unknown: {problem}", err=True)
     return found
 
 
@@ -119,7 +120,7 @@ def _report_missing(names: Iterable[str], models: Sequence[DialectModel]) -> int
     """Report the names that no dialect has, as kubectl does; return the exit code."""
     missing = [name for name in dict.fromkeys(names) if not any(name in model.specs for model in models)]
     for name in missing:
-        click.echo(f'Error from server (NotFound): queues "{name}" not found', err=True)
+        echo(f'Error from server (NotFound): queues "{name}" not found', err=True)
     return int(bool(missing))
 
 
@@ -136,12 +137,12 @@ async def get(options: Options, names: Sequence[str], output: str, resource: str
     lines = view.table_lines(models, shares, names=names, resource=resource, wide=output == "wide", headers=headers)
     if any(view.tree_of(model, names) for model in models):
         for line in lines:
-            click.echo(line)
+            echo(line)
     elif not names:
-        click.echo("No resources found", err=True)
+        echo("No resources found", err=True)
     if not names:
         for line in view.footer(models):
-            click.echo(line)
+            echo(line)
     return _report_missing(names, models)
 
 
@@ -158,7 +159,7 @@ async def describe(options: Options, names: Sequence[str]) -> int:
             click.echo("\n")
         reasons = passes[model.name].reasons() if model.name in passes else {}
         for line in described(model, shares, name, reasons=reasons, now=time.time()):
-            click.echo(line)
+            echo(line)
     return _report_missing(names, models)
 
 
@@ -295,13 +296,13 @@ async def simulate(options: Options, filename: str, output: str) -> int:
     for model in after.models:
         for one in manifests:
             for text in model.specs[queue].warnings if (queue := one["metadata"]["name"]) in model.specs else ():
-                click.echo(f"Warning: queue {queue}: {text}", err=True)
+                echo(f"Warning: queue {queue}: {text}", err=True)
     rows = _changes(after.models, *shares)
     if output:
         items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in rows]
         print_data({"apiVersion": "pyscheduler.io/v1", "kind": "FairShareComparison", "items": items}, output)
         return 0
-    cells = [_CHANGE_HEADER, *rows]
+    cells = printable_cells([_CHANGE_HEADER, *rows])
     widths = [max(len(row[column]) for row in cells) for column in range(len(_CHANGE_HEADER))]
     _print([padded(row, widths) for row in cells])
     _print(view.footer(after.models))
@@ -332,4 +333,4 @@ def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShar
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        echo(line)

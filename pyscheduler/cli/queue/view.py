@@ -11,6 +11,7 @@ from pyscheduler.batch.axis import CPU, GPU
 from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler.cli.podgroup.view import padded
 from pyscheduler.cli.queue.model import WAITING
+from pyscheduler.cli.terminal import printable_cells
 from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN
 from pyscheduler.framework.errors import ConfigError
 
@@ -92,8 +93,9 @@ def table_lines(
         shown = _shown(model, resource, wide=wide)
         for queue, depth in tree_of(model, names):
             rows += queue_lines(model, shares.get(model.name, {}), queue, depth, shown, wide=wide)
-    widths = [max(_LEAST, *(len(row[column]) for row in rows)) for column in range(len(header))] if rows else []
-    return [padded(row, widths) for row in rows]
+    cells = printable_cells(rows)
+    widths = [max(_LEAST, *(len(row[column]) for row in cells)) for column in range(len(header))] if cells else []
+    return [padded(row, widths) for row in cells]
 
 
 def _shown(model: DialectModel, resource: str, *, wide: bool) -> list[str]:
