@@ -60,11 +60,12 @@ async def _read(options: Options, source: Source) -> _Cluster:
     for plural in dict.fromkeys(source.unread):
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
+    assumed = {name: known for name, known in schedulers.items() if options.dialect in {None, name}}
     profiles = profiles_for(
-        schedulers, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
+        assumed, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
     )
     served = {name: [own] for name, own in profiles.names.items()}
-    models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees)
+    models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees, served=served)
     shown = [model for model in models if options.dialect in {None, model.name}]
     return _Cluster(source=source, models=shown, profiles=profiles, single_pods=inventory.single_pods)
 
@@ -94,7 +95,8 @@ async def _passes(
                 if result is not None:
                     found[model.name] = result
                     if cluster.warns and model.specs and not result.shares():
-                        echo(f"Warning: fair shares of {model.name} are unknown: {_NO_SHARES}", err=True)
+                        why = _NO_SHARES if len(result.found.session.queues) else _NO_QUEUES
+                        echo(f"Warning: fair shares of {model.name} are unknown: {why}", err=True)
     except ConfigError as error:
         if is_required:
             raise
@@ -104,6 +106,7 @@ async def _passes(
 
 
 _NO_SHARES: Final = "no policy of its profile reports them, as proportion and capacity do"
+_NO_QUEUES: Final = "its profile can use none of the queues"
 
 
 def _shares(passes: Mapping[str, PassResult]) -> FairShares:

@@ -15,11 +15,13 @@ import numpy as np
 from pyscheduler.api import format_time
 from pyscheduler.batch.amounts import amount_text, amounts_text
 from pyscheduler.batch.axis import PODS
+from pyscheduler.batch.build import MISSING
 from pyscheduler.batch.contract import JobOrder
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.queue_problems import BINDING_BACKOFF, HELD, SCHEDULING_BACKOFF, WAITING_FOR_QUOTA, queue_text
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.queue.model import WAITING, missing_pods
+from pyscheduler.scheduler.sessions.tables import NO_QUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -175,7 +177,8 @@ def _unseen_queue(model: DialectModel, job: Job, mine: str, advice: str) -> Step
     """Return the step of a job whose queue is as it must be by itself, but not among what the profile serves."""
     if not job.queue_error or job.queue_error.partition(": ")[0] in HELD:
         return None
-    if model.name != "kai":
+    # A scheduler with several dialects refuses the queues that two of them have.
+    if model.name != "kai" or job.queue_error not in {NO_QUEUE, MISSING}:
         return Step("session", HOLDS, job.queue_error, queue_text(job.queue_error, job.queue, "pod group"))
     text = f"queue {job.queue} or one above it is in another node pool; the batch profile serves queues {mine}"
     return Step("session", HOLDS, OTHER_POOL, f"{text}; {advice}")

@@ -148,11 +148,13 @@ def build_models(
     schedulers: Mapping[str, Iterable[str]] | None = None,
     *,
     trees: Collection[str] = ("kai",),
+    served: Collection[str] | None = None,
 ) -> list[DialectModel]:
     """Return the models of the dialects that have a queue or a job.
 
     `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
-    queues without children may have jobs.
+    queues without children may have jobs. `served`: the dialects of one scheduler, in which a name may be of one queue
+    only; None for all.
     """
     owners: dict[str, str] = {}
     for dialect, names in (schedulers or schedulers_of(inventory)).items():
@@ -167,7 +169,7 @@ def build_models(
         states.setdefault(_dialect_of(state, owners), []).append(state)
     dialects: dict[str, list[str]] = {}
     for dialect, specs in inventory.queues.items():
-        for spec in specs:
+        for spec in specs if served is None or dialect in served else ():
             if dialect not in dialects.setdefault(spec.name, []):
                 dialects[spec.name].append(dialect)
     models = [
@@ -422,10 +424,12 @@ def _queue_problems(
         if name in reasons:
             message = _queue_message(reasons[name], spec, by_name)
             found.append(Problem("queue", name, row.name, reasons[name], message))
-        others = [dialect for dialect in dialects.get(name, ()) if dialect != row.name]
-        if others:
+        sharing = dialects.get(name, ())
+        others = [dialect for dialect in sharing if dialect != row.name]
+        if others and row.name in sharing:
             systems = " and ".join(each.system for each in QUEUE_DIALECTS if each.name in others)
-            message = f"{systems} has a queue of this name, too; jobs see the queue of their own dialect; rename one"
+            message = f"{systems} has a queue of this name, too, and a scheduler with profiles of both uses neither"
+            message += "; rename one, or choose the dialect of a scheduler that has only one with --dialect"
             found.append(Problem("queue", name, row.name, DUPLICATE, message))
     return found
 

@@ -110,6 +110,58 @@ def test_a_queue_of_two_dialects_holds_the_job(run: Run, tmp_path: Path) -> None
     assert found["session"] == ["holds", "DuplicateQueue", text]
 
 
+def two_dialects(*, runs: bool) -> Objects:
+    """Return a cluster in which KAI and Volcano have a queue `same`, and a job of KAI in it."""
+    objects = Objects("kai", 8)
+    objects.queue("same", 8)
+    objects.job("want", "same", 1, runs=runs, at=0)
+    version = "scheduling.volcano.sh/v1beta1"
+    objects.items.append({"apiVersion": version, "kind": "Queue", "metadata": {"name": "same"}, "spec": {"weight": 1}})
+    return objects
+
+
+BOTH_PRESETS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+""" + "".join(
+    f"""
+- schedulerName: {name}
+  plugins: {{multiPoint: {{enabled: [{{name: Batch}}], disabled: [{{name: DefaultPreemption}}]}}}}
+  pluginConfig: [{{name: Batch, args: {{preset: {preset}}}}}]
+"""
+    for name, preset in (("kai-scheduler", "kai"), ("volcano", "volcano"))
+)
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["waits", "runs"])
+@pytest.mark.parametrize("config", ["", BOTH_PRESETS], ids=["presets", "a configuration of both"])
+def test_a_queue_of_kai_and_volcano_is_a_duplicate(run: Run, tmp_path: Path, config: str, *, runs: bool) -> None:
+    """A scheduler with both presets uses neither queue; that is no matter of node pools or of policies."""
+    options = written(tmp_path, config) if config else []
+    file = two_dialects(runs=runs).write(tmp_path)
+    out = run("explain", "want", *options, objects=file)
+    text = 'queue "same" is defined by more than one object; delete or rename all but one'
+    assert steps(out)["session"] == ["holds", "DuplicateQueue", text]
+    assert f"Verdict:  {'has all its nodes' if runs else 'waits: DuplicateQueue'}\n" in out
+    out = run("get", *options, objects=file)
+    assert "queue same (kai): DuplicateQueue: Volcano has a queue of this name, too" in out
+    assert "Warning: fair shares of kai are unknown: its profile can use none of the queues\n" in run.err
+
+
+@pytest.mark.parametrize("is_file", [False, True], ids=["--dialect", "--config"])
+def test_a_queue_of_volcano_does_not_concern_a_scheduler_of_kai(run: Run, tmp_path: Path, *, is_file: bool) -> None:
+    """A scheduler with the preset of KAI alone does not read queues of Volcano, so the name is no problem."""
+    kai = "preset: kai\nactions: allocate, reclaim\nschedulerName: kai-scheduler\n"
+    options = written(tmp_path, kai) if is_file else ["--dialect", "kai"]
+    file = two_dialects(runs=False).write(tmp_path)
+    out = run("explain", "want", *options, objects=file)
+    assert "Verdict:  starts in the next pass\n" in out
+    assert "session" not in steps(out)
+    assert "DuplicateQueue" not in run("get", *options, objects=file)
+    assert run.err == ""
+
+
 @pytest.mark.parametrize("dialect", ["volcano", "kube-batch"])
 def test_a_group_without_an_object_has_the_dialect_of_its_scheduler(run: Run, tmp_path: Path, dialect: str) -> None:
     """The pods of Volcano and kube-batch name their group by the same annotation."""
