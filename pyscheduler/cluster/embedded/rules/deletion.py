@@ -42,6 +42,9 @@ _PROPAGATION: Final = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
+#: The largest time of RFC 3339; a grace period may be longer.
+_LAST_TIME: Final = "9999-12-31T23:59:59Z"
+
 
 class DeleteOptions(msgspec.Struct, frozen=True):
     """What a DELETE asks for; `grace_seconds` None leaves the period to the object."""
@@ -140,8 +143,10 @@ def _mark_pod(pod: Object, options: DeleteOptions, now: float, *, finalizers: bo
         if options.grace_seconds is None or options.grace_seconds >= granted:
             return False, False  # the period may only be shortened
         period = max(options.grace_seconds, 0)
-        started = parse_time(metadata["deletionTimestamp"]) - granted
-        metadata["deletionTimestamp"] = format_time(started + period)
+        end = metadata["deletionTimestamp"]
+        # A period beyond the last time says nothing about its start.
+        started = now if end == _LAST_TIME else parse_time(end) - granted
+        metadata["deletionTimestamp"] = _time_of(started + period)
         metadata["deletionGracePeriodSeconds"] = period
     else:
         period = _grace_seconds(pod, options)
@@ -150,10 +155,15 @@ def _mark_pod(pod: Object, options: DeleteOptions, now: float, *, finalizers: bo
 
 
 def _mark(metadata: Object, now: float, period: int) -> None:
-    metadata["deletionTimestamp"] = format_time(now + period)
+    metadata["deletionTimestamp"] = _time_of(now + period)
     metadata["deletionGracePeriodSeconds"] = period
     if metadata.get("generation"):
         metadata["generation"] += 1
+
+
+def _time_of(seconds: float) -> str:
+    """Return a time as text; the last one that can be written if the time is beyond it."""
+    return format_time(min(seconds, parse_time(_LAST_TIME)))
 
 
 def _grace_seconds(pod: Object, options: DeleteOptions) -> int:
