@@ -201,16 +201,16 @@ async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
         return await _evaluate_all(options, config, ReadOnlyCluster(read), read, clock, notes), notes
     import random
 
+    from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.recorder import NullRecorder
-    from pyscheduler.scheduler.ports import ClientSettings
 
     transport = HTTPTransport(await auth.find(kubeconfig=options.kubeconfig, master=options.master))
     try:
         await check_server(transport)
-        client = transport.connect(ClientSettings(qps=-1), clock=clock, rng=random.Random(0), recorder=NullRecorder())
+        client = transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
         unread: list[str] = []
         texts: dict[str, bytes] = {}
 

@@ -6,6 +6,7 @@ both, so that a simulation runs the code that ships. `Transport.connect` puts th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -69,6 +70,9 @@ class ClientSettings:
     host_name: str = ""
     #: A watch without any bytes for that many seconds counts as broken: bookmarks come every minute.
     silence_seconds: float = 180.0
+    #: A request that fails later than that many seconds after its first try is not tried again. Commands, for which a
+    #: user waits, set it. Their client does not log that the API server is busy: the error says so.
+    patience_seconds: float = math.inf
 
 
 class Transport(Protocol):

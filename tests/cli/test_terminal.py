@@ -1,20 +1,25 @@
-"""Control characters in objects, where commands print text of objects for an operator."""
+"""What commands print for an operator: text of objects without control characters, and one line for an outage."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import yaml
 
+from pyscheduler.cli import client_settings
 from pyscheduler.cli.main import main as pyscheduler
 from pyscheduler.cli.podgroup.command import main as podgroup
 from pyscheduler.cli.queue.command import main as queue
 from pyscheduler.cli.terminal import printable
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.cli.queue.test_explain_plans import Objects
@@ -36,6 +41,21 @@ def ended(run: Any, arguments: list[str]) -> None:
     """Run a command to its end."""
     with pytest.raises(SystemExit):
         run(arguments)
+
+
+@asynccontextmanager
+async def served(cluster: EmbeddedCluster, folder: Path) -> AsyncIterator[str]:
+    """Serve a cluster over HTTP; yield the name of its kubeconfig."""
+    server = cluster.server()
+    await server.start()
+    file = folder / "config"
+    file.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: e\n"
+        f"clusters: [{{name: e, cluster: {{server: '{server.url}'}}}}]\n"
+        "contexts: [{name: e, context: {cluster: e, user: u}}]\nusers: [{name: u, user: {}}]\n"
+    )
+    yield str(file)
+    await server.stop()
 
 
 @pytest.fixture
@@ -128,20 +148,35 @@ async def test_podgroup_commands_escape_the_text_of_objects(capsys: pytest.Captu
     labels = {"scheduling.x-k8s.io/pod-group": "train"}
     status = {"phase": "Pending", "conditions": [condition]}
     cluster.add(pod_manifest("train-0", labels=labels, scheduler_name=HOSTILE, status=status))
-    server = cluster.server()
-    await server.start()
-    try:
-        file = tmp_path / "config"
-        file.write_text(
-            "apiVersion: v1\nkind: Config\ncurrent-context: e\n"
-            f"clusters: [{{name: e, cluster: {{server: '{server.url}'}}}}]\n"
-            "contexts: [{name: e, context: {cluster: e, user: u}}]\nusers: [{name: u, user: {}}]\n"
-        )
+    async with served(cluster, tmp_path) as file:
         for arguments in (["get"], ["get", "-o", "wide"], ["describe"], ["get", "nobody\x1b[31m"]):
-            await asyncio.to_thread(ended, podgroup, [*arguments, "--kubeconfig", str(file)])
+            await asyncio.to_thread(ended, podgroup, [*arguments, "--kubeconfig", file])
             out, err = capsys.readouterr()
             assert_harmless(out)
             assert_harmless(err)
             assert "^[[31m" in out + err
-    finally:
-        await server.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [{"status": 500}, {"lose": "request"}], ids=["500", "no answer"])
+async def test_an_api_server_without_etcd_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    loss: dict[str, Any],
+) -> None:
+    """If lists fail slowly, each command prints one line on standard error and no log line of the scheduler."""
+    settings = attrs.evolve(client_settings.COMMAND_CLIENT, patience_seconds=1.0)
+    monkeypatch.setattr(client_settings, "COMMAND_CLIENT", settings)
+    cluster = EmbeddedCluster(clock=LoopClock())
+    cluster.faults.add(Fault(path="(pods|nodes|queues|podgroups|workloads)$", delay_seconds=1.1, **loss))
+    async with served(cluster, tmp_path) as file:
+        for run, arguments in ((queue, ["get"]), (podgroup, ["get"]), (pyscheduler, ["explain", "p"])):
+            await asyncio.to_thread(ended, run, [*arguments, "--kubeconfig", file])
+            out, err = capsys.readouterr()
+            assert (out, err.count("\n")) == ("", 1)
+            assert err.startswith(
+                ("error: ", "Error from server (InternalError): ", "Unable to connect to the server: ")
+            )
+    assert [record for record in caplog.records if record.name.startswith("pyscheduler.cluster.real")] == []

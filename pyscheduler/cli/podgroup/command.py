@@ -198,21 +198,20 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
     import random
 
     from pyscheduler.api import parse_label_selector
+    from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.runtime.assembly.discovery import discover
-    from pyscheduler.scheduler.ports import ClientSettings
     from pyscheduler.telemetry.logs import configure
 
     configure(verbosity=0, json=False)
     parse_label_selector(request.selector)  # report a mistake in the selector before connecting
     credentials = await auth.load(kubeconfig=request.kubeconfig, context=request.context)
     transport = HTTPTransport(credentials)
-    settings = ClientSettings(qps=-1)
-    client = transport.connect(settings, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
+    client = transport.connect(COMMAND_CLIENT, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
     namespace = "" if request.all_namespaces else request.namespace or credentials.namespace
     try:
         await check_server(transport)

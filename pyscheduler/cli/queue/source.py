@@ -54,17 +54,16 @@ async def open_source(
         return
     import random
 
+    from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
     from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
-    from pyscheduler.scheduler.ports import ClientSettings
 
     credentials = await auth.load(kubeconfig=kubeconfig, context=context)
     transport = HTTPTransport(credentials)
-    settings = ClientSettings(qps=-1)
-    client = transport.connect(settings, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
+    client = transport.connect(COMMAND_CLIENT, clock=LoopClock(), rng=random.Random(), recorder=NullRecorder())
     try:
         await check_server(transport)
         unread: list[str] = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -87,9 +88,10 @@ class RealClient:
         self._informers: dict[tuple[ResourceKind, str], RealInformer[KubeObject]] = {}
         self._host_name = settings.host_name
         self._silence_seconds = settings.silence_seconds
+        self._patience_seconds = settings.patience_seconds
         # A bucket of their own, so that a burst of events never makes a binding wait.
         limiter = TokenBucket(qps=settings.qps, burst=settings.burst, clock=clock)
-        self._window = RequestWindow(clock=clock, recorder=recorder)
+        self._window = RequestWindow(clock=clock, recorder=recorder, logs=math.isinf(settings.patience_seconds))
         self._events = EventWriter(
             transport, limiter=limiter, window=self._window, clock=clock, recorder=recorder, host=host
         )
@@ -319,7 +321,7 @@ class RealClient:
         data = msgspec.json.encode(body) if body is not None else None
         repeatable = repeatable or method in {"GET", "PATCH", "DELETE"}
         retried = _RETRIED if repeatable else _NOT_DONE
-        lost = False
+        lost, last = False, self._clock.now() + self._patience_seconds
         for attempt in range(1, _TRIES_WHEN_ASKED + 1):
             waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
             self._recorder.request_throttled(method, self._host, seconds=waited)
@@ -333,7 +335,7 @@ class RealClient:
                     )
                     return raise_for_status(response, f"{method} {path}")
             except TransportError:
-                if not repeatable or attempt >= _TRIES:
+                if not repeatable or attempt >= _TRIES or self._clock.now() >= last:
                     raise
                 lost = True
             except APIError as error:
@@ -341,9 +343,10 @@ class RealClient:
                     return b""  # an earlier try deleted it, though its answer was lost
                 tried_again = error.status in retried and not is_about_budgets(error)
                 tries = _TRIES if error.retry_after_seconds is None else _TRIES_WHEN_ASKED
-                if attempt >= tries or not (tried_again or _is_contention(error, method, body)):
-                    raise
                 asked = error.retry_after_seconds or 0.0
+                is_late = self._clock.now() + asked >= last
+                if attempt >= tries or is_late or not (tried_again or _is_contention(error, method, body)):
+                    raise
                 code = str(error.status)
             self._recorder.request_retried(method, self._host, code=code)
             self._recorder.warning("request_retried")

@@ -90,7 +90,7 @@ class Turn:
 class RequestWindow:
     """Gives turns to requests, and widens and narrows with their answers; see the module. Close it when done."""
 
-    def __init__(self, *, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, *, clock: Clock, recorder: Recorder, logs: bool = True) -> None:
         self._clock = clock
         self._limit = FULL
         self._in_flight = 0
@@ -115,7 +115,7 @@ class RequestWindow:
         self._quickest: dict[str, float] = {}
         self._quickest_before: dict[str, float] = {}
         self._forget_at = clock.now() + _REMEMBERED_SECONDS
-        self._logged_at = -math.inf
+        self._logged_at = -math.inf if logs else math.inf
         recorder.gauge(
             "pyscheduler_request_window",
             lambda: {(): float(self._limit)},

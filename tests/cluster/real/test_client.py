@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
 
 from pyscheduler.api import DecodeError, Node, Pod
+from pyscheduler.cli.client_settings import COMMAND_CLIENT
 from pyscheduler.framework.errors import (
     AlreadyExistsError,
     APIError,
@@ -251,6 +253,27 @@ class TestRetries:
         assert sum(waits) > 24.2
         stage.fault(status=429, retry_after_seconds=3600, times=1)
         assert (await during(stage, 40, stage.client.get(Node, "n1"))).name == "n1"
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            pytest.param({"status": 504, "delay_seconds": 12.0}, id="slow answers"),
+            pytest.param({"lose": "request", "delay_seconds": 30.0}, id="no answers"),
+            pytest.param({"status": 503, "retry_after_seconds": 10}, id="Retry-After"),
+            pytest.param({"status": 503, "retry_after_seconds": 3600}, id="Retry-After of an hour"),
+        ],
+    )
+    async def test_client_of_a_command_gives_up_within_a_minute(
+        self, stage: Any, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A request that fails after 30 seconds is not tried again, and no log line says that the server is busy."""
+        client = stage.cluster.transport().connect(
+            COMMAND_CLIENT, clock=stage.clock, rng=random.Random(0), recorder=stage.warnings
+        )
+        stage.fault(**fault)
+        assert isinstance(await during(stage, 45, client.list(Node)), APIError | TransportError)
+        assert caplog.messages == []
+        await client.close()
 
     async def test_other_refusals_are_final(self, stage: Any) -> None:
         """403 does not become 200 by asking again."""
