@@ -73,7 +73,7 @@ class ConfigReloader:
 
     def _refuse(self, why: str) -> None:
         self._scheduler.recorder.warning("config_not_reloaded")
-        _log.error("Configuration was not reloaded; the last one stays in force file=%s err=%r", self._path, why)
+        _log.error("Configuration was not reloaded; the last one stays in force file=%s err=%s", self._path, why)
 
     def _take_over(self, new: Configuration) -> None:
         """Take over the args of batch profiles, of all or of none; raise `ConfigError` if some cannot be used."""

@@ -105,6 +105,7 @@ async def test_a_broken_file_is_refused(reloading: Reloading, text: str, why: st
         assert len(lines) == reloading.refusals == 1
         assert why in lines[0]
         assert "\n" not in lines[0]
+        assert f" err={reloading.path}: " in lines[0], "the plain text, without quotes of its own"
         assert reloading.actions() == ["allocate"]
         assert reloading.reloader.config == before
         await reloading.replace(RECLAIMS)
