@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 NODES = 3
 #: A lease of a promise, with the grace period, and the backoff after it, in seconds.
 LONGEST = 60.0 + 30.0 + 10.0
+#: How often the client of the API server sends a request whose connection breaks.
+CLIENT_TRIES = 5
 GPU = {"nvidia.com/gpu": "1"}
 
 
@@ -79,6 +81,80 @@ async def test_a_job_reclaims_again_once_its_evictions_are_allowed(batch: BatchC
     await batch.pass_time(LONGEST)
     assert all(batch.nodes_of("claims"))
     assert len(evicted(batch)) == 2
+
+
+def refuse(batch: BatchCluster, *, times: int | None = None) -> list[Fault]:
+    """Let the API server refuse to delete borrowers, each a fifth of a second later than the last."""
+    return [
+        batch.cluster.server.faults.add(
+            Fault(method="DELETE", path=f"/pods/borrower-{at}-", delay_seconds=0.2 * (at + 1), status=403, times=times)
+        )
+        for at in range(4 * NODES)
+    ]
+
+
+@pytest.mark.slow
+async def test_a_job_reclaims_at_the_first_retry_if_its_victims_are_refused_one_after_the_other(
+    batch: BatchCluster,
+) -> None:
+    """The job waits until the pauses of all its victims have ended, and not twice as long."""
+    await full_of_borrowers(batch)
+    faults = refuse(batch)
+    batch.job("claims", "b", 3, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(5)
+    hits = sum(fault.hits for fault in faults)
+    assert 0 < hits <= 3
+    batch.cluster.server.faults.clear()
+    await batch.pass_time(10)
+    assert all(batch.nodes_of("claims"))
+    assert len(evicted(batch)) == 3
+
+
+@pytest.mark.slow
+async def test_victims_that_are_refused_one_after_the_other_are_no_storm(batch: BatchCluster) -> None:
+    """The pauses between two tries double."""
+    await full_of_borrowers(batch)
+    faults = refuse(batch)
+    batch.job("claims", "b", 3, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(100)
+    # At 0, 10, 30 and 70 s.
+    assert max(fault.hits for fault in faults) == 4
+    assert sum(fault.hits for fault in faults) <= 12
+    assert not evicted(batch)
+
+
+@pytest.mark.slow
+async def test_one_refusal_after_an_outage_is_not_final(batch: BatchCluster) -> None:
+    """A restarted API server refuses requests until its authorizer is ready."""
+    await full_of_borrowers(batch)
+    outages = [
+        batch.cluster.server.faults.add(
+            Fault(method="DELETE", path=f"/pods/borrower-{at}-", lose="request", times=CLIENT_TRIES)
+        )
+        for at in range(4 * NODES)
+    ]
+    refused = refuse(batch, times=1)
+    batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(12)
+    assert sum(fault.hits for fault in outages) == 2 * CLIENT_TRIES
+    assert sum(fault.hits for fault in refused) == 2
+    assert all(batch.nodes_of("claims"))
+    assert len(evicted(batch)) == 2
+
+
+@pytest.mark.slow
+async def test_the_second_refusal_after_an_outage_is_final(batch: BatchCluster) -> None:
+    """An admission policy refuses for good, whatever happened before."""
+    await full_of_borrowers(batch)
+    for at in range(4 * NODES):
+        path = f"/pods/borrower-{at}-"
+        batch.cluster.server.faults.add(Fault(method="DELETE", path=path, lose="request", times=CLIENT_TRIES))
+    refused = refuse(batch)
+    batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
+    await batch.pass_time(14)
+    assert max(fault.hits for fault in refused) == 2
+    assert sum(fault.hits for fault in refused) <= 4
+    assert not evicted(batch)
 
 
 async def test_a_refused_eviction_of_a_broken_gang_is_no_storm(kai: BatchCluster) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework.errors import APIError, NotFoundError, TransportError
+from pyscheduler.framework.errors import APIError, ForbiddenError, NotFoundError, TransportError
 from pyscheduler.framework.preemption import DISRUPTION_TARGET
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition, withdraw_condition
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.watches import Lister
 
-__all__ = ["Evictions", "record_of"]
+__all__ = ["Evictions", "FailedEviction", "record_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +67,17 @@ def _jobs_of(eviction: Decision) -> tuple[str, ...]:
     """Return the uids of the victim's job and of the job that gets the room, if one does."""
     own = eviction.task.job.uid
     return (own,) if eviction.by is None else (own, eviction.by.uid)
+
+
+@attrs.frozen
+class FailedEviction:
+    """An eviction that does not happen: its pod stays for now."""
+
+    decision: Decision
+    #: The time at which the eviction may be tried again, in clock seconds.
+    until: float
+    #: False: no request was sent, because a pod of the same plan was refused a short time ago.
+    was_tried: bool = True
 
 
 class _GivenUpError(Exception):
@@ -148,7 +159,7 @@ class Evictions:
     #: The uids of the pods that were evicted and still exist.
     _leaving: set[str] = attrs.Factory(set)
     #: The evictions that failed for good since `take_failed`.
-    _failed: list[Decision] = attrs.Factory(list)
+    _failed: list[FailedEviction] = attrs.Factory(list)
     #: By uid, the pods whose eviction failed for good, with the time until the next try.
     _pauses: dict[str, tuple[Pod, Backoff]] = attrs.Factory(dict)
     _releases: PermitReleases = attrs.Factory(PermitReleases)
@@ -163,12 +174,17 @@ class Evictions:
         groups: dict[str, _Group] = {}
         begun: list[tuple[Pod, Decision, _Group]] = []
         now, decisions = self.handle.clock.now(), [*decisions]
-        paused = {uid for uid, (_, pause) in self._pauses.items() if pause.until > now}
-        held = {uid for each in decisions if each.task.uid in paused for uid in _jobs_of(each)}
+        paused = {uid: pause.until for uid, (_, pause) in self._pauses.items() if pause.until > now}
+        #: By uid of a job, the time at which the last pause of its victims or of its own pods ends.
+        held: dict[str, float] = {}
+        for each in decisions:
+            for uid in _jobs_of(each) if each.task.uid in paused else ():
+                held[uid] = max(held.get(uid, now), paused[each.task.uid])
         for each in decisions:
             pod = each.task.pod
-            if not held.isdisjoint(_jobs_of(each)):
-                self._failed.append(each)
+            until = max((held[uid] for uid in _jobs_of(each) if uid in held), default=now)
+            if until > now:
+                self._failed.append(FailedEviction(each, until, was_tried=False))
                 # Broken gangs are evicted again in each pass; theirs begins when the pause ends.
                 if each.by is not None:
                     self.on_failure()
@@ -185,7 +201,7 @@ class Evictions:
             self.handle.spawn(self._evict(pod, each, group, after), name=f"evict {pod.key}")
         return bool(begun)
 
-    def take_failed(self) -> Sequence[Decision]:
+    def take_failed(self) -> Sequence[FailedEviction]:
         """Return the evictions that failed for good since the last call; their pods stay for now."""
         failed, self._failed = self._failed, []
         return failed
@@ -240,11 +256,14 @@ class Evictions:
             self._forget(pod)
             return
         has_failed = False
+        # A restarted API server refuses requests for a second, until it has read who may do what.
+        is_outage = False
         for pause in RETRY_SECONDS:
             if group.is_given_up:
                 has_failed = False
                 break
             if not await group.may_begin(after, by):
+                is_outage = True
                 await self.handle.clock.sleep(pause)
                 continue
             try:
@@ -257,8 +276,10 @@ class Evictions:
                 group.go_on(pod.uid)
                 self.handle.recorder.warning("eviction_failed")
                 _log.warning("Pod could not be evicted pod=%s action=%s err=%s", pod.key, action, error)
-                if isinstance(error, APIError) and error.status < 500 and error.status not in _PASSING:
+                is_final = isinstance(error, APIError) and error.status < 500 and error.status not in _PASSING
+                if is_final and not (is_outage and isinstance(error, ForbiddenError)):
                     break
+                is_outage = not is_final  # one refusal is not final
                 # Others of the job may be evicted already, so the rest must follow.
                 await self.handle.clock.sleep(pause)
             else:
@@ -267,8 +288,7 @@ class Evictions:
                 return
         self._forget(pod)
         if has_failed:
-            self._failed.append(decision)
-            self._begin_pause(pod)
+            self._failed.append(FailedEviction(decision, self._begin_pause(pod)))
         self.on_failure()
 
     async def _tell_that_it_stays(self, pod: Pod) -> None:
@@ -280,12 +300,16 @@ class Evictions:
         except (APIError, TransportError) as error:
             _log.warning("Condition DisruptionTarget was not withdrawn pod=%s err=%s", pod.key, error)
 
-    def _begin_pause(self, pod: Pod) -> None:
-        """Let the pod be for a while, twice as long as the last time; then a pass decides again."""
+    def _begin_pause(self, pod: Pod) -> float:
+        """Do not evict the pod for a while, twice as long as the last time; return until when.
+
+        Then a pass decides again.
+        """
         now = self.handle.clock.now()
         _, pause = self._pauses.setdefault(pod.uid, (pod, Backoff()))
         pause.begin(now)
         self.handle.clock.call_at(pause.until, self.on_failure)
+        return pause.until
 
     def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
         """Return what tells whether a job has lost the promises that it has now, or its pods if it has none.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.tasks import Job
+    from pyscheduler.scheduler.sessions.eviction import FailedEviction
 
 __all__ = ["TURN_EVERY", "Guards"]
 
@@ -121,13 +122,14 @@ class Guards:
         """Return by uid the jobs that must not be placed while they hold no node, and why."""
         return {uid: text for uid, (pause, text) in self._restarts.items() if pause.until > now}
 
-    def take_back(self, failed: Iterable[Decision], now: float) -> None:
+    def take_back(self, failed: Iterable[FailedEviction], now: float) -> None:
         """Take notice of evictions that failed for good, so that the pods stay.
 
-        Their jobs count as not evicted. The jobs that wanted the room evict nobody until their backoff ends.
+        Their jobs count as not evicted. The jobs that wanted the room evict nobody until their backoff ends, and the
+        pauses of the victims that end soon after it. If no request was sent, the backoff does not double.
         """
         for each in failed:
-            uid, by = each.task.job.uid, each.by
+            uid, by = each.decision.task.job.uid, each.decision.by
             takers = self._takers.get(uid, set()) - {"" if by is None else by.uid}
             if takers:
                 self._takers[uid] = takers
@@ -138,8 +140,12 @@ class Guards:
             if by is not None:
                 self.leases.pop(by.uid, None)
                 lapse = self._lapses.setdefault(by.uid, Backoff())
-                if lapse.until <= now:
-                    lapse.begin(now)
+                if each.was_tried:
+                    if lapse.until <= now:
+                        lapse.begin(now)
+                    lapse.lengthen(each.until)
+                elif lapse.until <= now < each.until:
+                    lapse.put_off(now, each.until)
 
     async def read_back(
         self, jobs: Mapping[str, Job], now: float, wall: float, turn: Callable[[], Awaitable[None]]

@@ -8,6 +8,7 @@ import pytest
 from pyscheduler.batch.decisions import Decision, DecisionKind, Decisions
 from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS
+from pyscheduler.scheduler.sessions.eviction import FailedEviction
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, REST_SECONDS, Guards
 
 FIRST, LONGEST = BACKOFF_SECONDS
@@ -149,6 +150,46 @@ def test_a_job_that_lets_its_promise_lapse_evicts_nobody_for_a_while(jobs: dict[
     kept.leases.clear()
     kept.note([], jobs, lapse)
     assert not kept.protected(jobs["a"], lapse + 1, jobs)
+
+
+def test_a_plan_that_a_paused_victim_puts_off_is_no_failure(jobs: dict[str, Job]) -> None:
+    """The job evicts nobody until the pause of the victim ends, and its next backoff is as long as before."""
+    guards, eviction = Guards(), evict(jobs["b"], jobs["a"])
+    guards.note([eviction], jobs, 0.0)
+    guards.take_back([FailedEviction(eviction, 5.0, was_tried=False)], 1.0)
+    assert not guards.leases
+    assert guards.next_end(1.0) == 5.0
+    assert set(guards.protected(jobs["a"], 4.9, jobs)) == set(jobs)
+    assert not guards.protected(jobs["a"], 5.0, jobs)
+    for began, backoff in ((5.0, FIRST), (20.0, 2 * FIRST)):
+        guards.take_back([FailedEviction(eviction, began)], began)
+        assert guards.next_end(began) == began + backoff
+        ended = began + backoff
+        guards.take_back([FailedEviction(eviction, ended + 1, was_tried=False)], ended)
+        assert guards.next_end(ended) == ended + 1
+
+
+def test_a_job_waits_for_the_pauses_of_all_its_victims(jobs: dict[str, Job]) -> None:
+    """The victims of a plan are refused one after the other, so that their pauses end one after the other."""
+    guards, eviction = Guards(), evict(jobs["b"], jobs["a"])
+    guards.take_back([FailedEviction(eviction, FIRST)], 0.5)
+    guards.take_back([FailedEviction(eviction, FIRST + 1)], 1.5)
+    assert guards.next_end(1.5) == FIRST + 1
+    guards.take_back([FailedEviction(eviction, LONGEST)], 1.5)
+    assert guards.next_end(1.5) == FIRST + 1, "another plan may do without the victim"
+
+
+def test_a_job_plans_again_while_a_victim_has_a_long_pause(jobs: dict[str, Job]) -> None:
+    """Another plan may do without the victim; the waits double, and the last one ends with the pause."""
+    guards, eviction = Guards(), evict(jobs["b"], jobs["a"])
+    now, waits = 0.0, []
+    while now < 100.0:
+        guards.take_back([FailedEviction(eviction, 100.0, was_tried=False)], now)
+        end = guards.next_end(now)
+        assert end is not None
+        waits.append(end - now)
+        now = end
+    assert waits == [10, 20, 40, 30]
 
 
 def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
