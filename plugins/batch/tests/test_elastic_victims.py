@@ -129,6 +129,27 @@ async def test_a_gang_keeps_its_room_while_its_victims_end_one_by_one(
     assert sum(pod.is_terminating for pod in cluster.cluster.pods()) == 1
 
 
+async def test_a_gang_of_kube_batch_with_idle_room_for_a_part_starts_once_its_victim_is_gone(kube_batch: Any) -> None:
+    """The promised member takes the idle room; the other one then gets that of the victim, and both are bound."""
+    kube_batch.nodes(2, cpu="2")
+    kube_batch.cluster.add({**_CLASS, "metadata": {"name": "high"}, "value": 90}, PriorityClass)
+    kube_batch.queue("q", weight=1)
+    await kube_batch.start(_KUBE_BATCH)
+    for name in ("one", "two", "three"):
+        kube_batch.job(name, "q", 1)
+    await kube_batch.pass_time()
+    kube_batch.go("Running", *(pod.name for pod in kube_batch.cluster.pods()))
+    await kube_batch.pass_time()
+    kube_batch.group("gang", "q", 2, priorityClassName="high")
+    kube_batch.pods("gang", 2)
+    await kube_batch.pass_time()
+    (victim,) = (pod.name for pod in kube_batch.cluster.pods() if pod.is_terminating)
+    assert not any(kube_batch.nodes_of("gang"))
+    kube_batch.cluster.delete_pod(victim)
+    await kube_batch.pass_time(1.0)
+    assert all(kube_batch.nodes_of("gang"))
+
+
 async def test_kube_batch_keeps_the_room_of_members_whose_node_is_there(kube_batch: Any) -> None:
     """A node is removed on which two of four members were promised room; the others keep theirs on another node."""
     kube_batch.nodes(4, cpu="4")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts
+    from pyscheduler.batch.decisions import Decisions
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
@@ -70,6 +71,21 @@ class Promises:
                 self.nodes.get(uid, {}).pop(each.task.uid, None)  # a later plan took the room
             elif uid in self.leases:
                 self.nodes.setdefault(uid, {})[each.task.uid] = names[each.node]
+
+    def keep_parts(self, jobs: Mapping[str, Job], decisions: Decisions) -> bool:
+        """Promise what the actions placed of a job with a promise and did not bind; return whether there is any.
+
+        kube-batch forgets it at the end of a session, in which the job was not ready because of what it is promised.
+        """
+        count, bound = (
+            len(decisions.items),
+            {each.task.uid for each in decisions.items if each.kind is DecisionKind.BIND},
+        )
+        for uid in self.leases:
+            for task in jobs[uid].tasks.values() if uid in jobs else ():
+                if task.state is TaskState.ALLOCATED and task.uid not in bound:
+                    decisions.nominate(task, task.node)
+        return len(decisions.items) > count
 
     def end_kept(self, jobs: Mapping[str, Job], is_bound: Callable[[Pod], bool]) -> None:
         """End the leases of jobs that are gone, or have all that they were promised. `is_bound`: in the API."""

@@ -86,12 +86,16 @@ class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
 
 @attrs.frozen(kw_only=True, eq=False)
 class Pass:
-    """What a pass came to. `is_cut`: it ended before all jobs were considered."""
+    """What a pass came to. `is_cut`: it ended before all jobs were considered.
+
+    `is_unfinished`: the next pass may bind what this one could only promise.
+    """
 
     tables: ClusterTables
     session: Session
     decisions: Sequence[Decision]
     is_cut: bool
+    is_unfinished: bool
     #: By uid of a task that the filters of the profile let on no node, why.
     rejections: Mapping[str, FitError | PluginError]
 
@@ -258,7 +262,7 @@ class Sessions:
             self.guards.note(decisions, session.jobs, began)
             self.guards.note_lost(decisions, began, session.now)
             self.promises.note(decisions, session.jobs, found.tables.names)
-            if self.submission.has_evicted:
+            if self.submission.has_evicted or found.is_unfinished:
                 self.request()  # kube-batch makes room for one task in each pass; and deletions may take long
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
             await self.bind(attempts)
@@ -383,8 +387,14 @@ class Sessions:
                     raise wrong from error
                 raise
             session.turn = turns.yield_if_due  # what follows is not cut
+            is_unfinished = self.plugin.keeps_parts and self.promises.keep_parts(session.jobs, decisions)
         return Pass(
-            tables=tables, session=session, decisions=decisions.items, is_cut=is_cut, rejections=placer.rejections
+            tables=tables,
+            session=session,
+            decisions=decisions.items,
+            is_cut=is_cut,
+            is_unfinished=is_unfinished,
+            rejections=placer.rejections,
         )
 
     async def _follow_promises(self, turns: CooperativeYield) -> None:
