@@ -109,6 +109,7 @@ def test_rounding_goes_away_from_zero_and_ends_at_64_bits(text: str, value: int,
     assert quantity_milli(text) == milli
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

@@ -26,6 +26,7 @@ def _agrees(expected: Any, actual: Any) -> bool:
     return bool(expected == actual)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_each_queue_case_is_answered(case: dict[str, Any]) -> None:
     """Each field that the case expects is in the answer, with the expected value."""

@@ -92,6 +92,8 @@ def test_the_full_view_has_every_column(nodes: Nodes, column: str) -> None:
     assert COLUMNS[column](nodes) == EXPECTED[column]
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize(
     "chosen",

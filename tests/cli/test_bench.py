@@ -34,6 +34,7 @@ def _config(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_rate_and_costs_are_shown(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All pods are bound; each line of the table has plugin, point and microseconds, the most expensive first."""
     code, lines, err = bench(capsys, "--config", config, "--profile", "two", "--nodes", 5, "--pods", 120)

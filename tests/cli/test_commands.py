@@ -190,6 +190,7 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any(blocked[name] for name in ("kube-pyscheduler", "kube-pyscheduler-coscheduling"))
 
 
+@pytest.mark.slow
 def test_plugins_of_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
     """With a file, its profiles are shown, extension point by extension point, in the order plugins run."""
     path = str(ROOT / "configs" / "default.yaml")

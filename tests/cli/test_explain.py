@@ -185,6 +185,7 @@ def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, capsys: pytest.Cap
     assert json.loads(out)["pod"] == "default/pending"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -327,6 +328,7 @@ def pyscheduler_register(registry):
 """
 
 
+@pytest.mark.slow
 def test_reserve_runs_in_a_trial_and_permit_is_named(
     capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, capsysbinary: 
         assert each["gpu_utilisation"] > 0.8
 
 
+@pytest.mark.slow
 def test_table_has_a_line_per_policy(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """The quotas come first; the default quotas follow the work of the teams."""
     code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--compare", "fifo,kai")

@@ -106,6 +106,7 @@ def test_queue_commands_escape_the_text_of_objects(
     assert "[31m" in out + err or arguments[-1] == "a"
 
 
+@pytest.mark.slow
 def test_queue_simulate_escapes_the_text_of_objects(
     capsys: pytest.CaptureFixture[str], objects: str, tmp_path: Path
 ) -> None:

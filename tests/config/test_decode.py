@@ -106,6 +106,7 @@ class Tree:
     children: list[Tree] = attrs.Factory(list)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("value", "changes"),
     [
@@ -209,6 +210,7 @@ def test_classes_may_contain_themselves() -> None:
     assert decode({"children": [{"children": [{}]}]}, Tree) == Tree([Tree([Tree()])])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("value", "problem"),
     [

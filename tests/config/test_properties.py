@@ -116,6 +116,7 @@ def as_text(document: object) -> str:
     return json.dumps(document, ensure_ascii=False)
 
 
+@pytest.mark.slow
 @given(documents)
 def test_output_reads_back_as_the_same_configuration(document: dict[str, object]) -> None:
     """As YAML and as JSON; and showing it again changes nothing."""

@@ -125,6 +125,7 @@ def test_every_flag_has_its_row() -> None:
     assert "--help" in {name for each in command.get_params(command.make_context("run", [])) for name in each.opts}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(TABLE))
 @pytest.mark.parametrize("form", ["--flag=value", "--flag value"])
 def test_each_flag_is_accepted_or_rejected(name: str, form: str) -> None:
@@ -143,6 +144,7 @@ def test_each_flag_is_accepted_or_rejected(name: str, form: str) -> None:
         assert len(flags.given) == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(set(TABLE) - {"version"}))
 def test_each_flag_has_kube_schedulers_default(name: str) -> None:
     """What is not given is as there, but for what lets the two stand side by side."""

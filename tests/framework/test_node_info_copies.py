@@ -38,6 +38,7 @@ _CASES = [pytest.param((), id="empty"), *(pytest.param((kind,), id=kind) for kin
 _CASES.append(pytest.param(tuple(_KINDS), id="all"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("before", _CASES)
 @pytest.mark.parametrize("after", _CASES)
 def test_one_becomes_another(before: tuple[str, ...], after: tuple[str, ...]) -> None:

@@ -123,6 +123,7 @@ def phases_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dialect", "phases"),
     [
@@ -276,6 +277,7 @@ async def test_failed_status_write_is_retried(
     assert [world.status(name).phase for name in "abc"] == ["Scheduling"] * 3
 
 
+@pytest.mark.slow
 async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: FakeCluster) -> None:
     """Forty groups without the permission do not cause forty requests a second."""
     world = GroupStatusCluster(pyscheduler_cluster)

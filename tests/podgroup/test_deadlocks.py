@@ -74,6 +74,7 @@ async def test_no_group_yields_if_disabled(world: DeadlockCluster) -> None:
     assert [world.states(name)["waiting"] for name in "abc"] == [3, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", ["Coscheduling", "Gang"])
 async def test_two_groups_that_hold_nine_of_eighteen_each(world: DeadlockCluster, plugin: str) -> None:
     """Groups of ten that miss one member each: the older is bound, the other gives up its nodes."""
@@ -233,6 +234,7 @@ async def test_a_holder_that_never_fits_yields_whatever_its_priority(world: Dead
     assert world.bound("x") == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["daemon", "static", "plain"])
 async def test_never_fits_is_checked_on_a_cluster_with_daemons_only(world: DeadlockCluster, kind: str) -> None:
     """Daemons' and static pods count on the empty cluster; a plain pod does not."""
@@ -270,6 +272,7 @@ async def test_aging_counts_waiting_as_priority(world: DeadlockCluster, aging: i
     assert world.bound(winner) == 5
 
 
+@pytest.mark.slow
 async def test_a_strict_gang_wins_and_never_yields(world: DeadlockCluster) -> None:
     """A Strict gang holds no nodes between its passes, so it can only win."""
     world.node("n", 9)

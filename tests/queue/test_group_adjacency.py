@@ -92,6 +92,7 @@ runs_steps = st.lists(
 )
 
 
+@pytest.mark.slow
 def test_runs_against_a_plain_model() -> None:
     """Whatever comes and goes, the next pod is the first of the run's that had no turn, or else the first of all."""
     seen: Counter[str] = Counter()

@@ -349,6 +349,7 @@ def crowd(number: int) -> tuple[list[Node], list[Pod]]:
 WANTED = make_pod("wanted", requests={"cpu": "1"}, priority=10)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("absolute", "percentage", "found"),
     [

@@ -75,6 +75,7 @@ def is_plain(answer: object, kinds: str) -> bool:
     return type(answer) is np.ndarray and answer.shape == (SIZE,) and answer.dtype.kind in kinds
 
 
+@pytest.mark.slow
 def test_score_arrays_are_taken_as_meant_or_not_at_all() -> None:
     """Integers of each size are scores; what is taken is the plugin's numbers, and shares nothing with them."""
     rng = random.Random(1)
@@ -144,6 +145,7 @@ def test_answers_of_batch_policies_are_taken_as_meant_or_refused() -> None:
     assert min(taken.values()) > 50, taken
 
 
+@pytest.mark.slow
 def test_statuses_that_are_set_by_hand_are_checked() -> None:
     """Each way to set `codes` and `reason_ids` wrong is found; each right one is accepted, codes alone included."""
     rng = random.Random(4)

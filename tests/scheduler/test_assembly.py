@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pyscheduler.config.load import loads
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster, VirtualClock, node_manifest
@@ -42,6 +44,7 @@ async def placements(seed: int, *, extra_draws: int = 0) -> list[str]:
     return nodes
 
 
+@pytest.mark.slow
 async def test_the_same_seed_gives_the_same_placements() -> None:
     """Ties are drawn, and drawn the same way again; another seed draws otherwise."""
     first = await placements(1)

@@ -93,6 +93,7 @@ async def test_a_failure_after_the_binding_does_not_undo_it(pyscheduler_cluster:
     assert not cluster.events("FailedScheduling")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plugin", [Holder, Slow], ids=["waiting at Permit", "in PreBind"])
 @pytest.mark.parametrize("at_once", [True, False], ids=["before it began", "under way"])
 async def test_a_cancelled_binding_returns_its_pod_to_the_queue(
@@ -131,6 +132,7 @@ async def test_an_error_says_that_no_bind_plugin_bound_the_pod(pyscheduler_clust
     assert framework.scheduler.cache.pod_count == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fault", "attempts"),
     [
@@ -235,6 +237,7 @@ async def test_pods_are_activated_at_the_end_of_both_cycles(pyscheduler_cluster:
     assert framework.scheduler.cycles == before + 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("plugin", [None, Holder, Slow], ids=["idle", "waiting at Permit", "in PreBind"])
 async def test_a_stop_finishes_or_undoes_every_binding(
     pyscheduler_cluster: FakeCluster, plugin: type[Any] | None

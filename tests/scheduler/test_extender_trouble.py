@@ -97,6 +97,7 @@ async def test_a_failing_extender_costs_the_attempt_and_no_pod(
     assert framework.result("p").node == "n3"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("answer", "message"), BAD)
 async def test_an_ignorable_extender_that_fails_is_left_out(
     pyscheduler_cluster: FakeCluster,

@@ -174,6 +174,7 @@ async def test_without_quiet_a_gang_wakes_itself_for_ever(cluster: FakeCluster) 
     assert max(tiny(framework).attempts.values()) > 5
 
 
+@pytest.mark.slow
 @GATES
 async def test_two_gangs_that_wake_each_other_serve_their_backoff(cluster: FakeCluster, gates: str) -> None:
     """What one gives back is news to the other; no instant has more than one attempt of a pod, popped early or not."""

@@ -302,6 +302,7 @@ class Choosy(FilterPlugin, ReservePlugin, PermitPlugin):
         return self._answer(pod, "permit")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", ["filter", "reserve", "permit"])
 @pytest.mark.parametrize("minimum", [pytest.param(2, id="enough others"), pytest.param(3, id="too few others")])
 async def test_a_member_that_is_refused_costs_the_others_nothing(

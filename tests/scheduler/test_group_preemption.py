@@ -288,6 +288,7 @@ async def test_a_single_pod_evicts_single_members(cluster: FakeCluster) -> None:
     assert framework.result("high").bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("allowed", "evicted"), [(0, {"other"}), (1, {"foo1"})], ids=["used up", "one disruption is allowed"]
 )
@@ -326,6 +327,7 @@ def text(reason: str) -> str:
     return f"{UNSCHEDULABLE}, {reason}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("case", "message"),
     [

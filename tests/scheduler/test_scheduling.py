@@ -346,6 +346,7 @@ async def test_extension_points_can_be_driven_one_at_a_time(pyscheduler_cluster:
     assert (await framework.schedule(pod)).state == "waiting"
 
 
+@pytest.mark.slow
 async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_cluster: FakeCluster) -> None:
     """Where much changes at once, the next cycle does not have to catch up on all of it."""
     cluster = pyscheduler_cluster

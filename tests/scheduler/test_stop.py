@@ -52,6 +52,7 @@ async def stop(cluster: FakeCluster, framework: Any, **keywords: Any) -> float:
     return cluster.clock.now() - begun
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fault",
     [

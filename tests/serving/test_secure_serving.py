@@ -259,6 +259,7 @@ async def test_user_names_are_escaped_in_errors(world: SecuredCluster) -> None:
     assert message == f'forbidden: User "{ANONYMOUS}" cannot get path "/&lt;b&gt;&amp;"'
 
 
+@pytest.mark.slow
 async def test_without_a_kubeconfig_only_the_probes_answer(
     world: SecuredCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,6 +276,7 @@ async def test_without_a_kubeconfig_only_the_probes_answer(
     assert (status, json.loads(text)["message"]) == (403, forbidden(ANONYMOUS, "/metrics")["message"])
 
 
+@pytest.mark.slow
 async def test_an_api_server_that_does_not_answer(world: SecuredCluster) -> None:
     """A token cannot be checked: 401. A decision cannot be had: 500, with the reason."""
     port = await world.open()
@@ -360,6 +362,7 @@ async def publish(world: SecuredCluster, authority: Authority) -> None:
     assert answer.status == 200, answer
 
 
+@pytest.mark.slow
 async def test_cluster_ca_is_looked_up(world: SecuredCluster) -> None:
     """Without a file, the cluster says whose certificates count."""
     authority = Authority()
@@ -476,6 +479,7 @@ async def test_profiles(world: SecuredCluster) -> None:
         assert (await port.get(f"/debug/pprof/profile?seconds={nonsense}", "root"))[0] == 400
 
 
+@pytest.mark.slow
 async def test_profiling_can_be_off(world: SecuredCluster) -> None:
     """Then there is nothing below /debug."""
     port = await world.open(profiling=False)
@@ -503,6 +507,7 @@ async def test_the_log_level_can_be_changed(world: SecuredCluster) -> None:
         logger.setLevel(before)
 
 
+@pytest.mark.slow
 async def test_slis_can_be_reset(world: SecuredCluster) -> None:
     """DELETE, as there."""
     port = await world.open()

@@ -128,6 +128,7 @@ def test_client_that_trusts_the_generated_certificate_connects() -> None:
         connect(tls.context, trusting(made), "elsewhere.example")
 
 
+@pytest.mark.slow
 def test_cert_dir_is_filled_once(tmp_path: Path) -> None:
     """With --cert-dir the certificate outlives the program; its key is for its owner only."""
     flags = SecureServingFlags(cert_dir=str(tmp_path / "new" / "certs"))
@@ -348,6 +349,7 @@ def test_a_pair_for_a_name_that_cannot_be_used(pair: tuple[str, str], tmp_path: 
         ServingTLS(flags_of(pair, tls_sni_cert_key=(NamedPair(str(tmp_path / "nowhere"), pair[1]),)))
 
 
+@pytest.mark.slow
 def test_cert_dir_that_cannot_be_created(tmp_path: Path) -> None:
     """The line names flag and path."""
     (tmp_path / "file").write_text("")

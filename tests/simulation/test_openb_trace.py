@@ -58,6 +58,7 @@ def test_pods(tmp_path: Path) -> None:
     assert second["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "6000m", "memory": "12288Mi"}}
 
 
+@pytest.mark.slow
 def test_openb_trace_of_this_repository() -> None:
     """The lists in the repository are whole: 1,523 nodes and 8,152 pods, each with a name of its own."""
     nodes = [node["metadata"] for node in openb_nodes(CARRIED)]

@@ -103,6 +103,7 @@ def reasons() -> list[str]:
     return [name for row in rows for name in re.findall(r"`([a-z0-9_*]+)`", row)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ALL)
 def test_family_is_shown_or_listed_with_a_reason(name: str) -> None:
     """Every family on kube-scheduler's page is on ours, or the reference says why it is not."""
@@ -117,6 +118,7 @@ def test_every_reason_names_a_family_of_kube_scheduler() -> None:
     assert {name for name in named if not any(fnmatchcase(one, name) for one in ALL)} == set()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_is_on_the_page(page: dict[str, Any], name: str) -> None:
     """What was recorded is served with type, help, labels and buckets of its family."""

@@ -199,6 +199,7 @@ async def test_error_that_ends_the_scheduler_is_raised(cluster: FakeCluster, mon
     await framework.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fault",
     [

@@ -201,6 +201,7 @@ async def test_renamed_and_deleted_queues_under_running_jobs(batch: BatchCluster
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", PRESETS, indirect=True)
 async def test_a_pod_group_that_changes_its_queue_while_it_runs(batch: BatchCluster) -> None:
     """Its running pods stay and count in the new queue; its waiting pods are bound there."""

@@ -147,6 +147,7 @@ def test_a_request_names_gpus_and_leaves_out_a_label_that_is_too_long() -> None:
     assert body["metadata"]["labels"] == {}
 
 
+@pytest.mark.slow
 async def test_the_scheduler_waits_for_the_binder(binding: Binding) -> None:
     """Without a binder the pod holds its node in the cache, and the log says that no binder works."""
     binding.pod("first", cpu="3")
@@ -552,6 +553,7 @@ async def test_a_member_that_cannot_be_prepared_leaves_no_request(
     assert binding.requests() == written
 
 
+@pytest.mark.slow
 async def test_a_batch_profile_follows_live_requests(kai: BatchCluster) -> None:
     """After a restart, the pods of live requests hold their queue's share, and no other job gets their room."""
     binding = BatchBinding(kai)

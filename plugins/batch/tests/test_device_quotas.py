@@ -77,6 +77,7 @@ def reason(scheduler: Any, group: str) -> str:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -140,6 +141,7 @@ async def test_jobs_of_one_pass_are_not_enqueued_beyond_the_limit(volcano: Any) 
     await scheduler.stop()
 
 
+@pytest.mark.slow
 async def test_a_shared_claim_counts_once(volcano: Any) -> None:
     """Three pods with one claim hold its two devices; another claim of two is too much."""
     add_devices(volcano)
@@ -163,6 +165,7 @@ async def test_a_shared_claim_counts_once(volcano: Any) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "capability", "expected"),
     [

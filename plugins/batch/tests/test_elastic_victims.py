@@ -46,6 +46,7 @@ async def test_each_owner_gets_its_room_at_once(request: pytest.FixtureRequest, 
     assert sum(bool(pod.node_name) for pod in cluster.cluster.pods() if pod.name.startswith("elastic")) == 4
 
 
+@pytest.mark.slow
 async def test_a_pod_that_came_back_is_not_evicted_at_once(kai: Any) -> None:
     """Its job rests for ten seconds from the eviction; then the next owner gets the room."""
     kai.nodes(2, cpu="2")
@@ -150,6 +151,7 @@ async def test_a_gang_of_kube_batch_with_idle_room_for_a_part_starts_once_its_vi
     assert all(kube_batch.nodes_of("gang"))
 
 
+@pytest.mark.slow
 async def test_kube_batch_keeps_the_room_of_members_whose_node_is_there(kube_batch: Any) -> None:
     """A node is removed on which two of four members were promised room; the others keep theirs on another node."""
     kube_batch.nodes(4, cpu="4")

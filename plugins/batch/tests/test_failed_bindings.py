@@ -70,6 +70,7 @@ async def test_a_gang_keeps_the_node_of_a_member_that_waits_for_its_queue(
     assert batch.nodes_of("rival") == [""]
 
 
+@pytest.mark.sampled(2)
 async def test_a_gang_that_lost_all_bindings_has_no_precedence(batch: BatchCluster) -> None:
     """With no member bound nothing stays in parts: the next pass decides anew."""
     fault = Fault(method="POST", path="/pods/gang-./binding$", status=409, times=4)

@@ -412,6 +412,7 @@ async def test_queues_count_fractions(kai: BatchCluster) -> None:
 SPREADING = ("gpuspread", "gpupack, gpuspread", "gpupack", "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("policies", SPREADING)
 async def test_policies_choose_whether_pods_share_a_device(kai: BatchCluster, policies: str) -> None:
     """`gpuspread` gives the second pod a device of its own, `gpupack` that of the first; both fill devices."""

@@ -380,6 +380,7 @@ async def test_pods_whose_group_does_not_exist_say_so(volcano: Any) -> None:
 # --- queues that cannot be used
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("queue", "reason", "text"),
     [
@@ -549,6 +550,7 @@ async def test_a_gang_that_is_bound_makes_few_passes_due(kai: Any) -> None:
     assert (status["running"], status["pending"]) == (20, 40)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("preset", "spec", "expected"),
     [

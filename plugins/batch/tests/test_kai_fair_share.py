@@ -194,6 +194,7 @@ def test_shares_use_up_the_pool_or_all_requests() -> None:
     _report(counts, 20)
 
 
+@pytest.mark.slow
 def test_more_weight_or_request_gets_no_less_within_one_unit() -> None:
     """A queue that has more weight, or asks for more, than a sibling gets at most one unit less; equals get equal."""
     counts: Counter[str] = Counter()

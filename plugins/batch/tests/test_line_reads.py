@@ -7,6 +7,8 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pyscheduler_batch.kai.job_queue import JobQueue
 from pyscheduler_batch.kai.search_memory import Reads
 
@@ -63,6 +65,7 @@ def pops(
     return found, reads, line._is_total
 
 
+@pytest.mark.slow
 def test_jobs_behind_those_read_do_not_change_the_order() -> None:
     """More jobs behind the last one read of each queue leave the order of the wanted jobs as it was."""
     counts: Counter[str] = Counter()

@@ -214,6 +214,7 @@ async def test_queues_do_not_count_pods_that_are_being_deleted(kai: BatchCluster
     assert kai.queue_status("a") == {"allocated": {}, "requested": {}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minimum", [1, 2])
 async def test_a_promised_member_does_not_keep_another_from_free_room(kube_batch: BatchCluster, minimum: int) -> None:
     """Both are promised a node whose evictions do not end; then a GPU of it and one of another node are free."""

@@ -229,6 +229,7 @@ def test_a_queue_that_requests_more_deserves_no_less(
         COUNTS[f"{prefix}more request gets more"] += bool(np.any(after > before + 1.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=10 * settings.default.max_examples // 3, deadline=None)
 @given(queues=st.lists(QUEUE, min_size=1, max_size=6), total=TOTAL)
 def test_kube_batch_divides_as_one_queue_at_a_time(queues: list[dict[str, Any]], total: tuple[float, ...]) -> None:

@@ -19,6 +19,7 @@ def waiting(volcano: Any, name: str, seconds: str) -> None:
     volcano.cluster.patch(volcano.group_kind.type, name, {"metadata": {"annotations": annotations}})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("arguments", "own", "minutes"), [("", "10m", 10), (ARGUMENTS, "", 20), (ARGUMENTS, "5m", 5)])
 async def test_a_job_is_enqueued_when_its_waiting_time_ends(
     volcano: Any, arguments: str, own: str, minutes: int
@@ -37,6 +38,7 @@ async def test_a_job_is_enqueued_when_its_waiting_time_ends(
     await scheduler.stop()
 
 
+@pytest.mark.slow
 async def test_a_job_without_a_waiting_time_is_not_hurried(volcano: Any) -> None:
     """Without argument and annotation, the policy has no opinion."""
     volcano.nodes(1, cpu="1")

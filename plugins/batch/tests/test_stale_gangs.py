@@ -158,6 +158,7 @@ async def test_a_gang_that_is_refused_again_and_again_is_tried_ever_more_rarely(
     assert bound(kai) == ["gang-0", "gang-1"]
 
 
+@pytest.mark.slow
 async def test_a_refused_eviction_begins_no_backoff(kai: BatchCluster) -> None:
     """As long as a member runs, the others are tried; the first eviction that succeeds begins the first backoff."""
     await start(kai, "stalenessGracePeriod: 10s")
@@ -187,6 +188,7 @@ async def test_a_member_that_cannot_be_reserved_does_not_make_a_gang_whole(kai: 
     assert names(kai) == ["gang-2"]
 
 
+@pytest.mark.slow
 async def test_a_promise_of_room_that_is_never_free_does_not_make_a_gang_whole(kai: BatchCluster) -> None:
     """The API server refuses to evict the victims; in the end the gang gives its own room back."""
     kai.nodes(1, **{"cpu": "4", "nvidia.com/gpu": "2"})

@@ -229,6 +229,7 @@ async def test_a_job_with_a_topology_in_a_policy_evicts_nobody(volcano: Any) -> 
     await scheduler.stop()
 
 
+@pytest.mark.slow
 async def test_a_bad_hyper_node_is_logged_once(volcano: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Passes go on, jobs use the other HyperNodes, and one line for all passes names the bad one."""
     add_racks(volcano)

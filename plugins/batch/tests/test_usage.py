@@ -236,6 +236,7 @@ async def test_without_past_use_nobody_gives_way(kai: Any) -> None:
     assert await _until_evicted(kai, "a0-0") == math.inf
 
 
+@pytest.mark.slow
 async def test_past_use_is_kept_over_a_restart(kai: Any) -> None:
     """Another scheduler reads the ConfigMap before its first pass; then the shares are what they were."""
     _two_queues(kai)

@@ -104,6 +104,7 @@ async def test_request_1_a_pending_job_says_why_in_one_place(
     await scheduler.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["Succeeded", "deleted"])
 async def test_request_2_finished_groups_reserve_nothing(volcano: Any, ending: str) -> None:
     """A group is enqueued as soon as the one before it has finished, although that one's object is still there."""

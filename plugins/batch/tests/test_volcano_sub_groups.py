@@ -42,6 +42,7 @@ def message(volcano: Any, name: str) -> str:
     return next(each.message for each in pod.status.conditions if each.type == "PodScheduled")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cpus", "expected"),
     [(7, {}), (8, {"s0": 4, "s1": 4}), (11, {"s0": 4, "s1": 4}), (12, {"s0": 4, "s1": 4, "s2": 4})],

@@ -79,6 +79,7 @@ BLOCK = hyper_node("b1", 2, exact("r1", "HyperNode"), exact("r2", "HyperNode"), 
 TREE = [*RACKS, BLOCK]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("count", "topology", "expected"),
     [
@@ -118,6 +119,7 @@ def test_members_by_pattern_and_by_label() -> None:
     assert nodes_of(answer, "l") == []
 
 
+@pytest.mark.slow
 def test_a_job_grows_where_it_runs() -> None:
     """Later pods stay below the highest allowed HyperNode of the first ones, although another rack is empty."""
     waiting = [*pods("j", 4), running("j", "j-9", "r1-0")]

@@ -29,6 +29,7 @@ def messages(cluster: Any) -> dict[str, str]:
     return {job: said.pop() for job, said in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "allocate, backfill"])
 async def test_volcano_says_that_no_node_has_room(volcano: Any, actions: str) -> None:
     """Also of pods that look like others that were tried in their place."""
@@ -125,6 +126,7 @@ async def test_volcano_promises_nothing_to_a_part_of_a_gang(volcano: Any) -> Non
     assert messages(volcano) == {"pair": NO_ROOM}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spec", "label", "expected"),
     [
@@ -187,6 +189,7 @@ async def test_kai_names_a_label_of_a_sub_group_on_a_pod_without_a_group(kai: An
     assert 'default/solo-0 ("a"); remove it, because the job has no sub-groups' in messages(kai)["solo"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [

@@ -81,6 +81,7 @@ async def _text_of(batch: BatchCluster, args: str) -> str:
     return text.removeprefix(prefix)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
@@ -158,6 +159,7 @@ class _Mute(Exception):  # noqa: N818 - not an error of ours
         raise ValueError("no text")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("error", "found"),
     [
@@ -321,6 +323,7 @@ async def test_last_start_of_a_pod_without_a_group(kai: BatchCluster) -> None:
     await scheduler.stop()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("read", "found"),
     [

@@ -243,6 +243,7 @@ async def test_failed_binding_of_a_surplus_pod_does_not_deny_the_group(world: An
     assert not any("last failed in" in message for message in world.messages("g-"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("preemptors", "ends", "bound"),
     [

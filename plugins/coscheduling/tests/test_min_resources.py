@@ -30,6 +30,7 @@ def test_resource_gap_uses_kubernetes_quantities(nanos: int, like: Any, text: st
     assert format_nanos(nanos, like=like) == text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("wanted", "minimum", "gap"),
     [

@@ -102,6 +102,7 @@ async def test_scheduler_plugins_682_group_that_never_fits_does_not_delay_others
     assert not caplog.records, [record.getMessage() for record in caplog.records]
 
 
+@pytest.mark.slow
 async def test_scheduler_plugins_713_nodes_are_given_back_after_the_wait(world: Any) -> None:
     """Nine of ten members hold their nodes until they time out; then plain pods get them."""
     await world.start_with_group(10, nodes=9, permitWaitingTimeSeconds=60)

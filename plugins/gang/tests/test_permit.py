@@ -54,6 +54,7 @@ async def test_a_trial_that_explains_takes_no_turn(world: Any) -> None:
     assert "gang child pod not collect enough" in refusal.message
 
 
+@pytest.mark.slow
 async def test_koordinator_872_interleaved_gang_groups_do_not_starve(world: Any, gates: str) -> None:
     """A and C take all room and B fails: A gives its nodes back, {C, D} runs, and {A, B} after it."""
     world.schedule(gates=gates)
@@ -201,6 +202,7 @@ async def test_bound_pod_that_joins_a_gang_counts_without_satisfying_it(world: A
     assert world.states("g") == {"bound": 2, "pending": 2}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", [pytest.param("small", id="another gang"), pytest.param(None, id="none")])
 @pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
 async def test_failed_pod_is_retried_after_it_changes_its_gang(world: Any, mode: str, target: str | None) -> None:

@@ -95,6 +95,7 @@ async def test_refused_status_writes_do_not_delay_bindings(world: Any) -> None:
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 3)
 
 
+@pytest.mark.slow
 async def test_gang_one_node_short_makes_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
     """Its rollback wakes none of its members; a node that does not help causes one more round."""
     await world.start_with_gang(5, cpu=4, seconds=100, args={"gates": gates})

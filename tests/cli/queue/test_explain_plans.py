@@ -110,6 +110,7 @@ def test_kai_reclaim_beyond_the_fair_share(run: Run, tmp_path: Path) -> None:
     assert f"reclaim: OverFairShare: queue poor would exceed its {GPU} fair share of 0: 0 used, 1 requested" in text
 
 
+@pytest.mark.slow
 def test_kai_reclaim_of_more_than_the_other_queue_has_too_much(run: Run, tmp_path: Path) -> None:
     """The best plan is shown with its victims, and what their queue holds of its share."""
     objects = Objects("kai", 3)

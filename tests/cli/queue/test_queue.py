@@ -224,6 +224,7 @@ def test_explain_names_the_gate_and_the_excess(run: Run) -> None:
     assert found["next"][2] == "the next attempt follows when a pod of these queues ends, or a queue changes"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("job", "objects", "step", "reason", "text"),
     [
@@ -258,6 +259,7 @@ def test_explain_shows_why_nodes_reject(run: Run, tmp_path: Path) -> None:
     assert "2 node(s) didn't match Pod's node affinity/selector" in found["nodes"]["text"]
 
 
+@pytest.mark.slow
 def test_pyscheduler_explain_job_is_the_same_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """`pyscheduler explain job NAME` prints what `kubectl queue explain NAME` prints."""
     expected = run("explain", "yolo")
@@ -279,6 +281,7 @@ def test_whatif_shows_who_would_be_evicted(run: Run) -> None:
     }
 
 
+@pytest.mark.slow
 def test_whatif_takes_a_new_job_from_a_file(run: Run, tmp_path: Path) -> None:
     """The new objects exist for this pass only; exit code 1 means that the job would wait."""
     group = {
@@ -322,6 +325,7 @@ def test_whatif_of_pods_that_exist_replaces_them(run: Run, caplog: pytest.LogCap
     assert not run.err
 
 
+@pytest.mark.slow
 def test_simulate_compares_shares_of_edited_queues(run: Run, tmp_path: Path) -> None:
     """What one queue gives up goes to its sibling."""
     queues = [one for one in yaml.safe_load(Path(KAI).read_text())["items"] if one["metadata"]["name"] == "speech"]
@@ -348,6 +352,7 @@ def test_simulate_says_what_does_not_count_in_an_edited_queue(run: Run, tmp_path
 # --- mistakes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

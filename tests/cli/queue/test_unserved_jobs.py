@@ -134,6 +134,7 @@ profiles:
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("runs", [False, True], ids=["waits", "runs"])
 @pytest.mark.parametrize("config", ["", BOTH_PRESETS], ids=["presets", "a configuration of both"])
 def test_a_queue_of_kai_and_volcano_is_a_duplicate(run: Run, tmp_path: Path, config: str, *, runs: bool) -> None:

@@ -381,6 +381,7 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
+@pytest.mark.slow
 async def test_exec_plugin_without_expiry_runs_once_until_refused(write: Any, plugin: Plugin) -> None:
     """A token without an end is good until the API server says otherwise."""
     clock = VirtualClock()
@@ -455,6 +456,7 @@ async def test_exec_plugin_that_fails(write: Any, plugin: Plugin, mode: str, mes
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_exec_plugin_beside_its_kubeconfig(write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path is meant relative to the file that names it, a bare name is looked for in PATH, as kubectl does."""
     plugin.mode.write_text("forever")
@@ -471,6 +473,7 @@ async def test_exec_plugin_beside_its_kubeconfig(write: Any, plugin: Plugin, mon
     assert await (await auth.load(kubeconfig=write(document(bare)))).authorization() == "Bearer t2"
 
 
+@pytest.mark.slow
 async def test_exec_plugin_that_is_slower_than_a_request(
     write: Any, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

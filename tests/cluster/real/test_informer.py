@@ -242,6 +242,7 @@ class TestPrime:
         pods.prime([make_pod("a", resource_version="", labels={"x": "2"})])
         assert ledger.take() == ["add a", "update a"]
 
+    @pytest.mark.slow
     async def test_during_a_list_the_list_begins_again(self, stage: Any, turn_until: Any) -> None:
         """A list that is overtaken must not take away what was primed meanwhile."""
         stage.add_pods(*(f"p{number:04}" for number in range(1200)))

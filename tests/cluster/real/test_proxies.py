@@ -33,6 +33,7 @@ def test_the_machine_itself_needs_no_proxy(server: str) -> None:
     assert environment_proxy(server, {"HTTPS_PROXY": PROXY}) is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("server", "exceptions", "excepted"),
     [

@@ -266,6 +266,7 @@ ALLOCATE = {"method": "PATCH", "path": "/resourceclaims/p-[^/]*/status$"}
 NAME = {"method": "PATCH", "path": "/pods/p/status$"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fault", [pytest.param({"status": 403}, id="refused"), pytest.param({"lose": "answer"}, id="lost")]
 )

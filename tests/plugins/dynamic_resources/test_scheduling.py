@@ -262,6 +262,7 @@ async def test_a_claim_that_others_use_is_not_given_back(pyscheduler_cluster: Fa
     assert devices_of(get_claim(cluster)) == ["n9/x"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fault",
     [

@@ -96,6 +96,7 @@ async def begin(cluster: FakeCluster, plugin: type[Jobs]) -> Measured:
     return measured
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always_due")
 async def test_a_large_gang_is_reserved_and_prepared_in_turns(pyscheduler_cluster: FakeCluster) -> None:
     """Other tasks run between any two reservations of a gang, and after at most 50 of its binding cycles."""

@@ -233,6 +233,7 @@ async def test_a_deleted_definition_takes_its_objects_along(api: Any, defined: A
     assert late.events[0]["object"]["reason"] == "Expired"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

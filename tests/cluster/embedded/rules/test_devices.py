@@ -414,6 +414,7 @@ POLICIES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("manifest", "why"), [*WRONG_CLAIMS, *WRONG_SLICES])
 def test_invalid_objects_are_refused(cluster: EmbeddedCluster, manifest: dict[str, Any], why: str) -> None:
     """The answer names the field and what is wrong with it."""
