@@ -22,7 +22,6 @@ NEEDS := $(shell (cat pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
 # Three workers keep two cores busy, because many tests wait for other processes. Each begins with a part of the tests, so
 # that fixtures of a module are set up once, and takes tests from the other parts at the end.
-# Three, for two cores: many tests wait for something. The quick ones do not.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
 # The tests start a few hundred Pythons; each would compile the package anew where no bytecode may be kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -66,6 +65,7 @@ test: setup  ## run the suite, but what builds and installs packages
 test-packages: setup  ## build and install packages; run the examples and the image's steps
 	$(PYTEST) -m packages $(PYTEST_ARGS)
 
+# Two workers: few of these tests wait.
 test-quick: setup  ## run what takes less than a minute in all
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -n 2 -m "not slow" $(PYTEST_ARGS)
 

@@ -34,8 +34,8 @@ class Changes:
     `tell` is called with the key of a job whose group changed; with None if jobs and queues must be read anew.
     """
 
-    def __init__(self, clock: Clock, tell: Callable[[str | None], object] = lambda _: None) -> None:
-        self.tell = tell
+    def __init__(self, clock: Clock) -> None:
+        self.tell: Callable[[str | None], object] = lambda _: None
         self._clock = clock
         #: The keys of jobs whose members were bound, or run, since the last report.
         self._moved: set[str] = set()
@@ -47,8 +47,8 @@ class Changes:
     def group_changed(self, change: GroupChange) -> None:
         """Tell that a group or one of its pods changed.
 
-        If a member of a large group was bound or runs, only the status of its job changes. That is told a little later:
-        the members of a large gang would make passes due all the time until all of them are bound.
+        A member of a large group that was bound, or runs, is told half a second later. It changes only the status of
+        its job, and the members of a large gang would make one pass after the other due.
         """
         key = f"group/{change.state.id.key}"
         is_still_there = change.pod is not None and not change.pod.is_terminal

@@ -77,6 +77,15 @@ _KUBE_BATCH = (
 )
 
 
+async def elastic_runs(cluster: Any, queue: str, **keywords: Any) -> None:
+    """Let as many of 18 pods of an elastic job run as have room. `keywords`: of the pods."""
+    cluster.group("elastic", queue, 1)
+    cluster.pods("elastic", 18, **keywords)
+    await cluster.pass_time()
+    cluster.go("Running", *(pod.name for pod in cluster.cluster.pods() if pod.node_name))
+    await cluster.pass_time()
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("nodes", "members"), [(1, 2), (1, 4), (4, 4)])
 async def test_kube_batch_keeps_room_until_all_of_a_gang_have_theirs(kube_batch: Any, nodes: int, members: int) -> None:
@@ -85,11 +94,7 @@ async def test_kube_batch_keeps_room_until_all_of_a_gang_have_theirs(kube_batch:
     kube_batch.queue("small", weight=1)
     kube_batch.queue("large", weight=8)
     await kube_batch.start(_KUBE_BATCH)
-    kube_batch.group("elastic", "small", 1)
-    kube_batch.pods("elastic", 18, spec={"terminationGracePeriodSeconds": 0})
-    await kube_batch.pass_time()
-    kube_batch.go("Running", *(pod.name for pod in kube_batch.cluster.pods() if pod.node_name))
-    await kube_batch.pass_time()
+    await elastic_runs(kube_batch, "small", spec={"terminationGracePeriodSeconds": 0})
     kube_batch.job("gang", "large", members, requests={"cpu": "2"})
     await kube_batch.pass_time(5.0)
     assert all(kube_batch.nodes_of("gang"))
@@ -109,11 +114,7 @@ async def test_a_gang_keeps_its_room_while_its_victims_end_one_by_one(
     for name, spec in zip(("borrower", "owner"), specs, strict=True):
         cluster.queue(name, **spec)
     await cluster.start(args)
-    cluster.group("elastic", "borrower", 1)
-    cluster.pods("elastic", 18)
-    await cluster.pass_time()
-    cluster.go("Running", *(pod.name for pod in cluster.cluster.pods() if pod.node_name))
-    await cluster.pass_time()
+    await elastic_runs(cluster, "borrower")
     cluster.job("gang", "owner", 4, requests={"cpu": "2"})
     await cluster.pass_time()
     victims = [pod.name for pod in cluster.cluster.pods() if pod.is_terminating]
@@ -158,11 +159,7 @@ async def test_kube_batch_keeps_the_room_of_members_whose_node_is_there(kube_bat
     kube_batch.queue("small", weight=1)
     kube_batch.queue("large", weight=8)
     await kube_batch.start(_KUBE_BATCH)
-    kube_batch.group("elastic", "small", 1)
-    kube_batch.pods("elastic", 18)
-    await kube_batch.pass_time()
-    kube_batch.go("Running", *(pod.name for pod in kube_batch.cluster.pods() if pod.node_name))
-    await kube_batch.pass_time()
+    await elastic_runs(kube_batch, "small")
     kube_batch.job("gang", "large", 4, requests={"cpu": "2"})
     await kube_batch.pass_time()
     lost, kept = sorted({pod.status.nominated_node_name for pod in kube_batch.cluster.pods()} - {""})

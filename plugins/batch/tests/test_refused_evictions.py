@@ -93,6 +93,16 @@ def refuse(batch: BatchCluster, *, times: int | None = None) -> list[Fault]:
     ]
 
 
+def be_away(batch: BatchCluster) -> list[Fault]:
+    """Let the first deletion of each borrower fail, with all repetitions of the client."""
+    return [
+        batch.cluster.server.faults.add(
+            Fault(method="DELETE", path=f"/pods/borrower-{at}-", lose="request", times=CLIENT_TRIES)
+        )
+        for at in range(4 * NODES)
+    ]
+
+
 @pytest.mark.slow
 async def test_a_job_reclaims_at_the_first_retry_if_its_victims_are_refused_one_after_the_other(
     batch: BatchCluster,
@@ -127,12 +137,7 @@ async def test_victims_that_are_refused_one_after_the_other_are_no_storm(batch: 
 async def test_one_refusal_after_an_outage_is_not_final(batch: BatchCluster) -> None:
     """A restarted API server refuses requests until its authorizer is ready."""
     await full_of_borrowers(batch)
-    outages = [
-        batch.cluster.server.faults.add(
-            Fault(method="DELETE", path=f"/pods/borrower-{at}-", lose="request", times=CLIENT_TRIES)
-        )
-        for at in range(4 * NODES)
-    ]
+    outages = be_away(batch)
     refused = refuse(batch, times=1)
     batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
     await batch.pass_time(12)
@@ -146,9 +151,7 @@ async def test_one_refusal_after_an_outage_is_not_final(batch: BatchCluster) -> 
 async def test_the_second_refusal_after_an_outage_is_final(batch: BatchCluster) -> None:
     """An admission policy refuses for good, whatever happened before."""
     await full_of_borrowers(batch)
-    for at in range(4 * NODES):
-        path = f"/pods/borrower-{at}-"
-        batch.cluster.server.faults.add(Fault(method="DELETE", path=path, lose="request", times=CLIENT_TRIES))
+    be_away(batch)
     refused = refuse(batch)
     batch.job("claims", "b", 2, requests={"cpu": "1", "memory": "1Gi", **GPU})
     await batch.pass_time(14)

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WAITING", "DialectModel", "JobEntry", "Problem", "build_models", "missing_pods", "schedulers_of"]
 
+#: By dialect, the family of its groups.
+_FAMILIES: Final = {row.name: row.groups.family for row in JOB_DIALECTS}
+
 #: The states of a task that waits for a node.
 WAITING: Final = (TaskState.PENDING, TaskState.GATED)
 
@@ -185,9 +188,8 @@ def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
     Pods name groups of Volcano and kube-batch alike; if there is no object, the schedulerName tells them apart.
     """
     if state.object is None:
-        families = {row.name: row.groups.family for row in JOB_DIALECTS}
         found = (owners.get(pod.scheduler_name, "") for pod in state.children())
-        return next((name for name in found if families.get(name) == state.id.family), state.group.dialect)
+        return next((name for name in found if _FAMILIES.get(name) == state.id.family), state.group.dialect)
     return state.group.dialect
 
 

@@ -31,6 +31,17 @@ async def no_turn() -> None:
     """Go on at once."""
 
 
+def two_of(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the job of that name be a gang of two."""
+    described = Jobs.job_spec
+
+    def job_spec(self: Jobs, key: str, pods: Sequence[Pod]) -> JobSpec | None:
+        found = described(self, key, pods)
+        return found and attrs.evolve(found, min_member=2 if key.endswith(name) else 1)
+
+    monkeypatch.setattr(Jobs, "job_spec", job_spec)
+
+
 async def evicted_for(cluster: FakeCluster) -> None:
     """Let the job `high` evict the job `low` from the only node, and then let a job of higher priority come."""
     add(cluster, "high", members=1, priority=10)
@@ -95,13 +106,7 @@ async def test_a_member_without_a_node_leaves_the_others_theirs(
 ) -> None:
     """A crash may lose a nomination of a gang: then a node is looked for that is promised to nobody."""
     cluster = pyscheduler_cluster
-    described = Jobs.job_spec
-
-    def job_spec(self: Jobs, key: str, pods: Sequence[Pod]) -> JobSpec | None:
-        found = described(self, key, pods)
-        return found and attrs.evolve(found, min_member=2 if key.endswith("high") else 1)
-
-    monkeypatch.setattr(Jobs, "job_spec", job_spec)
+    two_of(monkeypatch, "high")
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "1"})
     measured = await begin(cluster)
@@ -311,17 +316,6 @@ async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     assert guards.protected(jobs["a"], later, jobs) == {"a", "b"}
 
 
-def two_of_low(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the job `low` be a gang of two."""
-    described = Jobs.job_spec
-
-    def job_spec(self: Jobs, key: str, pods: Sequence[Pod]) -> JobSpec | None:
-        found = described(self, key, pods)
-        return found and attrs.evolve(found, min_member=2 if key.endswith("low") else 1)
-
-    monkeypatch.setattr(Jobs, "job_spec", job_spec)
-
-
 async def interrupted(cluster: FakeCluster) -> tuple[list[str], list[str]]:
     """Let a scheduler crash that has told two pods of their eviction and deleted one; return them, and the others."""
     cluster.add_node("n1", allocatable={"cpu": "2"})
@@ -353,7 +347,7 @@ async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It helps nobody any more, but the gang needs both pods, and one of them is gone already."""
-    two_of_low(monkeypatch)
+    two_of(monkeypatch, "low")
     cluster = pyscheduler_cluster
     low, _ = await interrupted(cluster)
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
@@ -368,7 +362,7 @@ async def test_interrupted_evictions_of_a_gang_go_on_at_once(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     """A pass that fails forgets none of them: the next one reads them again."""
-    two_of_low(monkeypatch)
+    two_of(monkeypatch, "low")
     cluster = pyscheduler_cluster
     low, high = await interrupted(cluster)
     run, failures = WholeJobs.run, [fails]
@@ -391,7 +385,7 @@ async def test_a_gang_that_is_repaired_keeps_its_pods(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pod that a crash let go is made anew, and the promise is refused: nothing is evicted any more."""
-    two_of_low(monkeypatch)
+    two_of(monkeypatch, "low")
     cluster = pyscheduler_cluster
     low, _ = await interrupted(cluster)
     cluster.delete_pod("low-0")

@@ -439,11 +439,11 @@ class Proportion(Policy):
         names, texts = {at: name for name, at in self._row_of.items()}, []
         for queue in units:
             own, other = self.split(job.queue_row, queue)
-            has, share = self._at_start[1][other], self._allocatable[other]
+            has, share, columns = self._at_start[1][other], self._allocatable[other], _columns_of(units[queue])
             held = [
                 f"{amount_text(name, has[column])} of {amount_text(name, share[column])} {name}"
                 for column, name in enumerate(_NAMES)
-                if column in _columns_of(units[queue]) and share[column] != _INFINITY
+                if column in columns and share[column] != _INFINITY
             ]
             texts.append(f"queue {names[own]} may not take so much: queue {names[other]} holds {', '.join(held)}")
         return Refusal(NOT_FAIR, "; ".join(dict.fromkeys(texts)))
