@@ -31,22 +31,12 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import LabelColumn
 
-__all__ = ["EnabledPolicy", "Leaving", "Session"]
+__all__ = ["EnabledPolicy", "Session"]
 
 #: Other tasks of the scheduler may run after so many tasks of a statement that is carried out.
 _TURN_EVERY: Final = 64
 #: The actions of the systems may keep what no statement carries out, until the pass ends.
 _OURS: Final = ("pyscheduler.", "pyscheduler_batch.")
-
-
-@attrs.frozen
-class Leaving:
-    """The tasks that earlier passes evicted, and whose pods are not gone yet; in `Session.extras`.
-
-    `has` returns whether a task is one of them.
-    """
-
-    has: Callable[[Task], bool]
 
 
 @attrs.frozen
@@ -112,6 +102,8 @@ class Session:
     protected: Callable[[Job], Collection[str]] = _nobody
     #: Returns whether the API server has refused to evict a task a short time ago, so that it would not be evicted now.
     is_refused: Callable[[Task], bool] = attrs.field(default=_is_not_refused, init=False)
+    #: Whether the decisions are carried out: then bindings may be refused, and evicted pods stay for a while.
+    is_live: bool = attrs.field(default=False, init=False)
     #: Returns the uids of the jobs for which `protected` may answer differently than for others.
     with_past: Callable[[], AbstractSet[str]] = frozenset
     #: Chooses among equal nodes.

@@ -177,6 +177,22 @@ def test_a_protected_elastic_job_loses_only_its_surplus() -> None:
     assert not found.keeps_minimum("preempt", claimant, victim, victim.tasks[:2])
 
 
+@pytest.mark.parametrize("state", [TaskState.ALLOCATED, TaskState.PIPELINED, TaskState.RELEASING])
+def test_on_a_cluster_a_minimum_rests_on_bound_pods_alone(state: TaskState) -> None:
+    """A place that the pass has just found may be refused, and a pod that is leaving ends; KAI itself counts both."""
+    found = cycle(
+        [queue("a", preemptMinRuntimeSeconds=3600)],
+        [job("r", "a", "RRR", minMember=2, lastStartSecondsAgo=60), job("w", "a", priority=90)],
+    )
+    victim, claimant = found.gangs["r"], found.gangs["w"].job
+    victim.tasks[0].state = state
+    assert found.keeps_minimum("preempt", claimant, victim, victim.tasks[2:])
+    found.session.is_live = True
+    found.min_runtime.open_session(found.session)
+    assert not found.keeps_minimum("preempt", claimant, victim, victim.tasks[2:])
+    assert found.keeps_minimum("preempt", claimant, victim, victim.tasks[:1])
+
+
 def test_a_job_that_never_started_is_not_protected() -> None:
     """Without a start there is no run time."""
     found = cycle([queue("a", preemptMinRuntimeSeconds=3600)], [job("r", "a", "R"), job("w", "a")])

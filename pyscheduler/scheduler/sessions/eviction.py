@@ -211,10 +211,6 @@ class Evictions:
         pause = self._pauses.get(task.uid)
         return pause is not None and pause[1].until > self.handle.clock.now()
 
-    def is_leaving(self, task: Task) -> bool:
-        """Return whether a task was evicted here, and its pod is not gone yet."""
-        return task.uid in self._leaving
-
     def was_evicted(self, uid: str) -> bool:
         """Return whether a pod that is gone now was evicted here; asked once per pod."""
         if uid not in self._leaving:

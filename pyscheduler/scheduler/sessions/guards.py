@@ -22,7 +22,7 @@ Jobs are known by uid, so a pod that a controller creates again belongs to the s
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -60,6 +60,8 @@ _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
 class Guards:
     """The memory of evictions of one profile. Times are clock seconds."""
 
+    #: Whether decisions are carried out (`Session.is_live`).
+    is_live: ClassVar[bool] = True
     #: By uid of a job: its rest from evictions, and from evicting others.
     _rests: dict[str, Backoff] = attrs.Factory(dict)
     #: UIDs of evicted jobs of which something was placed after the eviction.

@@ -17,7 +17,6 @@ import attrs
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.policy_checks import incomparable_keys
-from pyscheduler.batch.session import Leaving
 from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
@@ -376,7 +375,7 @@ class Sessions:
                 await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.is_refused = self.submission.evictions.is_refused
-            session.extras[Leaving] = Leaving(self.submission.evictions.is_leaving)
+            session.is_live = self.guards.is_live
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions

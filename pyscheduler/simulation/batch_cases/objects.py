@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 import msgspec
@@ -100,6 +100,8 @@ class _NoGuards(Guards):
 
     A case is one pass of KAI or Volcano, in which two jobs may take each other's room. On a cluster they may not.
     """
+
+    is_live: ClassVar[bool] = False
 
     def protected(self, *_: object) -> Collection[str]:
         """Return no uid."""

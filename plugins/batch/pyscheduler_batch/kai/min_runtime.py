@@ -7,25 +7,25 @@ or reclaim from them. A protected job that has more tasks than it needs may lose
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from pyscheduler.batch.contract import Policy
-from pyscheduler.batch.session import Leaving
+from pyscheduler.batch.tasks import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
-    from pyscheduler_batch.kai.gang import Gang
+    from pyscheduler_batch.kai.gang import Gang, Leaf
 
 __all__ = ["MinRuntime"]
 
 _PREEMPT = "preempt"
 _RECLAIM = "reclaim"
+_SURE = frozenset({TaskState.BOUND, TaskState.RUNNING})
 
 
 class MinRuntime(Policy):
@@ -42,7 +42,7 @@ class MinRuntime(Policy):
     def open_session(self, session: Session) -> None:
         """Take the settings of all queues."""
         self._now, self._wake = session.now, session.wake
-        self._leaving: Leaving | None = session.extras.get(Leaving)
+        self._is_live = session.is_live
         self._paths = session.queues.paths
         self._preempt = session.queues.preempt_min_runtime.tolist()
         self._reclaim = session.queues.reclaim_min_runtime.tolist()
@@ -56,7 +56,7 @@ class MinRuntime(Policy):
 
     def close_session(self, session: Session) -> None:
         """Let go of the session: it holds much memory."""
-        del self._wake, self._leaving
+        del self._wake
 
     def protects(self, action: str, claimant: Job, victim: Job) -> bool:
         """Return whether a victim has not run long enough for this action."""
@@ -97,12 +97,17 @@ class MinRuntime(Policy):
         """Return whether a victim keeps its minimum without these tasks, if it is protected."""
         if not victim.is_elastic() or not self.protects(action, claimant, victim.job):
             return True
-        lost = Counter(task.sub_group or "default" for task in tasks)
-        # Those that an earlier pass evicted are on their nodes, and would count: differs from KAI-Scheduler.
-        if self._leaving is not None:
-            lost.update(task.sub_group or "default" for task in victim.tasks if self._leaving.has(task))
         victim.used  # noqa: B018 - counts the leaves anew
-        return all(leaf.minimum <= leaf.used - lost[leaf.name] for leaf in victim.leaves if leaf.name in lost)
+        lost = {task.sub_group or "default" for task in tasks}
+        return all(leaf.minimum <= self._left(leaf, tasks) for leaf in victim.leaves if leaf.name in lost)
+
+    def _left(self, leaf: Leaf, tasks: Sequence[Task]) -> int:
+        """Return how many tasks of a leaf remain without these tasks of its job."""
+        if not self._is_live:
+            return leaf.used - sum((task.sub_group or "default") == leaf.name for task in tasks)
+        # KAI-Scheduler counts also pods that are leaving, and those that this pass has placed and may not bind.
+        lost = {task.uid for task in tasks}
+        return sum(task.state in _SURE and task.uid not in lost for task in leaf.tasks)
 
 
 def _first_set(values: Sequence[float], rows: Sequence[int], default: float) -> float:
