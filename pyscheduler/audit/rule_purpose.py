@@ -72,9 +72,14 @@ class PurposeRule(Rule):
         elif change.kind == "PodGroup":
             metadata = change.obj["metadata"]
             self._note_broken(f"{metadata.get('namespace', 'default')}/{metadata['name']}")
+        elif change.kind == "Node" and change.type == "DELETED":
+            name = change.obj["metadata"]["name"]
+            for job in {pod.job for pod in self.world.pods.values() if pod.node == name}:
+                self._note_broken(job)
 
     def _note_broken(self, job: str) -> None:
-        state = gang_state(self.world.group_of(job), self.world.members.get(job, {}).values())
+        members = self.world.members.get(job, {}).values()
+        state = gang_state(self.world.group_of(job), [pod for pod in members if not self.world.is_stranded(pod)])
         if state.partial:
             self._broken.setdefault(job, self.world.now)
         elif state.active:

@@ -214,7 +214,7 @@ class ShareRule(Rule):
         self._has_turned = False
         #: Pods that were evicted before they were bound: time and pod.
         self._unbound: deque[tuple[float, Pod]] = deque(maxlen=_UNBOUND)
-        #: Pods of which an event says that they are evicted: time, the job that gets the room, and key of the pod.
+        #: Pods that an event says are evicted: time, the job that reclaims them or "", and key of the pod.
         self._announced: deque[tuple[float, str, str]] = deque(maxlen=_UNBOUND)
         self._promises: deque[_Promise] = deque(maxlen=_UNBOUND)
         self._nominated: dict[str, _Placed] = {}
@@ -262,7 +262,8 @@ class ShareRule(Rule):
         found = announced_in(change.obj)
         if found is not None:
             record, keys = found
-            self._announced.extend((change.at, record.by, key) for key in keys)
+            by = record.by if record.action in RECLAIMING else ""
+            self._announced.extend((change.at, by, key) for key in keys)
 
     def _note_nomination(self, change: Change) -> None:
         """Take in that a pod gets a nominated node or loses it."""
@@ -382,7 +383,7 @@ class ShareRule(Rule):
                 self._place(decision, pod, promise.at)
 
     def _announce(self, decision: _Decision, since: float) -> None:
-        """Take away what other jobs were said to evict, and still holds its node."""
+        """Take away what was said to be evicted, by other jobs or actions, and still holds its node."""
         keys = {key for at, by, key in self._announced if at >= since and by != decision.by}
         for pod in self.world.pods.values() if keys else ():
             if pod.key in keys and pod.node and not pod.deleting:

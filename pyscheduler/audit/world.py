@@ -146,6 +146,10 @@ class World:
             return _KAI_DEFAULT_PRIORITY if default is None else default
         return pod.priority or default or 0
 
+    def is_stranded(self, pod: Pod) -> bool:
+        """Return True if the pod's node was deleted."""
+        return pod.node in self._lost_nodes
+
     def lost_at(self, job: str) -> float:
         """Return when the job last lost a pod that nobody evicted; less than all times if it never did."""
         return self._lost.get(job, float("-inf"))
@@ -211,7 +215,7 @@ class World:
         if not self.is_ours(pod) or pod.ended:
             return
         kinds: tuple[str, ...] = ()
-        if pod.active and pod.node not in self._lost_nodes:
+        if pod.active and not self.is_stranded(pod):
             kinds = (ALLOCATED,) if self.preemptible(pod) else (ALLOCATED, NON_PREEMPTIBLE)
         elif pod.node and not pod.active:
             kinds = (TERMINATING,)

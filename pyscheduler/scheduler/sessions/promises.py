@@ -63,7 +63,9 @@ class Promises:
         for uid in self.leases.keys() & before.keys() & jobs.keys():
             tasks = jobs[uid].tasks
             self.nodes[uid] = {
-                task: name for task, name in before[uid].items() if task in tasks and tasks[task].state in ACTIVE
+                task: name
+                for task, name in before[uid].items()
+                if task in tasks and (not name or tasks[task].state in ACTIVE)
             }
         for each in decisions:
             uid = each.task.job.uid
@@ -144,9 +146,9 @@ class Promises:
         """Take up what a crash left, with a new lease for each job.
 
         The nominations of waiting pods are promises, and come first. A gang of which a part is bound gets the rest of
-        its minimum, on any nodes with room: its other bindings may have been lost. But if it is a victim, its other
-        pods were evicted. Jobs whose victims are still ending get it in any case; `takers`: their uids. `turn` lets
-        other tasks of the scheduler run.
+        its minimum, on any nodes with room, as long as its lease lives: its other bindings may have been lost. But if
+        it is a victim, its other pods were evicted. Jobs whose victims are still ending get it in any case; `takers`:
+        their uids. `turn` lets other tasks of the scheduler run.
         """
         further: dict[str, dict[str, str]] = {}
         for at, job in enumerate(jobs):
@@ -199,7 +201,7 @@ class HoldPromises(Action):
         if not waiting:
             return
         owed = _Owed(session, [place for places in waiting.values() for place in places])
-        for uid, places in waiting.items():
+        for uid, places in sorted(waiting.items(), key=lambda each: owed.order(each[1])):
             evictions = self._promises.interrupted.get(uid, ())
             kept = await _hold(session, session.jobs[uid], places, owed, evictions, keeps_parts=self._keeps_parts)
             if kept:
@@ -235,6 +237,16 @@ class _Owed:
         row = self._rows.pop(task.uid, -1)
         if row >= 0:
             self._amounts[row] -= task.request
+
+    def order(self, places: Iterable[tuple[Task, str]]) -> tuple[int, bool]:
+        """Return the sort key of a job; it matters after a crash, which may leave more promises than room.
+
+        Jobs that can start on their nodes come first. Of those without names, for which any node will do, the ones with
+        the fewest nodes to choose from come first.
+        """
+        choices = [int(self.later_rows(task.request).sum()) for task, name in places if not name]
+        rows = ((task.request, self._rows[task.uid]) for task, _ in places if task.uid in self._rows)
+        return min(choices, default=0), any((request > self._table.idle[row]).any() for request, row in rows)
 
     def idle_rows(self, request: Amounts) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes with enough idle resources beside what they owe."""

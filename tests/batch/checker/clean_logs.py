@@ -42,6 +42,21 @@ def evicted_broken_gang() -> Log:
     return log
 
 
+def evicted_gang_with_a_member_on_a_lost_node() -> Log:
+    """Lose a node with a member; its pod is deleted only half a minute later, as the garbage collector does it."""
+    log = situation()
+    log.node("n2")
+    log.job("j", "a", 2)
+    log.bind("j-0")
+    log.bind("j-1", node="n2")
+    log.delete("Node", "n2")
+    log.wait(30.0)
+    log.delete("Pod", "j-1")
+    log.wait(31.0)
+    log.evict("j-0", action="stalegangeviction")
+    return log
+
+
 def gang_whose_queue_was_deleted() -> Log:
     """Bind a part of a gang; its queue is deleted before the rest is bound."""
     log = situation()
@@ -322,7 +337,7 @@ def reclaim_from_what_was_never_bound() -> Log:
     return log
 
 
-def reclaim_after_one_that_was_not_written() -> Log:
+def reclaim_after_one_that_was_not_written(action: str = "reclaim", by: str = "k") -> Log:
     """Reclaim for queue ``a``, which has its share but for pods that another job was said to evict."""
     log = situation()
     log.job("full", "b", 4, 0, node="n1")
@@ -331,7 +346,7 @@ def reclaim_after_one_that_was_not_written() -> Log:
     log.job("l", "a", 1)
     log.wait(10.0)
     regarding = {"kind": "PodGroup", "namespace": "team", "name": "w"}
-    note = "Pods team/w-0, team/w-1 were preempted by workload team/k (action=reclaim by=team/k pods=2)"
+    note = f"Pods team/w-0, team/w-1 were preempted by workload team/{by} (action={action} by=team/{by} pods=2)"
     log.create("events.k8s.io/v1", "Event", "w.1", reason="Evict", regarding=regarding, note=note)
     log.wait(0.2)
     log.delete("Pod", "k-0")
@@ -341,6 +356,11 @@ def reclaim_after_one_that_was_not_written() -> Log:
     log.wait(0.1)
     log.bind("l-0")
     return log
+
+
+def reclaim_after_a_preemption_that_was_not_written() -> Log:
+    """Do the same, but the job itself was said to evict the pods, by another action."""
+    return reclaim_after_one_that_was_not_written("preempt", "l")
 
 
 def reclaim_from_what_was_promised() -> Log:
@@ -401,6 +421,7 @@ CLEAN = (
     whole_gangs,
     repaired_gang,
     evicted_broken_gang,
+    evicted_gang_with_a_member_on_a_lost_node,
     gang_with_a_success,
     gang_whose_queue_was_deleted,
     fair_reclaim,
@@ -416,6 +437,7 @@ CLEAN = (
     gang_whose_room_is_lost_while_it_is_bound,
     surplus_that_was_announced,
     reclaim_after_one_that_was_not_written,
+    reclaim_after_a_preemption_that_was_not_written,
     reclaim_from_what_was_promised,
     reclaim_from_what_was_nominated_late,
     reclaim_from_what_left_meanwhile,

@@ -301,6 +301,69 @@ async def test_after_a_crash_nominated_jobs_come_first_and_victims_get_nothing()
     assert [*promises.leases] == ["c", "a"]
 
 
+def begun(cluster: FakeCluster, name: str, cpu: str) -> str:
+    """Add a gang of two as a crash leaves it, one pod bound; return the name of the other."""
+    for number, node in enumerate(("old", "")):
+        bound = {"node_name": node} if node else {}
+        cluster.add_pod(
+            f"{name}-{number}", requests={"cpu": cpu}, labels={"job": name}, scheduler_name="batch", **bound
+        )
+    return f"{name}-1"
+
+
+async def test_after_a_crash_gangs_with_few_nodes_to_choose_from_come_first(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the small gang, which is older, would fit anywhere; it leaves the large node to the large gang."""
+    two_of(monkeypatch, "gang")
+    cluster = pyscheduler_cluster
+    for name, cpu in (("n1", "4"), ("n2", "1"), ("old", "5")):
+        cluster.add_node(name, allocatable={"cpu": cpu})
+    rests = [begun(cluster, "a-gang", "1"), begun(cluster, "b-gang", "4")]
+    measured = await begin(cluster)
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, rests) == ["n2", "n1"]
+    await measured.stop()
+
+
+async def test_after_a_crash_the_job_that_can_start_comes_first(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs are nominated for the same room. The older one, a gang, waits until a pod has ended on another node."""
+    cluster = pyscheduler_cluster
+    for name, cpu in (("n1", "1"), ("full", "1")):
+        cluster.add_node(name, allocatable={"cpu": cpu})
+    cluster.add_pod("ending", requests={"cpu": "1"}, labels={"job": "x"}, node_name="full", scheduler_name="batch")
+    cluster.server.remove("v1", "Pod", "ending", namespace="default", grace_seconds=30)
+    two_of(monkeypatch, "a")
+    older, younger = add(cluster, "a", members=2), add(cluster, "b", members=1)
+    for name, node in zip((*older, *younger), ("n1", "full", "n1"), strict=True):
+        cluster.patch(Pod, name, {"status": {"nominatedNodeName": node}}, status=True)
+    monkeypatch.setattr(Jobs, "actions", [WholeJobs()])
+    measured = await begin(cluster)
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, [*older, *younger]) == ["", "", "n1"]
+    await measured.stop()
+
+
+async def test_after_a_crash_a_gang_keeps_its_precedence_until_it_finds_room(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node comes half a minute later; a job of higher priority waits for it, too."""
+    two_of(monkeypatch, "gang")
+    cluster = pyscheduler_cluster
+    cluster.add_node("old", allocatable={"cpu": "1"})
+    rest = begun(cluster, "gang", "1")
+    high = add(cluster, "high", members=1, priority=10)
+    monkeypatch.setattr(Jobs, "actions", [WholeJobs()])
+    measured = await begin(cluster)
+    await cluster.clock.advance(LEASE_SECONDS / 2)
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, [rest, *high]) == ["n1", ""]
+    await measured.stop()
+
+
 async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     """After a crash an evicted job rests, and does not evict the job for which it was evicted."""
     jobs = {each.uid: each for each in (job("a", TaskState.RELEASING), job("b", TaskState.PENDING), job("c"))}
