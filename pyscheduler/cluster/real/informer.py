@@ -110,6 +110,7 @@ class RealInformer(Generic[T]):
         self._watching = asyncio.Event()
         #: Set when the pause between two tries is over.
         self._pause_over = asyncio.Event()
+        self._told_to_wait = False
         #: How many wait in `catch_up`.
         self._hurrying = 0
         self._failed: APIError | None = None
@@ -121,6 +122,11 @@ class RealInformer(Generic[T]):
     def synced(self) -> bool:
         """Return True if the copy is complete: the first list was delivered, and the kind is served still."""
         return self._rules.synced
+
+    @property
+    def is_watching(self) -> bool:
+        """Return True while a watch is open."""
+        return self._watching.is_set()
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """Return one object, or None."""
@@ -187,6 +193,11 @@ class RealInformer(Generic[T]):
         finally:
             self._hurrying -= 1
 
+    def retry_soon(self) -> None:
+        """End the pause between two tries, unless the server has asked for it."""
+        if not self._told_to_wait:
+            self._pause_over.set()
+
     async def stop(self) -> None:
         """End the watch; idempotent."""
         if self._task is not None:
@@ -224,10 +235,11 @@ class RealInformer(Generic[T]):
                 self._note_end(lasted := self._clock.now() - began)
                 if lasted >= SHORT_WATCH_SECONDS:
                     continue
+            self._told_to_wait = pause > 0
             await self._rest(max(pause, _BACKLOG_SECONDS if self._hurrying else self._backoff.next()))
 
     async def _rest(self, seconds: float) -> None:
-        """Wait before the next try; `catch_up` cuts that short."""
+        """Wait before the next try; `catch_up` and `retry_soon` cut that short."""
         self._pause_over.clear()
         timer = self._clock.call_later(seconds, self._pause_over.set)
         try:

@@ -4,19 +4,18 @@ While an API server is away, every informer fails, again and again. A line tells
 It comes again after 10 s, 20 s, and so on, at most every ten minutes. Failures of single informers are logged at debug.
 
 A server that cannot be reached, or says that it is overloaded, is one kind of trouble; a kind that may not be read is
-another, and does not end with the first.
+another, and does not end with the first. When the first watch works again after trouble of the first kind, the others
+are tried at once: they would wait up to half a minute each, and nothing is decided meanwhile on what they watch.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyscheduler.framework.errors import APIError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from pyscheduler.framework.clock import Clock, Timer
 
 __all__ = ["Outages"]
@@ -33,6 +32,13 @@ _NAMED: Final = 3
 _OVERLOADED: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
+class Failing(Protocol):
+    """An informer whose list or watch may fail."""
+
+    def retry_soon(self) -> None:
+        """Try again without waiting any longer."""
+
+
 class Outages:
     """Notes which informers fail; `key` is an informer, `name` its kind in messages. Close it when done."""
 
@@ -40,16 +46,19 @@ class Outages:
         self._unreachable = _Outage("API server unreachable", clock)
         self._refused = _Outage("API server refused", clock)
 
-    def failed(self, key: Hashable, name: str, error: Exception) -> None:
+    def failed(self, key: Failing, name: str, error: Exception) -> None:
         """Note that a list or watch failed."""
         refused = isinstance(error, APIError) and error.status not in _OVERLOADED
         (self._unreachable if refused else self._refused).leave(key)
         (self._refused if refused else self._unreachable).failed(key, name, error)
 
-    def works(self, key: Hashable) -> None:
+    def works(self, key: Failing) -> None:
         """Note that a watch is open, or that its kind is known not to be served."""
+        others = self._unreachable.others(key)
         self._unreachable.works(key)
         self._refused.works(key)
+        for each in others:
+            each.retry_soon()
 
     def close(self) -> None:
         """Say nothing any more; idempotent."""
@@ -64,7 +73,7 @@ class _Outage:
         self._what = what
         self._clock = clock
         self._timer: Timer | None = None
-        self._down: dict[Hashable, str] = {}
+        self._down: dict[Failing, str] = {}
         self._error: Exception | None = None
         #: How many watches were down at the same time, and since when.
         self._most = 0
@@ -81,7 +90,7 @@ class _Outage:
         self._most = 0
         self._again = 0.0
 
-    def failed(self, key: Hashable, name: str, error: Exception) -> None:
+    def failed(self, key: Failing, name: str, error: Exception) -> None:
         """Note a failure; the first one starts the timer."""
         self._down[key] = name
         self._error = error
@@ -90,13 +99,17 @@ class _Outage:
             self._since = self._clock.now()
             self._timer = self._clock.call_later(_GATHER_SECONDS, self._tell)
 
-    def works(self, key: Hashable) -> None:
+    def works(self, key: Failing) -> None:
         """Note that one works again; the last one ends the outage, with a line if there was one before."""
         most, since = self._most, self._since
         if self.leave(key):
             _log.info("API server answers again watches=%d seconds=%.0f", most, self._clock.now() - since)
 
-    def leave(self, key: Hashable) -> bool:
+    def others(self, key: Failing) -> list[Failing]:
+        """Return the others that are down, if this one is."""
+        return [each for each in self._down if each is not key] if key in self._down else []
+
+    def leave(self, key: Failing) -> bool:
         """Forget one; return True, and begin anew, where it was the last one of an outage that was told."""
         if self._down.pop(key, None) is None or self._down or not self._again:
             return False

@@ -31,6 +31,45 @@ def said(caplog: pytest.LogCaptureFixture) -> Any:
     return take
 
 
+class Watch:
+    """Something that may fail; counts how often it was asked to try again."""
+
+    def __init__(self) -> None:
+        self.retries = 0
+
+    def retry_soon(self) -> None:
+        self.retries += 1
+
+
+async def test_when_one_watch_works_again_the_others_do_not_wait(stage: Any, said: Any) -> None:
+    """After a long outage each waits up to half a minute; the first one that comes back wakes the others."""
+    informers = [(await stage.started(kind))[0] for kind in BUILT_IN_KINDS if kind.plural not in {"events", "leases"}]
+    stage.fault(lose="request")
+    stage.drop_watches(how="cut")
+    await stage.clock.advance(600)
+    stage.cluster.faults.clear()
+    said()
+    opened: list[int] = []
+    while len(opened) < 300 and not said():
+        await stage.clock.advance(0.1)
+        opened.append(sum(informer.is_watching for informer in informers))
+    assert opened[-1] == len(informers)
+    between = [count for count in opened if 0 < count < len(informers)]
+    assert len(between) <= 1, opened
+
+
+async def test_a_watch_that_was_told_to_wait_waits(stage: Any) -> None:
+    """The server asks one watch to come back in 20 s; another one that works again does not shorten that."""
+    (pods, _), (nodes, _) = await stage.started(PODS), await stage.started(NODES)
+    stage.fault(path="/pods$", status=429, retry_after_seconds=20, times=1)
+    stage.fault(path="/nodes$", lose="request", times=2)
+    stage.drop_watches(how="cut")
+    await stage.clock.advance(19)
+    assert (pods.is_watching, nodes.is_watching) == (False, True)
+    await stage.clock.advance(12)
+    assert pods.is_watching
+
+
 async def test_outage_of_the_server_is_one_line(stage: Any, said: Any) -> None:
     """An outage of ten minutes gives six lines, although all informers fail again and again."""
     kinds = [kind for kind in BUILT_IN_KINDS if kind.plural not in {"events", "leases"}]
@@ -76,17 +115,18 @@ async def test_kinds_of_one_name_are_told_apart(stage: Any, said: Any) -> None:
 async def test_refusal_of_one_kind_outlasts_an_outage(said: Any) -> None:
     """The log distinguishes a refused kind from an outage; the refusal does not delay the line that ends the outage."""
     clock = VirtualClock()
-    outages = Outages(clock)
-    outages.failed("a", "podgroups.example", FORBIDDEN)
-    outages.failed("b", "pods", GONE)
+    outages, groups, pods = Outages(clock), Watch(), Watch()
+    outages.failed(groups, "podgroups.example", FORBIDDEN)
+    outages.failed(pods, "pods", GONE)
     await clock.advance(2)
     assert said() == [
         f"warning API server refused watches=1 resources=podgroups.example err={FORBIDDEN}",
         f"warning API server unreachable watches=1 resources=pods err={GONE}",
     ]
-    outages.works("b")
+    outages.works(pods)
+    assert groups.retries == 0
     assert said() == ["info API server answers again watches=1 seconds=2"]
-    outages.failed("a", "podgroups.example", GONE)
+    outages.failed(groups, "podgroups.example", GONE)
     assert said() == []
     await clock.advance(2)
     assert said() == [f"warning API server unreachable watches=1 resources=podgroups.example err={GONE}"]
