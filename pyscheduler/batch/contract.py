@@ -26,7 +26,7 @@ from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.queue_spec import AmountsByResource, QueueSpec, QueueState
 from pyscheduler.batch.queue_table import QueueTable
 from pyscheduler.batch.statement import Statement
-from pyscheduler.batch.tasks import Job, SubGroup, Task, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALIVE, ALLOCATED, Job, SubGroup, Task, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
 
 __all__ = [
+    "ACTIVE",
+    "ALIVE",
+    "ALLOCATED",
     "Action",
     "Allocatable",
     "AmountsByResource",

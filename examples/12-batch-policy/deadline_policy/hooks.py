@@ -9,6 +9,7 @@ __all__ = ["pyscheduler_register"]
 
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
-    """Offer the policy to batch profiles."""
+    """Offer the policy and the action to batch profiles."""
     registry.require_api("1.0")
     registry.add_batch("deadline", "deadline_policy.policy:Deadline")
+    registry.add_action("overdue", "deadline_policy.action:Overdue")

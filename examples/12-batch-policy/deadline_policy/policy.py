@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.contract import Claim, Job, Session, Tasks
 
-__all__ = ["Deadline"]
+__all__ = ["ANNOTATION", "Deadline", "deadline_of"]
+
+ANNOTATION: Final = "acme.example/deadline"
 
 
 class Deadline(Policy, JobOrder, VictimFilter):
@@ -31,7 +33,7 @@ class Deadline(Policy, JobOrder, VictimFilter):
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         super().__init__(arguments)
-        self._annotation = self.arguments.get("annotation", "acme.example/deadline")
+        self._annotation = self.arguments.get("annotation", ANNOTATION)
         self._spare = float(self.arguments.get("spareSeconds", "3600"))
         self._now = 0.0
 
@@ -41,15 +43,16 @@ class Deadline(Policy, JobOrder, VictimFilter):
 
     def job_key(self, job: Job) -> tuple[float]:
         """Return the deadline: the smallest key comes first."""
-        return (self._deadline(job),)
+        return (deadline_of(job, self._annotation),)
 
     def may_evict(self, claim: Claim, tasks: Tasks, action: str) -> NDArray[np.bool_] | None:
         """Return bool[n]: False for the tasks of jobs in their last hour."""
-        left = np.array([self._deadline(job) for job in tasks.jobs]) - self._now
+        left = np.array([deadline_of(job, self._annotation) for job in tasks.jobs]) - self._now
         return (left > self._spare)[tasks.job_of]
 
-    def _deadline(self, job: Job) -> float:
-        """Return the earliest deadline of the job's pods; infinity if none has one."""
-        pods = (task.pod for task in job.tasks.values() if task.pod is not None)
-        texts = (pod.annotations.get(self._annotation, "") for pod in pods)
-        return min((float(text) for text in texts if text.isdigit()), default=math.inf)
+
+def deadline_of(job: Job, annotation: str) -> float:
+    """Return the earliest deadline of the job's pods, in seconds since 1970; infinity if none has one."""
+    pods = (task.pod for task in job.tasks.values() if task.pod is not None)
+    texts = (pod.annotations.get(annotation, "") for pod in pods)
+    return min((float(text) for text in texts if text.isdigit()), default=math.inf)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from deadline_policy.policy import Deadline
+from pyscheduler import ConfigError
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.podgroup import DIALECTS, DialectTable
 
@@ -77,6 +77,23 @@ async def test_a_job_near_its_deadline_is_not_evicted(
     assert cluster.pod("borrower").is_terminating == is_evicted
 
 
-def test_arguments_have_defaults() -> None:
-    """Without arguments the policy spares jobs for an hour."""
-    assert Deadline()._spare == HOUR
+@pytest.mark.parametrize(("seconds_late", "is_evicted"), [(60, True), (-HOUR, False)])
+async def test_a_job_that_missed_its_deadline_gives_its_node(
+    cluster: FakeCluster, seconds_late: float, is_evicted: bool
+) -> None:
+    """The action evicts it for a waiting job of its queue; before its deadline it stays."""
+    await cluster.framework(config=CONFIG).start()
+    add_job(cluster, "running", "a", cluster.clock.wall() - seconds_late)
+    await cluster.clock.advance(2)
+    add_job(cluster, "next", "a")
+    await cluster.clock.advance(2)
+    assert cluster.pod("running").is_terminating == is_evicted
+    cluster.delete_pod("running")
+    await cluster.clock.advance(2)
+    assert cluster.pod("next").node_name == "n1"
+
+
+async def test_arguments_that_nobody_reads_are_refused(cluster: FakeCluster) -> None:
+    """A typing mistake in the profile is an error, not a default."""
+    with pytest.raises(ConfigError, match='no argument "spareSecond"'):
+        cluster.framework(config=CONFIG.replace("spareSeconds", "spareSecond"))
