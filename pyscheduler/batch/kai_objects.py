@@ -7,7 +7,7 @@ Sources: KAI-Scheduler `pkg/apis/scheduling/v2` (Queue), `pkg/apis/scheduling/v2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
@@ -165,7 +165,7 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         priority_class_name=text_of(spec.priority_class_name, "spec.priorityClassName", warnings),
         preemptible=_preemptibility(spec.preemptibility, "spec.preemptibility", warnings),
         sub_groups=sub_groups,
-        min_sub_group=_minimum(spec.min_sub_group, "spec.minSubGroup", warnings),
+        min_sub_group=_min_sub_group(spec.min_sub_group, sub_groups, warnings),
         min_resources=fields.min_resources or {},
         phase=status.phase,
         conditions=tuple([each for each in conditions if isinstance(each, Mapping)]),
@@ -208,6 +208,14 @@ def _preemptibility(value: object, where: str, warnings: Warnings) -> bool | Non
 
 def _minimum(value: object, where: str, warnings: Warnings) -> int | None:
     return None if value is None else integer(value, where, warnings, default=1, least=0)
+
+
+def _min_sub_group(value: object, sub_groups: Sequence[SubGroupSpec], warnings: Warnings) -> int | None:
+    """Return how many of the sub-groups must be satisfied: None for all, and where there are none."""
+    if value is not None and not sub_groups:
+        warn(warnings, "spec.minSubGroup", value, "does not count without spec.subGroups; set spec.minMember")
+        return None
+    return _minimum(value, "spec.minSubGroup", warnings)
 
 
 def _sub_groups(value: object, warnings: Warnings) -> tuple[tuple[SubGroupSpec, ...], str]:

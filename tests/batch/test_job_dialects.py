@@ -127,6 +127,13 @@ def test_sub_groups_that_make_no_tree_have_a_reason(sub_groups: list[Any], warni
     assert job.warnings == (warning,)
 
 
+def test_a_minimum_of_sub_groups_does_not_count_without_any() -> None:
+    """It would take the minimum of members from the gang."""
+    job = job_of("kai", minMember=2, minSubGroup=0)
+    assert (job.min_member, job.min_sub_group) == (2, None)
+    assert job.warnings == ("spec.minSubGroup: 0 does not count without spec.subGroups; set spec.minMember",)
+
+
 def test_every_sub_group_of_a_cycle_is_named() -> None:
     """A cycle of two has two sentences."""
     job = job_of("kai", subGroups=[{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import Node, Pod
 from pyscheduler.batch.contract import Policy
 
 if TYPE_CHECKING:
@@ -46,6 +46,42 @@ async def test_volcano_says_that_no_node_has_room(volcano: Any, actions: str) ->
     said = messages(volcano)
     assert {said.pop("late"), said.pop("huge")} == {NO_ROOM}
     assert set(said) <= {"single"}
+
+
+@pytest.mark.parametrize("preset", ["volcano", "kube_batch"])
+async def test_pods_without_requests_start_beside_a_node_that_shrank(
+    request: pytest.FixtureRequest, preset: str
+) -> None:
+    """A node may have less than its pods hold; that keeps nobody out who asks for nothing of it."""
+    cluster: Any = request.getfixturevalue(preset)
+    cluster.nodes(2, cpu="4")
+    cluster.queue("q")
+    await cluster.start()
+    cluster.job("runs", "q", 8)
+    await cluster.pass_time(5)
+    cluster.cluster.patch(Node, "n0", {"status": {"allocatable": {"cpu": "3"}}}, status=True)
+    await cluster.pass_time(5)
+    for number in range(6):
+        cluster.job(f"small-{number}", "q", 1, requests={"cpu": "0"})
+    await cluster.pass_time(5)
+    assert all(cluster.nodes_of(f"small-{number}") != [""] for number in range(6))
+    cluster.cluster.patch(Node, "n0", {"status": {"allocatable": {"cpu": "4"}}}, status=True)
+
+
+@pytest.mark.parametrize("preset", ["volcano", "kube_batch"])
+async def test_a_pod_that_was_placed_and_not_sent_says_so(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, preset: str
+) -> None:
+    """Its node has room for it only when evicted pods are gone."""
+    cluster: Any = request.getfixturevalue(preset)
+    monkeypatch.setattr("pyscheduler_batch.volcano.session.VolcanoSession._has_room_now", lambda *_: False)
+    cluster.nodes(1, cpu="4")
+    cluster.queue("q")
+    await cluster.start()
+    cluster.job("small", "q", 1, requests={"cpu": "0"})
+    await cluster.pass_time(5)
+    text = "NotEnoughResources: the node of a placed pod has no room for it at present"
+    assert messages(cluster) == {"small": text}
 
 
 class Never(Policy):

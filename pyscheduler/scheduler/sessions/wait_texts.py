@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.tasks import ALLOCATED, TaskState
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.scheduler.failure import pending_version, truncated
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY
 from pyscheduler.scheduler.sessions.tables import NO_GROUP
@@ -37,8 +37,7 @@ __all__ = ["NOT_READY", "WaitTexts", "waiting_text"]
 #: The reason of jobs that lack pods, or to which a pass did not come.
 NOT_READY: Final = "NotReady"
 
-_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED})
-_UNBOUND: Final = _WAITING | {TaskState.ALLOCATED}
+_WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED, TaskState.ALLOCATED})
 #: Reasons that are often over when they could be written.
 _SOON_OVER: Final = frozenset({NO_GROUP, NOT_READY})
 #: A text with the same first reason is written so long after the pass, in seconds.
@@ -113,9 +112,8 @@ class WaitTexts:
             if before is not None and before.holds(job, text):
                 told[job.uid] = before
                 continue
-            # kube-batch keeps room for members of a gang that is not ready; they are not bound.
-            is_ready = job.count(ALLOCATED) >= job.min_member
-            pods = job.pods(_WAITING if is_ready else _UNBOUND)
+            # What is allocated at the end of a pass was not sent: its gang is not ready, or its node has no room yet.
+            pods = job.pods(_WAITING)
             uids = self._tell_all(pods, text, is_marked=self.plugin.marks_unschedulable(job))
             told[job.uid] = _Told(job, job.changes, text, uids)
             await turn()

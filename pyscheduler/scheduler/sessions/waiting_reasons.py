@@ -56,7 +56,8 @@ async def waiting_texts(
     for at, job in enumerate(session.jobs.values()):
         if at % TURN_EVERY == 0:
             await session.turn()
-        if not (job.counts[TaskState.PENDING] or job.counts[TaskState.PIPELINED]):
+        counts = job.counts
+        if not (counts[TaskState.PENDING] or counts[TaskState.PIPELINED] or counts[TaskState.ALLOCATED]):
             continue
         reasons = session.reasons.get(job.uid)
         # Some models keep reasons from pass to pass. What is wrong with a queue comes before them.

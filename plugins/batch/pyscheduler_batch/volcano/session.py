@@ -538,7 +538,11 @@ class VolcanoSession(Session):
         A task stays allocated if its node has no room for it before evicted pods are gone.
         """
         for task in list(job.tasks.values()):
-            if task.state == TaskState.ALLOCATED and self._has_room_now(task):
+            if task.state != TaskState.ALLOCATED:
+                continue
+            if not self._has_room_now(task):
+                self.record(job, _NOT_ENOUGH, "the node of a placed pod has no room for it at present")
+            else:
                 is_bound = self.effects.bind(task, task.node)
                 self.ledger.move(
                     task, Position(TaskState.BINDING, task.node) if is_bound else Position(TaskState.PENDING)
@@ -551,7 +555,9 @@ class VolcanoSession(Session):
             return True
         moved = (each for each, _ in self.ledger.moved.values() if each.node == task.node)
         unsent = [each.request for each in moved if each.state == TaskState.ALLOCATED]
-        return bool(self.scale.fits(task.request, idle + np.sum(unsent, axis=0)))
+        # What the task does not request may be overused there for long: a node can shrink below its pods.
+        lacks = task.request - (idle + np.sum(unsent, axis=0)) >= self.scale.tolerance
+        return not np.any(lacks & (task.request > 0))
 
 
 def _by_key(key: Callable[[int, Job | None], contract.Key], left: int, right: int) -> int:
