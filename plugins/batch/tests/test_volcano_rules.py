@@ -288,6 +288,15 @@ def test_a_closed_queue_gets_nothing_but_best_effort_pods() -> None:
     assert run.session.reasons["ns/g"] == {"QueueClosed": "queue q is not open"}
 
 
+def test_a_job_that_a_closed_queue_does_not_enqueue_says_so() -> None:
+    """Its `minResources` would fit: its users have to look at the queue, not at room."""
+    closed = [{"name": "q", "state": "Closed"}]
+    waiting = group("g", 1, phase="Pending", minResources={"cpu": 1000})
+    run = start([waiting], pods("g", 1), actions=("enqueue", "allocate"), queues=closed)
+    run.act()
+    assert run.session.reasons["ns/g"] == {"QueueClosed": "queue q is not open"}
+
+
 @pytest.mark.parametrize("phase", ["Inqueue", "Pending"])
 @pytest.mark.parametrize(
     ("queues", "culprit"),

@@ -87,9 +87,11 @@ def _not_tried(job: Job, cut_in: str) -> str:
 
     `cut_in`: the action in which the pass was cut, "" for a pass that ended.
     """
-    alive = job.count(ALIVE) + job.counts[TaskState.SUCCEEDED]
-    if alive < job.min_member:
-        return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist"
+    alive, succeeded = job.count(ALIVE), job.counts[TaskState.SUCCEEDED]
+    if alive + succeeded < job.min_member:
+        return f"{NOT_READY}: {alive + succeeded} of at least {job.min_member} pods exist"
     if cut_in:
         return f'{NOT_READY}: the pass did not come to this job; the action "{cut_in}" took too long'
+    if alive < job.min_member:  # in KAI, pods that have ended do not count
+        return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist; {succeeded} have succeeded"
     return f"{NOT_READY}: the pass did not come to this job"

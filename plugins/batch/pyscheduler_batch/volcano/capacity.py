@@ -164,8 +164,8 @@ class Capacity(QueuePolicy):
         """Refuse tasks that would take the queue, or a queue above, beyond its limit."""
         queue = job.queue_row
         queues = self.session.queues
-        if not self.is_open(queue):
-            return Refusal("QueueClosed", f"queue {queues.names[queue]} is not open")
+        if closed := self.closed(queue):
+            return closed
         if self._broken is not None:
             return self._broken
         if (refusal := self.keep("limit", queue, self.requested(tasks), self._beyond_limit)) is not None:
@@ -192,7 +192,8 @@ class Capacity(QueuePolicy):
         if self._broken is not None:
             self.session.record(job, self._broken.reason, self._broken.message)
             return -1
-        if not self.is_open(queue):
+        if closed := self.closed(queue):
+            self.session.record(job, closed.reason, closed.message)
             return -1
         minimum = job.min_resources
         for row in self._path(queue):

@@ -111,8 +111,8 @@ class Proportion(QueuePolicy):
         return self.session.scale.less_equal(self.deserved[queue], self.allocated[queue])
 
     def _refusal(self, queue: int, tasks: Sequence[Task]) -> Refusal | None:
-        if not self.is_open(queue):
-            return Refusal("QueueClosed", f"queue {self.session.queues.names[queue]} is not open")
+        if closed := self.closed(queue):
+            return closed
         return self.keep("share", queue, self.requested(tasks), self._beyond_share)
 
     def _beyond_share(self, queue: int, request: Amounts) -> Refusal | None:
@@ -146,7 +146,8 @@ class Proportion(QueuePolicy):
     def job_enqueueable(self, job: Job) -> int:
         """Accept a job whose minimum the queue could hold; refuse others, and all if the queue is closed."""
         queue = job.queue_row
-        if not self.is_open(queue):
+        if closed := self.closed(queue):
+            self.session.record(job, closed.reason, closed.message)
             return -1
         if job.min_resources is None or self.within_capability(queue, job.min_resources):
             return 1

@@ -106,6 +106,12 @@ class QueuePolicy(VolcanoPolicy):
         """Return whether the queue accepts anything new."""
         return self.session.queues.state[queue] == "Open"
 
+    def closed(self, queue: int) -> Refusal | None:
+        """Return that the queue accepts nothing new, if it is so."""
+        if self.is_open(queue):
+            return None
+        return Refusal("QueueClosed", f"queue {self.session.queues.names[queue]} is not open")
+
     def requested(self, tasks: Sequence[Task]) -> Amounts:
         """Return float64[R]: what the tasks request together."""
         if len(tasks) == 1:
