@@ -34,6 +34,7 @@ from pyscheduler.cluster.real.response_errors import error_of, raise_for_status
 from pyscheduler.framework.errors import (
     PLUGIN_FAILURES,
     APIError,
+    GoneError,
     TransportError,
 )
 from pyscheduler.framework.plugin_failures import EVENT_HANDLER
@@ -110,7 +111,8 @@ class RealInformer(Generic[T]):
         self._watching = asyncio.Event()
         #: Set when the pause between two tries is over.
         self._pause_over = asyncio.Event()
-        self._told_to_wait = False
+        #: The server has asked not to try before, in clock seconds.
+        self._may_try_at = 0.0
         #: How many wait in `catch_up`.
         self._hurrying = 0
         self._failed: APIError | None = None
@@ -194,9 +196,8 @@ class RealInformer(Generic[T]):
             self._hurrying -= 1
 
     def retry_soon(self) -> None:
-        """End the pause between two tries, unless the server has asked for it."""
-        if not self._told_to_wait:
-            self._pause_over.set()
+        """Shorten the pause between two tries to what the server has asked for."""
+        self._clock.call_later(max(self._may_try_at - self._clock.now(), 0.0), self._pause_over.set)
 
     async def stop(self) -> None:
         """End the watch; idempotent."""
@@ -222,8 +223,8 @@ class RealInformer(Generic[T]):
         while self._failed is None:
             began = self._clock.now()
             pause = 0.0
+            step = self._rules.next_step()
             try:
-                step = self._rules.next_step()
                 if step is not Step.WATCH:
                     await (self._list() if step is Step.LIST else self._check_version())
                     began = self._clock.now()
@@ -231,11 +232,14 @@ class RealInformer(Generic[T]):
             except Exception as error:  # noqa: BLE001 - whatever ends a stream, the informer has to live on
                 self._note_end(self._clock.now() - began)
                 pause = await self._recover(error)
+                if isinstance(error, GoneError) and step is not Step.LIST:
+                    # A server that came back does not remember old versions: what follows is a list, and no failure.
+                    self._backoff.reset()
             else:
                 self._note_end(lasted := self._clock.now() - began)
                 if lasted >= SHORT_WATCH_SECONDS:
                     continue
-            self._told_to_wait = pause > 0
+            self._may_try_at = self._clock.now() + pause
             await self._rest(max(pause, _BACKLOG_SECONDS if self._hurrying else self._backoff.next()))
 
     async def _rest(self, seconds: float) -> None:

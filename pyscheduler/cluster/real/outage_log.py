@@ -4,8 +4,8 @@ While an API server is away, every informer fails, again and again. A line tells
 It comes again after 10 s, 20 s, and so on, at most every ten minutes. Failures of single informers are logged at debug.
 
 A server that cannot be reached, or says that it is overloaded, is one kind of trouble; a kind that may not be read is
-another, and does not end with the first. When the first watch works again after trouble of the first kind, the others
-are tried at once: they would wait up to half a minute each, and nothing is decided meanwhile on what they watch.
+another, and does not end with the first. When the first watch works again, the others are tried at once, whatever their
+trouble: they would wait up to half a minute each, and a server that begins refuses what it serves a second later.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ class Outages:
 
     def works(self, key: Failing) -> None:
         """Note that a watch is open, or that its kind is known not to be served."""
-        others = self._unreachable.others(key)
+        others = [each for outage in (self._unreachable, self._refused) for each in outage.down]
+        was_down = key in others
         self._unreachable.works(key)
         self._refused.works(key)
-        for each in others:
-            each.retry_soon()
+        for each in others if was_down else ():
+            if each is not key:
+                each.retry_soon()
 
     def close(self) -> None:
         """Say nothing any more; idempotent."""
@@ -73,7 +75,8 @@ class _Outage:
         self._what = what
         self._clock = clock
         self._timer: Timer | None = None
-        self._down: dict[Failing, str] = {}
+        #: The names of those that fail.
+        self.down: dict[Failing, str] = {}
         self._error: Exception | None = None
         #: How many watches were down at the same time, and since when.
         self._most = 0
@@ -86,15 +89,15 @@ class _Outage:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._error = None
-        self._down.clear()
+        self.down.clear()
         self._most = 0
         self._again = 0.0
 
     def failed(self, key: Failing, name: str, error: Exception) -> None:
         """Note a failure; the first one starts the timer."""
-        self._down[key] = name
+        self.down[key] = name
         self._error = error
-        self._most = max(self._most, len(self._down))
+        self._most = max(self._most, len(self.down))
         if self._timer is None:
             self._since = self._clock.now()
             self._timer = self._clock.call_later(_GATHER_SECONDS, self._tell)
@@ -105,25 +108,21 @@ class _Outage:
         if self.leave(key):
             _log.info("API server answers again watches=%d seconds=%.0f", most, self._clock.now() - since)
 
-    def others(self, key: Failing) -> list[Failing]:
-        """Return the others that are down, if this one is."""
-        return [each for each in self._down if each is not key] if key in self._down else []
-
     def leave(self, key: Failing) -> bool:
         """Forget one; return True, and begin anew, where it was the last one of an outage that was told."""
-        if self._down.pop(key, None) is None or self._down or not self._again:
+        if self.down.pop(key, None) is None or self.down or not self._again:
             return False
         self.reset()
         return True
 
     def _tell(self) -> None:
-        if not self._down:
+        if not self.down:
             _log.info("Watches broke off and are open again watches=%d err=%s", self._most, self._error)
             self.reset()
             return
-        names = ",".join(list(dict.fromkeys(self._down.values()))[:_NAMED])
-        more = ",..." if len(self._down) > _NAMED else ""
-        _log.warning("%s watches=%d resources=%s err=%s", self._what, len(self._down), f"{names}{more}", self._error)
+        names = ",".join(list(dict.fromkeys(self.down.values()))[:_NAMED])
+        more = ",..." if len(self.down) > _NAMED else ""
+        _log.warning("%s watches=%d resources=%s err=%s", self._what, len(self.down), f"{names}{more}", self._error)
         first, most = _AGAIN_SECONDS
         self._again = min(self._again * 2, most) if self._again else first
         self._timer = self._clock.call_later(self._again, self._tell)

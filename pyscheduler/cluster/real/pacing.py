@@ -41,6 +41,10 @@ class Backoff:
         self._delay = low
         self._asked = clock.now()
 
+    def reset(self) -> None:
+        """Begin anew."""
+        self._delay = self._low
+
     def next(self) -> float:
         """Return how long to wait before the next try, in seconds."""
         now = self._clock.now()
