@@ -56,13 +56,16 @@ class _Cluster:
 
 async def _read(options: Options, source: Source) -> _Cluster:
     """Read the cluster; print a warning for each kind that may not be listed."""
+    from pyscheduler.runtime.assembly.discovery import discover
+
+    registry = discover(blocked=options.blocked)
     inventory = await read_inventory(source.read)
     for plural in dict.fromkeys(source.unread):
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
     assumed = {name: known for name, known in schedulers.items() if options.dialect in {None, name}}
     profiles = profiles_for(
-        assumed, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
+        assumed, registry=registry, config_file=options.config_file, feature_gates=options.feature_gates
     )
     served = {name: [own] for name, own in profiles.names.items()}
     models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees, served=served)

@@ -1,0 +1,139 @@
+"""`kubectl queue` with policies, actions and queue dialects of other distributions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+import yaml
+
+from pyscheduler.cli.main import main as pyscheduler
+from tests.cli.queue.test_queue import KAI, ROOT, Run
+
+EXAMPLE = ROOT / "examples/12-batch-policy"
+PROFILE = EXAMPLE / "profile.yaml"
+
+Install: TypeAlias = Callable[..., None]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs `kubectl queue`."""
+    return Run(capsys)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Give a function that installs a distribution, as pip would leave it: its hook module, and other modules."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    before = {*sys.modules}
+
+    def make(name: str, hooks: str, **modules: str) -> None:
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[pyscheduler]\n{name} = {hooks}\n")
+        for module, text in modules.items():
+            (site / f"{module}.py").write_text(text)
+
+    yield make
+    for name in {*sys.modules} - before:
+        if str(getattr(sys.modules[name], "__file__", "") or "").startswith((str(site), str(EXAMPLE))):
+            del sys.modules[name]
+
+
+def hooks(call: str) -> str:
+    """Return a hook module with one call of the registry."""
+    return (
+        f"from pyscheduler import hookimpl\n\n\n@hookimpl\ndef pyscheduler_register(registry):\n    registry.{call}\n"
+    )
+
+
+def with_scheduler(folder: Path, name: str) -> str:
+    """Write the objects of `kai.yaml` with another schedulerName in the pods; return the path."""
+    path = folder / "objects.yaml"
+    path.write_text(Path(KAI).read_text().replace("schedulerName: kai-scheduler", f"schedulerName: {name}"))
+    return str(path)
+
+
+# --- policies and actions -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def deadline(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the example with the policy `deadline`."""
+    monkeypatch.syspath_prepend(EXAMPLE)
+    install("deadline_policy", "deadline_policy.hooks")
+
+
+@pytest.mark.usefixtures("deadline")
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        pytest.param(["get"], 0, "  vision   kai       Open    nvidia.com/gpu   4 ", id="get"),
+        pytest.param(["describe", "vision"], 0, "default/yolo", id="describe"),
+        pytest.param(["explain", "yolo"], 0, "Verdict:  waits: OverLimit\n", id="explain"),
+        pytest.param(["whatif", "yolo"], 1, "Verdict:  waits: OverLimit\n", id="whatif"),
+    ],
+)
+def test_profiles_with_a_policy_of_another_distribution_are_read(
+    run: Run, tmp_path: Path, arguments: list[str], code: int, expected: str
+) -> None:
+    """Every subcommand knows the policies that are installed."""
+    objects = with_scheduler(tmp_path, "batch")
+    assert expected in run(*arguments, "--config", str(PROFILE), objects=objects, code=code)
+    assert run.err == ""
+
+
+@pytest.mark.usefixtures("deadline")
+def test_explain_job_reads_a_profile_with_a_policy_of_another_distribution(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pyscheduler explain job` knows the policies that are installed."""
+    objects = with_scheduler(tmp_path, "batch")
+    with pytest.raises(SystemExit) as ended:
+        pyscheduler(["explain", "job", "default/yolo", "--objects", objects, "--config", str(PROFILE)])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 0, err
+    assert "Verdict:  waits: OverLimit\n" in out
+
+
+@pytest.mark.usefixtures("deadline")
+def test_a_policy_of_a_blocked_distribution_is_unknown(run: Run) -> None:
+    """The error names the file, the policy and its place in the file."""
+    assert run("get", "--config", str(PROFILE), "--block", "deadline_policy", code=1) == ""
+    assert run.err.startswith(f'error: {PROFILE}: no policy is called "deadline"; ')
+    assert run.err.endswith(" @ $.profiles[0].pluginConfig[Batch].args.tiers[0].plugins[0].name\n")
+
+
+ACTION = '''
+from pyscheduler.batch.contract import Action
+
+
+class Tidy(Action):
+    """Do nothing."""
+
+    name = "tidy"
+
+    async def run(self, session):
+        """Do nothing."""
+'''
+
+
+def test_profiles_with_an_action_of_another_distribution_are_read(run: Run, install: Install, tmp_path: Path) -> None:
+    """The action may be anywhere among those of the preset."""
+    install("tidy", "tidy_hooks", tidy_hooks=hooks('add_action("tidy", "tidy_rows:Tidy")'), tidy_rows=ACTION)
+    profile = yaml.safe_load(PROFILE.read_text())
+    profile["profiles"][0]["pluginConfig"][0]["args"] = {"preset": "kai", "actions": "tidy, allocate"}
+    config = tmp_path / "profile.yaml"
+    config.write_text(yaml.safe_dump(profile))
+    data = json.loads(
+        run("explain", "yolo", "--config", str(config), "-o", "json", objects=with_scheduler(tmp_path, "batch"))
+    )
+    assert data["reason"] == "OverLimit"
