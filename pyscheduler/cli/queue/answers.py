@@ -17,13 +17,14 @@ from pyscheduler.cli.podgroup.view import list_of, padded
 from pyscheduler.cli.queue import explain_view, view
 from pyscheduler.cli.queue.describe_view import described
 from pyscheduler.cli.queue.explanation import Explanation, explain as explain_job, placements
-from pyscheduler.cli.queue.model import build_models, schedulers_of
+from pyscheduler.cli.queue.model import build_models, of_dialect, schedulers_of
 from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler.cli.queue.reader import read_inventory
 from pyscheduler.cli.queue.source import manifests_of, open_source, overlay
 from pyscheduler.cli.terminal import echo, printable_cells
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.telemetry.logs import configure
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.cli.queue.command import Options
     from pyscheduler.cli.queue.model import DialectModel, JobEntry
     from pyscheduler.cli.queue.offline_pass import Profiles
     from pyscheduler.cli.queue.source import Source
     from pyscheduler.cli.queue.view import FairShares
+    from pyscheduler.runtime.assembly.registry import Registry
 
 __all__ = ["describe", "explain", "get", "simulate", "whatif"]
 
@@ -56,21 +59,38 @@ class _Cluster:
 
 async def _read(options: Options, source: Source) -> _Cluster:
     """Read the cluster; print a warning for each kind that may not be listed."""
-    from pyscheduler.runtime.assembly.discovery import discover
-
     registry = discover(blocked=options.blocked)
-    inventory = await read_inventory(source.read)
+    queue_rows = _queue_rows(registry)
+    _check_dialect(options.dialect, queue_rows)
+    inventory = await read_inventory(source.read, queue_rows=queue_rows)
     for plural in dict.fromkeys(source.unread):
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
-    assumed = {name: known for name, known in schedulers.items() if options.dialect in {None, name}}
+    wanted = options.dialect
+    # Profiles of every preset read the queues of other distributions' dialects.
+    presets = [name for name in schedulers if wanted in {None, name}] or [*schedulers]
+    assumed = {name: schedulers[name] for name in presets}
     profiles = profiles_for(
         assumed, registry=registry, config_file=options.config_file, feature_gates=options.feature_gates
     )
     served = {name: [own] for name, own in profiles.names.items()}
     models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees, served=served)
-    shown = [model for model in models if options.dialect in {None, model.name}]
+    chosen = [of_dialect(model, wanted) if wanted else model for model in models if model.name in presets]
+    shown = [model for model in chosen if model.specs or model.jobs]
     return _Cluster(source=source, models=shown, profiles=profiles, single_pods=inventory.single_pods)
+
+
+def _queue_rows(registry: Registry) -> Sequence[QueueDialect]:
+    """Return the dialects of queues: the built-in ones, and those of the installed distributions."""
+    return [*QUEUE_DIALECTS, *registry.batch_extensions().queue_rows()]
+
+
+def _check_dialect(dialect: str | None, queue_rows: Iterable[QueueDialect]) -> None:
+    known = [row.name for row in queue_rows]
+    if dialect is not None and dialect not in known:
+        raise click.UsageError(
+            f'--dialect: no dialect of queues is called "{dialect}"; choose one of {", ".join(known)}'
+        )
 
 
 @asynccontextmanager
@@ -287,7 +307,8 @@ async def simulate(options: Options, filename: str, output: str) -> int:
     """Print the fair shares before and after a change of queues; return the exit code."""
     name = "standard input" if filename == "-" else filename
     manifests = manifests_of(filename)
-    kinds = {(kind.api_version, kind.kind) for row in QUEUE_DIALECTS for kind in row.kinds}
+    rows = _queue_rows(discover(blocked=options.blocked))
+    kinds = {(kind.api_version, kind.kind) for row in rows for kind in row.kinds}
     for one in manifests:
         if (one.get("apiVersion"), one["kind"]) not in kinds:
             text = f"{one['kind']} {one['metadata']['name']} of {one.get('apiVersion')} is no batch queue"
@@ -303,12 +324,12 @@ async def simulate(options: Options, filename: str, output: str) -> int:
         for one in manifests:
             for text in model.specs[queue].warnings if (queue := one["metadata"]["name"]) in model.specs else ():
                 echo(f"Warning: queue {queue}: {text}", err=True)
-    rows = _changes(after.models, *shares)
+    changes = _changes(after.models, *shares)
     if output:
-        items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in rows]
+        items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in changes]
         print_data({"apiVersion": "pyscheduler.io/v1", "kind": "FairShareComparison", "items": items}, output)
         return 0
-    cells = printable_cells([_CHANGE_HEADER, *rows])
+    cells = printable_cells([_CHANGE_HEADER, *changes])
     widths = [max(len(row[column]) for row in cells) for column in range(len(_CHANGE_HEADER))]
     _print([padded(row, widths) for row in cells])
     _print(view.footer(after.models))
@@ -333,7 +354,7 @@ def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShar
                 change = "0" if first == second else sign + amount_text(resource, second - first)
                 name = "  " * depth + queue
                 amounts = (amount_text(resource, first), amount_text(resource, second))
-                rows.append((name, model.name, resource, *amounts, change))
+                rows.append((name, view.dialect_of(model, queue), resource, *amounts, change))
     return rows
 
 

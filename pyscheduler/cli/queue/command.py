@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Options", "command", "main", "run_explain"]
 
 _NAME = "kubectl queue"
-_DIALECTS = ("kai", "volcano", "kube-batch")
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +68,11 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
             metavar="FILE",
             help="Configuration with batch profiles. [default: the preset of each dialect]",
         ),
-        click.option("--dialect", type=click.Choice(_DIALECTS), help="Only queues and jobs of this dialect."),
+        click.option(
+            "--dialect",
+            metavar="NAME",
+            help="Only queues and jobs of this dialect: kai, volcano, kube-batch, or one of another distribution.",
+        ),
         block_option,
         feature_gates_option,
     ):

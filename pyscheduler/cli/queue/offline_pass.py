@@ -210,9 +210,7 @@ def profiles_for(
     return Profiles(config=loads(_text(names), gates=gates), names=names, args=args, registry=registry, gates=gates)
 
 
-def _args_in(
-    config: Configuration, extensions: BatchExtensions, *, source: str
-) -> dict[str, tuple[str, BatchArgs]]:
+def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
     """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
     for index, profile in enumerate(config.profiles):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -137,3 +138,101 @@ def test_profiles_with_an_action_of_another_distribution_are_read(run: Run, inst
         run("explain", "yolo", "--config", str(config), "-o", "json", objects=with_scheduler(tmp_path, "batch"))
     )
     assert data["reason"] == "OverLimit"
+
+
+# --- dialects of queues -------------------------------------------------------------------------
+
+
+def snippet() -> str:
+    """Return the module of docs/reference/batch.md with the dialect `fair`."""
+    blocks = (ROOT / "docs/reference/batch.md").read_text().split("```python\n")[1:]
+    return next(text for each in blocks if "class FairQueue(" in (text := each.partition("```")[0]))
+
+
+@pytest.fixture
+def fair(install: Install, tmp_path: Path) -> str:
+    """Install the dialect `fair`; return the path of a cluster with a queue of it, and a job in that queue."""
+    install(
+        "fairpolicy", "fair_hooks", fair_hooks=hooks('add_queue_dialect("fair", "fair_rows:ROW")'), fair_rows=snippet()
+    )
+    gpus = {"nvidia.com/gpu": "1"}
+    container = {"name": "c", "image": "i", "resources": {"requests": gpus, "limits": gpus}}
+    pod_meta = {"name": "p", "namespace": "default", "labels": {"kai.scheduler/queue": "a"}}
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n"},
+            "status": {"allocatable": {"cpu": 8, "nvidia.com/gpu": 4, "pods": 9}},
+        },
+        {"apiVersion": "fair.example/v1", "kind": "FairQueue", "metadata": {"name": "a"}, "spec": {"gpus": 2}},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": pod_meta,
+            "spec": {"schedulerName": "kai-scheduler", "containers": [container]},
+        },
+    ]
+    path = tmp_path / "fair.yaml"
+    path.write_text(yaml.safe_dump_all(items))
+    return str(path)
+
+
+@pytest.mark.parametrize("dialect", [(), ("--dialect", "fair"), ("--dialect", "kai")], ids=["all", "fair", "kai"])
+def test_queues_of_another_distribution_are_shown_with_their_jobs(
+    run: Run, fair: str, dialect: tuple[str, ...]
+) -> None:
+    """They have a quota, a fair share and jobs, and the column names both their dialect and the preset."""
+    header, row = run("get", *dialect, objects=fair).splitlines()
+    found = dict(zip(header.split(), re.split(r"\s{2,}", row), strict=False))
+    assert found["DIALECT"] == "fair (kai)"
+    assert [found[name] for name in ("QUEUE", "QUOTA", "FAIR-SHARE", "PENDING", "WAITING")] == ["a", "2", "1", "1", "1"]
+    assert run.err == ""
+
+
+def test_a_job_in_a_queue_of_another_distribution_starts(run: Run, fair: str) -> None:
+    """`explain` and `whatif` say what the scheduler does with the pod."""
+    assert "Verdict:  starts in the next pass\n" in run("explain", "p", objects=fair)
+    assert "  bind  default/p  n\n" in run("whatif", "p", objects=fair)
+
+
+def test_a_queue_of_another_distribution_is_described(run: Run, fair: str) -> None:
+    """Its dialect, its system and the preset that reads it are named; JSON has the first and the last."""
+    assert "Dialect:              fair (Fair), read by the preset kai\n" in run("describe", "a", objects=fair)
+    data = json.loads(run("get", "a", "-o", "json", objects=fair))
+    assert (data["dialect"], data["preset"]) == ("fair", "kai")
+
+
+def test_queues_of_another_distribution_are_shown_without_jobs(run: Run, fair: str, tmp_path: Path) -> None:
+    """A cluster without jobs shows each queue once."""
+    queue = tmp_path / "queue.yaml"
+    queue.write_text("{apiVersion: fair.example/v1, kind: FairQueue, metadata: {name: b}}")
+    assert [line.split()[0] for line in run("get", "--no-headers", objects=str(queue)).splitlines()] == ["b"]
+
+
+def test_simulate_takes_queues_of_another_distribution(run: Run, fair: str, tmp_path: Path) -> None:
+    """The shares before and after follow the edited object."""
+    queue = tmp_path / "queue.yaml"
+    queue.write_text("{apiVersion: fair.example/v1, kind: FairQueue, metadata: {name: b}, spec: {gpus: 1}}")
+    data = json.loads(run("simulate", "-f", str(queue), "-o", "json", objects=fair))
+    assert {each["queue"] for each in data["items"]} >= {"a"}
+
+
+def test_an_unknown_dialect_is_refused_with_those_that_are_installed(run: Run, fair: str) -> None:
+    """One line names the dialects."""
+    assert run("get", "--dialect", "fare", objects=fair, code=1) == ""
+    assert run.err.startswith(
+        'error: --dialect: no dialect of queues is called "fare"; choose one of kai, volcano, kube-batch, fair\n'
+    )
+
+
+def test_a_dialect_that_cannot_read_a_queue_is_one_line(run: Run, install: Install, tmp_path: Path) -> None:
+    """The error names the dialect and the queue."""
+    broken = snippet().replace("    free = {", "    raise KeyError(queue.name)\n    free = {")
+    install(
+        "fairpolicy", "fair_hooks", fair_hooks=hooks('add_queue_dialect("fair", "fair_rows:ROW")'), fair_rows=broken
+    )
+    queue = tmp_path / "queue.yaml"
+    queue.write_text("{apiVersion: fair.example/v1, kind: FairQueue, metadata: {name: b}}")
+    assert run("get", objects=str(queue), code=1) == ""
+    assert run.err == "error: queue dialect \"fair\": read raised KeyError: 'b' for queue b\n"
