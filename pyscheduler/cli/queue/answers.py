@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
-from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.podgroup.command import print_data
-from pyscheduler.cli.podgroup.view import list_of, padded
+from pyscheduler.cli.podgroup.view import list_of
 from pyscheduler.cli.queue import explain_view, view
 from pyscheduler.cli.queue.describe_view import described
 from pyscheduler.cli.queue.explanation import Explanation, explain as explain_job, placements
 from pyscheduler.cli.queue.model import build_models, of_dialect, schedulers_of
 from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler.cli.queue.reader import read_inventory
+from pyscheduler.cli.queue.share_changes import change_lines, changes_data, share_changes
 from pyscheduler.cli.queue.source import manifests_of, open_source, overlay
-from pyscheduler.cli.terminal import echo, printable_cells
+from pyscheduler.cli.terminal import echo
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
@@ -308,54 +308,30 @@ async def simulate(options: Options, filename: str, output: str) -> int:
     name = "standard input" if filename == "-" else filename
     manifests = manifests_of(filename)
     rows = _queue_rows(discover(blocked=options.blocked))
-    kinds = {(kind.api_version, kind.kind) for row in rows for kind in row.kinds}
+    kinds = {(kind.api_version, kind.kind): row.name for row in rows for kind in row.kinds}
     for one in manifests:
         if (one.get("apiVersion"), one["kind"]) not in kinds:
             text = f"{one['kind']} {one['metadata']['name']} of {one.get('apiVersion')} is no batch queue"
             raise ConfigError(
                 f"{text}; give queues of {', '.join(sorted(version for version, _ in kinds))}", source=name
             )
+    edited = {(kinds[one["apiVersion"], one["kind"]], one["metadata"]["name"]) for one in manifests}
     async with _open(options) as source:
-        edited = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
+        changed = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
         before = await _read(options, source)
-        after = attrs.evolve(await _read(options, edited), warns=False)
+        after = attrs.evolve(await _read(options, changed), warns=False)
         shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
     for model in after.models:
         for one in manifests:
             for text in model.specs[queue].warnings if (queue := one["metadata"]["name"]) in model.specs else ():
                 echo(f"Warning: queue {queue}: {text}", err=True)
-    changes = _changes(after.models, *shares)
+    changes = share_changes(after.models, *shares, edited=edited)
     if output:
-        items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in changes]
-        print_data({"apiVersion": "pyscheduler.io/v1", "kind": "FairShareComparison", "items": items}, output)
+        print_data(changes_data(changes), output)
         return 0
-    cells = printable_cells([_CHANGE_HEADER, *changes])
-    widths = [max(len(row[column]) for row in cells) for column in range(len(_CHANGE_HEADER))]
-    _print([padded(row, widths) for row in cells])
+    _print(change_lines(changes))
     _print(view.footer(after.models))
     return 0
-
-
-_CHANGE_HEADER: Final = ("QUEUE", "DIALECT", "RESOURCE", "BEFORE", "AFTER", "CHANGE")
-_CHANGE_KEYS: Final = ("queue", "dialect", "resource", "before", "after", "change")
-
-
-def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShares) -> list[tuple[str, ...]]:
-    """Return a row for each queue and resource with a share before or after; queues in the order of the tree."""
-    rows: list[tuple[str, ...]] = []
-    for model in models:
-        old, new = before.get(model.name, {}), after.get(model.name, {})
-        for queue, depth in view.tree_of(model):
-            for resource in new.get(queue, {}):
-                first, second = old.get(queue, {}).get(resource, 0.0), new[queue][resource]
-                if not first and not second:
-                    continue
-                sign = "+" if second > first else ""
-                change = "0" if first == second else sign + amount_text(resource, second - first)
-                name = "  " * depth + queue
-                amounts = (amount_text(resource, first), amount_text(resource, second))
-                rows.append((name, view.dialect_of(model, queue), resource, *amounts, change))
-    return rows
 
 
 def _print(lines: Iterable[str]) -> None:

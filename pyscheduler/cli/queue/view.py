@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     #: By dialect and name of the queue, its fair share by resource.
     FairShares: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float]]]
 
-__all__ = ["data_of", "dialect_of", "footer", "queue_lines", "table_lines", "tree_of"]
+__all__ = ["data_of", "dialect_of", "footer", "indented_name", "queue_lines", "table_lines", "tree_of"]
 
 _INDENT: Final = "  "
 _LEAST: Final = 3
@@ -147,11 +147,14 @@ def queue_lines(
             reclaimable = "true" if spec.reclaimable else "false"
             more += (f"{weight:g}", f"{spec.priority:g}", reclaimable, str(len(spec.warnings)))
         counts = [str(count) for count in model.job_counts[row].tolist()] if row >= 0 else [NONE, NONE]
-        name = _INDENT * depth + queue
-        lines.append(
-            (name, dialect_of(model, queue), str(spec.state), resource, *amounts, *counts, *more, ",".join(reasons))
-        )
+        first = (indented_name(queue, depth), dialect_of(model, queue), str(spec.state), resource)
+        lines.append((*first, *amounts, *counts, *more, ",".join(reasons)))
     return lines
+
+
+def indented_name(queue: str, depth: int) -> str:
+    """Return the name of a queue, indented for the queues above it."""
+    return _INDENT * depth + queue
 
 
 def dialect_of(model: DialectModel, queue: str) -> str:

@@ -215,7 +215,9 @@ def test_simulate_takes_queues_of_another_distribution(run: Run, fair: str, tmp_
     queue = tmp_path / "queue.yaml"
     queue.write_text("{apiVersion: fair.example/v1, kind: FairQueue, metadata: {name: b}, spec: {gpus: 1}}")
     data = json.loads(run("simulate", "-f", str(queue), "-o", "json", objects=fair))
-    assert {each["queue"] for each in data["items"]} >= {"a"}
+    assert {(each["queue"], each["dialect"], each["preset"]) for each in data["items"]} == {
+        (name, "fair", "kai") for name in "ab"
+    }
 
 
 def test_an_unknown_dialect_is_refused_with_those_that_are_installed(run: Run, fair: str) -> None:

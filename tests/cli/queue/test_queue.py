@@ -338,6 +338,32 @@ def test_simulate_compares_shares_of_edited_queues(run: Run, tmp_path: Path) -> 
     assert ["research", "kai", "nvidia.com/gpu", "8", "8", "0"] in rows
 
 
+def queue(name: str, parent: str, quota: int) -> dict[str, object]:
+    """Return a queue of KAI."""
+    resources = {"gpu": {"quota": quota, "limit": -1, "overQuotaWeight": 1}}
+    spec = {"parentQueue": parent, "resources": resources}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def test_simulate_shows_every_queue_of_the_file(run: Run, tmp_path: Path) -> None:
+    """A new queue without jobs has no share, and a queue that cannot be used has an unknown one."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(yaml.safe_dump_all([queue("idle", "research", 2), queue("astray", "nowhere", 1)]))
+    rows = [line.split() for line in run("simulate", "-f", str(file)).splitlines()]
+    assert ["idle", "kai", "nvidia.com/gpu", "0", "0", "0"] in rows
+    assert ["astray", "kai", "<none>", "<unknown>", "<unknown>", "<unknown>"] in rows
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_simulate_does_not_indent_names_in_data(run: Run, tmp_path: Path, output: str) -> None:
+    """A child queue has its own name in JSON and YAML; only the table is indented."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(yaml.safe_dump(queue("idle", "research", 2)))
+    items = yaml.safe_load(run("simulate", "-f", str(file), "-o", output))["items"]
+    assert {item["queue"] for item in items} == {"research", "speech", "vision", "idle"}
+    assert {(item["dialect"], item["preset"]) for item in items} == {("kai", "kai")}
+
+
 def test_simulate_says_what_does_not_count_in_an_edited_queue(run: Run, tmp_path: Path) -> None:
     """An amount that is no number counts as 0, with a warning."""
     file = tmp_path / "queue.yaml"
