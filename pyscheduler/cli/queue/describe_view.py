@@ -127,14 +127,15 @@ def _job_cells(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str])
         str(job.counts[TaskState.GATED]),
         str(job.counts[TaskState.SUCCEEDED] + job.counts[TaskState.FAILED]),
         amounts_text(requests),
-        _message(entry, reasons),
+        _message(model, entry, reasons),
     )
 
 
-def _message(entry: JobEntry, reasons: Mapping[str, str]) -> str:
+def _message(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> str:
     """Return why a job waits: what is wrong with its description, or what a pass, or the API, says."""
     job, spec = entry.job, entry.spec
     wrong = [text for text in (spec.error, job.queue_error) if text]
+    wrong += [f"{each.reason}: {each.message}" for each in model.malformed_pods(job)]
     if not entry.is_waiting or wrong:
         return ", ".join(wrong)
     missing = missing_pods(entry)

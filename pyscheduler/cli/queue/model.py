@@ -139,6 +139,12 @@ class DialectModel:
         """Return the problems of a queue, without those of its jobs; or, with the kind `job`, those of a job."""
         return [each for each in self.problems if each.kind == kind and each.name == name]
 
+    def malformed_pods(self, job: Job) -> list[Problem]:
+        """Return the problems of the pods of a job that cannot be read; the scheduler ignores these pods."""
+        found = [each for each in self.problems if each.kind == "pod"]
+        keys = {task.key for task in job.tasks.values()} if found else ()
+        return [each for each in found if each.name in keys]
+
 
 def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
     """Return by dialect the schedulerNames of its jobs, the most frequent first.

@@ -17,6 +17,7 @@ from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
+from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
@@ -258,14 +259,15 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
     if BATCH not in profiles.registry:
         raise ConfigError(f'the plugin "{BATCH}" is not installed; run "pip install {DISTRIBUTION}"')
     config = attrs.evolve(profiles.config, extenders=())
-    with found_in(profiles.source), batch_warnings() as warnings:
-        scheduler = build(
-            config,
-            ReadOnlyCluster(read),
-            LoopClock(),
-            random.Random(0),
-            registry=profiles.registry,
-            settings=Settings(feature_gates=profiles.gates),
-        )
-    await scheduler.start()
-    yield Offline(scheduler, profiles, len(warnings))
+    with without_repeated_logs():
+        with found_in(profiles.source), batch_warnings() as warnings:
+            scheduler = build(
+                config,
+                ReadOnlyCluster(read),
+                LoopClock(),
+                random.Random(0),
+                registry=profiles.registry,
+                settings=Settings(feature_gates=profiles.gates),
+            )
+        await scheduler.start()
+        yield Offline(scheduler, profiles, len(warnings))

@@ -132,6 +132,43 @@ def test_a_pod_with_a_malformed_amount_is_a_problem(run: Run, tmp_path: Path) ->
     assert "  pod default/yolo-0 (kai): MalformedPod: quantity 'x' is malformed; " in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(["get"], "pod default/yolo-0 (kai): MalformedPod: quantity 'x' is malformed", id="get"),
+        pytest.param(["describe", "vision"], "MalformedPod: quantity 'x' is malformed", id="describe"),
+        pytest.param(["explain", "yolo"], "Verdict:  waits: MalformedPod\n", id="explain"),
+    ],
+)
+def test_a_malformed_pod_is_told_without_logs(run: Run, tmp_path: Path, arguments: list[str], expected: str) -> None:
+    """The answer has the problem, and the scheduler's log lines do not appear beside it."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "x"}}}
+    known = [one for one in yaml.safe_load(Path(KAI).read_text())["items"] if one["metadata"]["name"] != "yolo-0"]
+    objects = tmp_path / "objects.yaml"
+    objects.write_text(yaml.safe_dump_all([*known, pod("yolo", containers=[container])]))
+    assert expected in run(*arguments, objects=str(objects))
+    assert run.err == ""
+
+
+def test_sub_groups_of_another_job_are_not_logged(run: Run, tmp_path: Path) -> None:
+    """`explain` tells about the sub-groups of its own job only, with the name of each."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "loop", "namespace": "default"},
+        "spec": {
+            "minMember": 1,
+            "queue": "vision",
+            "subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}],
+        },
+    }
+    objects = with_objects(tmp_path, group, pod("loop"))
+    run("explain", "yolo", objects=objects)
+    assert run.err == ""
+    assert "parent of sub-group \"a\": 'b' closes a cycle" in run("explain", "loop", objects=objects)
+    assert run.err == ""
+
+
 def test_get_wide_has_a_row_for_each_resource(run: Run) -> None:
     """Weight, priority and the number of warnings stand in the first row of a queue."""
     lines = run("get", "speech", "-o", "wide").splitlines()
