@@ -318,6 +318,12 @@ def test_whatif_shows_who_would_be_evicted(run: Run) -> None:
     }
 
 
+def test_whatif_of_a_placed_job_says_so(run: Run) -> None:
+    """There is nothing to plan, and no table without rows."""
+    out = run("whatif", "resnet")
+    assert out.endswith("Verdict:  has all its nodes\nPlan:     <none>, because the job is placed\n")
+
+
 @pytest.mark.slow
 def test_whatif_takes_a_new_job_from_a_file(run: Run, tmp_path: Path) -> None:
     """The new objects exist for this pass only; exit code 1 means that the job would wait."""
