@@ -306,6 +306,14 @@ def test_pyscheduler_explain_job_is_the_same_command(run: Run, capsys: pytest.Ca
     assert capsys.readouterr().out == expected
 
 
+def test_pyscheduler_explain_job_takes_a_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job of another dialect does not exist for it."""
+    with pytest.raises(SystemExit) as ended:
+        pyscheduler(["explain", "job", "yolo", "--dialect", "volcano", "--objects", KAI])
+    assert ended.value.code == 1
+    assert "job default/yolo does not exist" in capsys.readouterr().err
+
+
 def test_whatif_shows_who_would_be_evicted(run: Run) -> None:
     """The plan has the evictions and the promised nodes."""
     out = run("whatif", "default/tacotron")
