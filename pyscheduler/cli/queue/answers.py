@@ -20,7 +20,7 @@ from pyscheduler.cli.queue.model import build_models, of_dialect, schedulers_of
 from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler.cli.queue.reader import read_inventory
 from pyscheduler.cli.queue.share_changes import change_lines, changes_data, share_changes
-from pyscheduler.cli.queue.source import manifests_of, open_source, overlay
+from pyscheduler.cli.queue.source import check_namespace, manifests_of, open_source, overlay
 from pyscheduler.cli.terminal import echo
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
@@ -142,6 +142,12 @@ def _open(options: Options) -> AbstractAsyncContextManager[Source]:
     return open_source(kubeconfig=options.kubeconfig, context=options.context, objects=options.objects)
 
 
+def _edited(source: Source, manifests: Sequence[Mapping[str, Any]], name: str) -> Source:
+    """Return the source as if the manifests of the file `name` had been applied; the cluster itself stays as it is."""
+    read = overlay(source.read, manifests, source=name, namespace=source.namespace, clock=LoopClock())
+    return attrs.evolve(source, read=read)
+
+
 def _report_missing(names: Iterable[str], models: Sequence[DialectModel]) -> int:
     """Report the names that no dialect has, as kubectl does; return the exit code."""
     missing = [name for name in dict.fromkeys(names) if not any(name in model.specs for model in models)]
@@ -212,11 +218,14 @@ async def whatif(options: Options, job: str, filename: str, namespace: str | Non
         if filename:
             manifests = manifests_of(filename)
             name = "standard input" if filename == "-" else filename
-            source = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
-        cluster = await _read(options, source)
-        chosen = (
-            _jobs_in(cluster, manifests, filename) if filename else [_job(cluster, job, namespace or source.namespace)]
-        )
+            if namespace is not None:
+                check_namespace(manifests, namespace, source=name)
+                source = attrs.evolve(source, namespace=namespace)
+            cluster = await _read(options, _edited(source, manifests, name))
+            chosen = _jobs_in(cluster, manifests, name)
+        else:
+            cluster = await _read(options, source)
+            chosen = [_job(cluster, job, namespace or source.namespace)]
         async with _offline(cluster) as offline:
             results = [await _explained(offline, model, entry) for model, entry in chosen]
     plans = [(found, _plan(result, found)) for found, result in results]
@@ -281,7 +290,8 @@ def _jobs_in(
     cluster: _Cluster, manifests: Sequence[Mapping[str, Any]], source: str
 ) -> list[tuple[DialectModel, JobEntry]]:
     """Return the jobs of manifests; raise `ConfigError` if they describe none."""
-    named = {(one["kind"], one["metadata"].get("namespace") or "default", one["metadata"]["name"]) for one in manifests}
+    default = cluster.source.namespace
+    named = {(one["kind"], one["metadata"].get("namespace") or default, one["metadata"]["name"]) for one in manifests}
     found = []
     for model in cluster.models:
         for entry in model.jobs.values():
@@ -317,9 +327,8 @@ async def simulate(options: Options, filename: str, output: str) -> int:
             )
     edited = {(kinds[one["apiVersion"], one["kind"]], one["metadata"]["name"]) for one in manifests}
     async with _open(options) as source:
-        changed = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
         before = await _read(options, source)
-        after = attrs.evolve(await _read(options, changed), warns=False)
+        after = attrs.evolve(await _read(options, _edited(source, manifests, name)), warns=False)
         shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
     for model in after.models:
         for one in manifests:

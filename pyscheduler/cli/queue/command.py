@@ -124,7 +124,9 @@ def _describe(*, options: Options, names: Sequence[str]) -> None:
 
 
 _OUTPUT = click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format.")
-_NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of JOB. [default: the context's]")
+_NAMESPACE = click.option(
+    "-n", "--namespace", metavar="NAME", help="Namespace of JOB or of FILE. [default: the context's]"
+)
 
 
 @command.command("explain", short_help="Show why a job waits.")

@@ -357,6 +357,37 @@ def test_whatif_takes_a_new_job_from_a_file(run: Run, tmp_path: Path) -> None:
     assert "Verdict:  waits: NotReady\n" in run("whatif", "-f", str(file), code=1)
 
 
+def written_job(folder: Path, **metadata: str) -> str:
+    """Write a pod group of KAI and its pod; return the path."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "new", **metadata},
+        "spec": {"minMember": 1, "queue": "speech"},
+    }
+    member = pod("new")
+    member["metadata"] = {"name": "new-0", "annotations": {"pod-group-name": "new"}, **metadata}
+    file = folder / "new.yaml"
+    file.write_text(yaml.safe_dump_all([group, member]))
+    return str(file)
+
+
+def test_whatif_puts_objects_without_a_namespace_into_that_of_the_option(run: Run, tmp_path: Path) -> None:
+    """So does kubectl."""
+    data = json.loads(run("whatif", "-f", written_job(tmp_path), "-n", "other", "-o", "json"))
+    assert (data["job"], data["verdict"]) == ("other/new", "starts")
+
+
+def test_whatif_refuses_objects_of_another_namespace(run: Run, tmp_path: Path) -> None:
+    """The message is kubectl's, after the file and the object."""
+    file = written_job(tmp_path, namespace="mine")
+    assert run("whatif", "-f", file, "-n", "other", code=1) == ""
+    assert run.err == (
+        f'error: {file}: PodGroup new: the namespace from the provided object "mine" does not match the namespace '
+        "\"other\". You must pass '--namespace=mine' to perform this operation.\n"
+    )
+
+
 def test_whatif_places_a_gang_of_several_pods(run: Run, tmp_path: Path) -> None:
     """All pods of a file count for the minimum of their group."""
     file = ROOT / "examples" / "13-three-teams" / "render.yaml"
