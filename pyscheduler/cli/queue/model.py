@@ -225,7 +225,12 @@ def of_dialect(model: DialectModel, dialect: str) -> DialectModel:
         return model
     specs = {name: spec for name, spec in model.specs.items() if spec.dialect == dialect}
     jobs = {key: entry for key, entry in model.jobs.items() if entry.spec.queue in specs}
-    problems = [each for each in model.problems if each.name in (specs if each.kind == "queue" else jobs)]
+    names = {
+        "queue": specs.keys(),
+        "job": jobs.keys(),
+        "pod": {task.key for entry in jobs.values() for task in entry.job.tasks.values()},
+    }
+    problems = [each for each in model.problems if each.name in names[each.kind]]
     return attrs.evolve(model, specs=specs, jobs=jobs, problems=problems)
 
 

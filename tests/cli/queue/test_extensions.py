@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pyscheduler.cli.main import main as pyscheduler
-from tests.cli.queue.test_queue import KAI, ROOT, Run
+from tests.cli.queue.test_queue import KAI, ROOT, Run, pod
 
 EXAMPLE = ROOT / "examples/12-batch-policy"
 PROFILE = EXAMPLE / "profile.yaml"
@@ -194,6 +194,20 @@ def test_a_job_in_a_queue_of_another_distribution_starts(run: Run, fair: str) ->
     """`explain` and `whatif` say what the scheduler does with the pod."""
     assert "Verdict:  starts in the next pass\n" in run("explain", "p", objects=fair)
     assert "  bind  default/p  n\n" in run("whatif", "p", objects=fair)
+
+
+def test_a_malformed_pod_is_a_problem_of_its_dialect(run: Run, fair: str) -> None:
+    """With `--dialect`, the problems are those of the queues and jobs that are shown."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "x"}}}
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "bad", "namespace": "default"},
+        "spec": {"minMember": 1, "queue": "a"},
+    }
+    known = yaml.safe_load_all(Path(fair).read_text())
+    Path(fair).write_text(yaml.safe_dump_all([*known, group, pod("bad", containers=[container])]))
+    assert "Verdict:  waits: MalformedPod\n" in run("explain", "bad", "--dialect", "fair", objects=fair)
 
 
 def test_a_queue_of_another_distribution_is_described(run: Run, fair: str) -> None:
