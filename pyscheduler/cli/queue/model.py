@@ -174,8 +174,8 @@ def build_models(
 ) -> list[DialectModel]:
     """Return the models of the dialects that have a queue or a job.
 
-    Queues of other distributions' dialects are in the model of each served dialect, as its profile reads them. If there
-    is nothing else, they are in that of the first one.
+    Queues of other distributions' dialects are in the model of each served dialect, as its profile reads them. If no
+    served dialect has a queue or a job, they are in the model of the first one.
 
     `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
     queues without children may have jobs. `served`: the dialects of one scheduler, in which a name may be of one queue

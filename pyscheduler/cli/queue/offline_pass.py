@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -18,6 +19,7 @@ from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
+from pyscheduler.config.batch_file import in_batch_file
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
@@ -217,15 +219,23 @@ def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str)
     for index, profile in enumerate(config.profiles):
         for entry in profile.plugin_config:
             if entry.name == BATCH:
-                with found_in(source):
+                try:
                     args = batch_args(
                         entry.args if isinstance(entry.args, Mapping) else {},
-                        f"$.profiles[{index}].pluginConfig[{BATCH}].args",
+                        f"$.pluginConfig[{BATCH}].args",
                         more_actions=extensions.actions,
                         more_policies=dict.fromkeys(extensions.policies),
                     )
+                except ConfigError as error:
+                    raise ConfigError(*_in_file(error.problems, source, index), source=source) from error
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
+
+
+def _in_file(problems: Iterable[str], file: str, index: int) -> list[str]:
+    """Return the problems of the args of a profile with their paths in the file."""
+    found = in_batch_file(problems, Path(file).read_text(encoding="utf-8-sig"))
+    return [each.replace(f"$.pluginConfig[{BATCH}]", f"$.profiles[{index}].pluginConfig[{BATCH}]") for each in found]
 
 
 def _counts_parents(args: BatchArgs) -> bool:

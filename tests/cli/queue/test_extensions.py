@@ -113,6 +113,15 @@ def test_a_policy_of_a_blocked_distribution_is_unknown(run: Run) -> None:
     assert run.err.endswith(" @ $.profiles[0].pluginConfig[Batch].args.tiers[0].plugins[0].name\n")
 
 
+def test_a_mistake_in_a_file_of_a_batch_scheduler_has_its_path(run: Run, tmp_path: Path) -> None:
+    """The path is that of the file, not that of the profile which is made of it."""
+    config = tmp_path / "volcano-scheduler.conf"
+    config.write_text("actions: enqueue, seat\ntiers: [{plugins: [{name: overcommit}]}]\n")
+    assert run("get", "--config", str(config), code=1) == ""
+    assert run.err.startswith(f'error: {config}: no action is called "seat"; ')
+    assert run.err.endswith(" @ $.actions\n")
+
+
 ACTION = '''
 from pyscheduler.batch.contract import Action
 
