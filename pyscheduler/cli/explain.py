@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_JOB: Final = "job"
 #: The words of `explain job NAME`.
 _JOB_WORDS: Final = 2
 
@@ -48,6 +49,7 @@ class _Options:
     top: int
     output: str | None
     traceback: bool
+    dialect: str | None
     blocked: Sequence[str]
     feature_gates: str
 
@@ -90,6 +92,7 @@ class _Options:
     type=click.Choice(["table", "json", "jsonl"]),
     help="Output format. [default: table; jsonl with --cases]",
 )
+@click.option("--dialect", metavar="NAME", help="With job: only jobs of this dialect, as in `pyscheduler queue`.")
 @click.option("--traceback", is_flag=True, help="Show the traceback of each exception that a plugin raises.")
 @block_option
 @feature_gates_option
@@ -112,8 +115,14 @@ def command(**options: Any) -> None:
       pyscheduler explain job training/resnet
     """
     given = _Options(**options)
-    if len(given.pods) == _JOB_WORDS and given.pods[0] == "job":
+    if len(given.pods) == _JOB_WORDS and given.pods[0] == _JOB:
         sys.exit(_explain_job(given))
+    if given.pods == (_JOB,) and not given.filename:
+        raise click.UsageError(
+            "the name of the job is missing; write job [NAMESPACE/]JOB, or NAMESPACE/job for a pod of this name"
+        )
+    if given.dialect is not None:
+        raise click.UsageError("--dialect is for jobs; write job [NAMESPACE/]JOB, or remove it")
     if len(given.pods) > 1:
         raise click.UsageError("give one pod, or the word job and the name of a job")
     if given.cases is not None:
@@ -143,7 +152,7 @@ def _explain_job(given: _Options) -> int:
         context=None,
         objects=given.objects,
         config_file=given.config_file,
-        dialect=None,
+        dialect=given.dialect,
         blocked=given.blocked,
         feature_gates=given.feature_gates,
     )

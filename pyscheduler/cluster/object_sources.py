@@ -47,10 +47,10 @@ def read_manifests(text: bytes, *, source: str) -> list[Object]:
     return objects
 
 
-def manifest_objects(manifests: Iterable[Object], *, source: str) -> Read:
+def manifest_objects(manifests: Iterable[Object], *, source: str, namespace: str = _NAMESPACE) -> Read:
     """Return a `read` over manifests: fields that the API server would have filled in are, so that files may be short.
 
-    It raises `ConfigError` for an object that cannot be read.
+    `namespace` is that of objects that name none. It raises `ConfigError` for an object that cannot be read.
     """
     by_kind: dict[tuple[str, str], list[Object]] = {}
     for one in manifests:
@@ -60,7 +60,7 @@ def manifest_objects(manifests: Iterable[Object], *, source: str) -> Read:
         found = []
         for one in by_kind.get((kind.api_version, kind.kind), ()):
             try:
-                found.append(decode(kind.type, msgspec.json.encode(_completed(kind, one))))
+                found.append(decode(kind.type, msgspec.json.encode(_completed(kind, one, namespace))))
             except (DecodeError, RecursionError) as error:
                 raise ConfigError(f"{kind.kind} {_metadata(one).get('name')}: {error}", source=source) from error
         return [one for one in found if _is_wanted(one)]
@@ -121,11 +121,11 @@ def _unversioned(one: Object) -> Object:
     return {**one, "metadata": {key: value for key, value in _metadata(one).items() if key != "resourceVersion"}}
 
 
-def _completed(kind: ResourceKind, one: Object) -> Object:
+def _completed(kind: ResourceKind, one: Object, namespace: str) -> Object:
     """Return the object with what the API server gives every object of its kind."""
     metadata = dict(_metadata(one))
     if kind.namespaced:
-        metadata["namespace"] = metadata.get("namespace") or _NAMESPACE
+        metadata["namespace"] = metadata.get("namespace") or namespace
     metadata["uid"] = metadata.get("uid") or f"{kind.plural}/{metadata.get('namespace', '')}/{metadata['name']}"
     complete = {**one, "metadata": metadata}
     if kind == PODS:

@@ -18,6 +18,7 @@ from pyscheduler.cli.main import cli
 from pyscheduler.cli.queue.offline_pass import open_offline, profiles_for
 from pyscheduler.podgroup import DIALECTS, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler.runtime.assembly.discovery import discover
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/rbac"
@@ -86,7 +87,7 @@ async def read_by_a_pass(config_file: str | None = None) -> list[ResourceKind]:
         return []
 
     presets = {row.name: [f"of-{row.name}"] for row in QUEUE_DIALECTS}
-    async with open_offline(read, profiles_for(presets, config_file=config_file)):
+    async with open_offline(read, profiles_for(presets, registry=discover(), config_file=config_file)):
         return found
 
 

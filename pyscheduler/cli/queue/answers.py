@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
-from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.podgroup.command import print_data
-from pyscheduler.cli.podgroup.view import list_of, padded
+from pyscheduler.cli.podgroup.view import list_of
 from pyscheduler.cli.queue import explain_view, view
 from pyscheduler.cli.queue.describe_view import described
 from pyscheduler.cli.queue.explanation import Explanation, explain as explain_job, placements
-from pyscheduler.cli.queue.model import build_models, schedulers_of
+from pyscheduler.cli.queue.model import build_models, of_dialect, schedulers_of
 from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler.cli.queue.reader import read_inventory
-from pyscheduler.cli.queue.source import manifests_of, open_source, overlay
-from pyscheduler.cli.terminal import echo, printable_cells
+from pyscheduler.cli.queue.share_changes import change_lines, changes_data, share_changes
+from pyscheduler.cli.queue.source import check_namespace, manifests_of, open_source, overlay
+from pyscheduler.cli.terminal import echo
 from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.telemetry.logs import configure
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyscheduler.api import Pod
+    from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.cli.queue.command import Options
     from pyscheduler.cli.queue.model import DialectModel, JobEntry
     from pyscheduler.cli.queue.offline_pass import Profiles
     from pyscheduler.cli.queue.source import Source
     from pyscheduler.cli.queue.view import FairShares
+    from pyscheduler.runtime.assembly.registry import Registry
 
 __all__ = ["describe", "explain", "get", "simulate", "whatif"]
 
@@ -56,18 +59,38 @@ class _Cluster:
 
 async def _read(options: Options, source: Source) -> _Cluster:
     """Read the cluster; print a warning for each kind that may not be listed."""
-    inventory = await read_inventory(source.read)
+    registry = discover(blocked=options.blocked)
+    queue_rows = _queue_rows(registry)
+    _check_dialect(options.dialect, queue_rows)
+    inventory = await read_inventory(source.read, queue_rows=queue_rows)
     for plural in dict.fromkeys(source.unread):
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
-    assumed = {name: known for name, known in schedulers.items() if options.dialect in {None, name}}
+    wanted = options.dialect
+    # Profiles of every preset read the queues of other distributions' dialects.
+    presets = [name for name in schedulers if wanted in {None, name}] or [*schedulers]
+    assumed = {name: schedulers[name] for name in presets}
     profiles = profiles_for(
-        assumed, config_file=options.config_file, blocked=options.blocked, feature_gates=options.feature_gates
+        assumed, registry=registry, config_file=options.config_file, feature_gates=options.feature_gates
     )
     served = {name: [own] for name, own in profiles.names.items()}
     models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees, served=served)
-    shown = [model for model in models if options.dialect in {None, model.name}]
+    chosen = [of_dialect(model, wanted) if wanted else model for model in models if model.name in presets]
+    shown = [model for model in chosen if model.specs or model.jobs]
     return _Cluster(source=source, models=shown, profiles=profiles, single_pods=inventory.single_pods)
+
+
+def _queue_rows(registry: Registry) -> Sequence[QueueDialect]:
+    """Return the dialects of queues: the built-in ones, and those of the installed distributions."""
+    return [*QUEUE_DIALECTS, *registry.batch_extensions().queue_rows()]
+
+
+def _check_dialect(dialect: str | None, queue_rows: Iterable[QueueDialect]) -> None:
+    known = [row.name for row in queue_rows]
+    if dialect is not None and dialect not in known:
+        raise click.UsageError(
+            f'--dialect: no dialect of queues is called "{dialect}"; choose one of {", ".join(known)}'
+        )
 
 
 @asynccontextmanager
@@ -117,6 +140,12 @@ def _open(options: Options) -> AbstractAsyncContextManager[Source]:
 
     configure(verbosity=0, json=False)
     return open_source(kubeconfig=options.kubeconfig, context=options.context, objects=options.objects)
+
+
+def _edited(source: Source, manifests: Sequence[Mapping[str, Any]], name: str) -> Source:
+    """Return the source as if the manifests of the file `name` had been applied; the cluster itself stays as it is."""
+    read = overlay(source.read, manifests, source=name, namespace=source.namespace, clock=LoopClock())
+    return attrs.evolve(source, read=read)
 
 
 def _report_missing(names: Iterable[str], models: Sequence[DialectModel]) -> int:
@@ -189,11 +218,14 @@ async def whatif(options: Options, job: str, filename: str, namespace: str | Non
         if filename:
             manifests = manifests_of(filename)
             name = "standard input" if filename == "-" else filename
-            source = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
-        cluster = await _read(options, source)
-        chosen = (
-            _jobs_in(cluster, manifests, filename) if filename else [_job(cluster, job, namespace or source.namespace)]
-        )
+            if namespace is not None:
+                check_namespace(manifests, namespace, source=name)
+                source = attrs.evolve(source, namespace=namespace)
+            cluster = await _read(options, _edited(source, manifests, name))
+            chosen = _jobs_in(cluster, manifests, name)
+        else:
+            cluster = await _read(options, source)
+            chosen = [_job(cluster, job, namespace or source.namespace)]
         async with _offline(cluster) as offline:
             results = [await _explained(offline, model, entry) for model, entry in chosen]
     plans = [(found, _plan(result, found)) for found, result in results]
@@ -258,7 +290,8 @@ def _jobs_in(
     cluster: _Cluster, manifests: Sequence[Mapping[str, Any]], source: str
 ) -> list[tuple[DialectModel, JobEntry]]:
     """Return the jobs of manifests; raise `ConfigError` if they describe none."""
-    named = {(one["kind"], one["metadata"].get("namespace") or "default", one["metadata"]["name"]) for one in manifests}
+    default = cluster.source.namespace
+    named = {(one["kind"], one["metadata"].get("namespace") or default, one["metadata"]["name"]) for one in manifests}
     found = []
     for model in cluster.models:
         for entry in model.jobs.values():
@@ -284,54 +317,30 @@ async def simulate(options: Options, filename: str, output: str) -> int:
     """Print the fair shares before and after a change of queues; return the exit code."""
     name = "standard input" if filename == "-" else filename
     manifests = manifests_of(filename)
-    kinds = {(kind.api_version, kind.kind) for row in QUEUE_DIALECTS for kind in row.kinds}
+    rows = _queue_rows(discover(blocked=options.blocked))
+    kinds = {(kind.api_version, kind.kind): row.name for row in rows for kind in row.kinds}
     for one in manifests:
         if (one.get("apiVersion"), one["kind"]) not in kinds:
             text = f"{one['kind']} {one['metadata']['name']} of {one.get('apiVersion')} is no batch queue"
             raise ConfigError(
                 f"{text}; give queues of {', '.join(sorted(version for version, _ in kinds))}", source=name
             )
+    edited = {(kinds[one["apiVersion"], one["kind"]], one["metadata"]["name"]) for one in manifests}
     async with _open(options) as source:
-        edited = attrs.evolve(source, read=overlay(source.read, manifests, source=name, clock=LoopClock()))
         before = await _read(options, source)
-        after = attrs.evolve(await _read(options, edited), warns=False)
+        after = attrs.evolve(await _read(options, _edited(source, manifests, name)), warns=False)
         shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
     for model in after.models:
         for one in manifests:
             for text in model.specs[queue].warnings if (queue := one["metadata"]["name"]) in model.specs else ():
                 echo(f"Warning: queue {queue}: {text}", err=True)
-    rows = _changes(after.models, *shares)
+    changes = share_changes(after.models, *shares, edited=edited)
     if output:
-        items = [dict(zip(_CHANGE_KEYS, row, strict=True)) for row in rows]
-        print_data({"apiVersion": "pyscheduler.io/v1", "kind": "FairShareComparison", "items": items}, output)
+        print_data(changes_data(changes), output)
         return 0
-    cells = printable_cells([_CHANGE_HEADER, *rows])
-    widths = [max(len(row[column]) for row in cells) for column in range(len(_CHANGE_HEADER))]
-    _print([padded(row, widths) for row in cells])
+    _print(change_lines(changes))
     _print(view.footer(after.models))
     return 0
-
-
-_CHANGE_HEADER: Final = ("QUEUE", "DIALECT", "RESOURCE", "BEFORE", "AFTER", "CHANGE")
-_CHANGE_KEYS: Final = ("queue", "dialect", "resource", "before", "after", "change")
-
-
-def _changes(models: Iterable[DialectModel], before: FairShares, after: FairShares) -> list[tuple[str, ...]]:
-    """Return a row for each queue and resource with a share before or after; queues in the order of the tree."""
-    rows: list[tuple[str, ...]] = []
-    for model in models:
-        old, new = before.get(model.name, {}), after.get(model.name, {})
-        for queue, depth in view.tree_of(model):
-            for resource in new.get(queue, {}):
-                first, second = old.get(queue, {}).get(resource, 0.0), new[queue][resource]
-                if not first and not second:
-                    continue
-                sign = "+" if second > first else ""
-                change = "0" if first == second else sign + amount_text(resource, second - first)
-                name = "  " * depth + queue
-                amounts = (amount_text(resource, first), amount_text(resource, second))
-                rows.append((name, model.name, resource, *amounts, change))
-    return rows
 
 
 def _print(lines: Iterable[str]) -> None:

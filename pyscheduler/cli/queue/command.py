@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Options", "command", "main", "run_explain"]
 
 _NAME = "kubectl queue"
-_DIALECTS = ("kai", "volcano", "kube-batch")
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +68,11 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
             metavar="FILE",
             help="Configuration with batch profiles. [default: the preset of each dialect]",
         ),
-        click.option("--dialect", type=click.Choice(_DIALECTS), help="Only queues and jobs of this dialect."),
+        click.option(
+            "--dialect",
+            metavar="NAME",
+            help="Only queues and jobs of this dialect: kai, volcano, kube-batch, or one of another distribution.",
+        ),
         block_option,
         feature_gates_option,
     ):
@@ -121,7 +124,9 @@ def _describe(*, options: Options, names: Sequence[str]) -> None:
 
 
 _OUTPUT = click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format.")
-_NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of JOB. [default: the context's]")
+_NAMESPACE = click.option(
+    "-n", "--namespace", metavar="NAME", help="Namespace of JOB or of FILE. [default: the context's]"
+)
 
 
 @command.command("explain", short_help="Show why a job waits.")

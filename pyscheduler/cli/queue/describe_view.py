@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api.durations import format_duration
 from pyscheduler.batch.amounts import amount_text, amounts_text
-from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.podgroup.view import indented
 from pyscheduler.cli.queue.model import WAITING, missing_pods
@@ -33,19 +32,20 @@ def described(
     `reasons`: by key of a job why it waits, from an offline pass; `now`: seconds since 1970.
     """
     spec, row = model.specs[queue], model.queues.index.get(queue, -1)
-    system = next(each.system for each in QUEUE_DIALECTS if each.name == model.name)
+    system = model.systems[spec.dialect]
+    preset = "" if spec.dialect == model.name else f", read by the preset {model.name}"
     path = [model.queues.names[each] for each in model.queues.paths[row].tolist()] if row >= 0 else []
     fields = [
         ("Name", queue),
         *((("Display name", spec.display_name),) if spec.display_name != queue else ()),
-        ("Dialect", f"{model.name} ({system})"),
+        ("Dialect", f"{spec.dialect} ({system}){preset}"),
         ("Age", human_duration(now - spec.created) if spec.created else UNKNOWN),
         ("State", str(spec.state)),
         ("Parent", spec.parent or NONE),
         ("Path", "/".join(reversed(path)) or NONE),
         ("Children", ", ".join(model.children(queue)) or NONE),
         ("Priority", f"{spec.priority:g}"),
-        *_dialect_fields(spec),
+        *_dialect_fields(model.name, spec),
         *(("Problem", f"{each.reason}: {each.message}") for each in model.problems_of(queue)),
         *(("Warning", text) for text in spec.warnings),
     ]
@@ -55,15 +55,15 @@ def described(
     return lines + _jobs(model, queue, reasons)
 
 
-def _dialect_fields(spec: QueueSpec) -> list[tuple[str, str]]:
-    """Return the fields that only the queue's dialect has."""
-    if spec.dialect == "kai":
+def _dialect_fields(preset: str, spec: QueueSpec) -> list[tuple[str, str]]:
+    """Return the fields that only the queues of the preset have."""
+    if preset == "kai":
         return [
             ("Preempt min runtime", _seconds(spec.preempt_min_runtime)),
             ("Reclaim min runtime", _seconds(spec.reclaim_min_runtime)),
         ]
     fields = [("Weight", f"{spec.weight:g}")]
-    if spec.dialect == "volcano":
+    if preset == "volcano":
         fields.append(("Reclaimable", "true" if spec.reclaimable else "false"))
         if spec.hierarchy:
             fields.append(("Hierarchy", f"{spec.hierarchy} (weights {spec.hierarchy_weights or NONE})"))
@@ -76,7 +76,7 @@ def _seconds(value: float | None) -> str:
 
 def _amounts(model: DialectModel, share: Mapping[str, float] | None, spec: QueueSpec, row: int) -> list[str]:
     header = ["Resource", "Quota", "Limit"]
-    is_kai = spec.dialect == "kai"
+    is_kai = model.name == "kai"
     header.append("Over-quota weight" if is_kai else "Guarantee")
     header += ["Fair share", "Allocated", "Pending"]
     cells = [tuple(header)]
@@ -127,14 +127,15 @@ def _job_cells(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str])
         str(job.counts[TaskState.GATED]),
         str(job.counts[TaskState.SUCCEEDED] + job.counts[TaskState.FAILED]),
         amounts_text(requests),
-        _message(entry, reasons),
+        _message(model, entry, reasons),
     )
 
 
-def _message(entry: JobEntry, reasons: Mapping[str, str]) -> str:
+def _message(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> str:
     """Return why a job waits: what is wrong with its description, or what a pass, or the API, says."""
     job, spec = entry.job, entry.spec
     wrong = [text for text in (spec.error, job.queue_error) if text]
+    wrong += [f"{each.reason}: {each.message}" for each in model.malformed_pods(job)]
     if not entry.is_waiting or wrong:
         return ", ".join(wrong)
     missing = missing_pods(entry)

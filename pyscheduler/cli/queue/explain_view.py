@@ -41,10 +41,12 @@ def explained(found: Explanation) -> list[str]:
 
 
 def planned(found: Explanation, plan: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return the verdict and the plan as lines; for a job that waits, the steps that hold it."""
+    """Return the verdict and the plan as lines; for a job that waits, the steps that are not ok."""
     lines = _head(found)
     if plan:
         return [*lines, "Plan:", *indented([("Act", "Pod", "Node"), *plan])]
+    if found.verdict == "placed":
+        return [*lines, "Plan:     <none>, because the job is placed"]
     cells = [("Step", "Result", "Reason", "Detail")]
     cells += [
         (step.name, step.result, step.reason or "-", " ".join(step.text.split()))

@@ -116,7 +116,7 @@ def explain(
     job = result.job(entry.job.key) if result is not None else None
     decisions = result.decisions_for(job) if result is not None and job is not None else []
     reasons = result.reasons_of(job) if result is not None and job is not None else {}
-    steps = [_declared(model, entry), _pods(entry, reasons), _queue(model, entry, reasons)]
+    steps = [_declared(model, entry), _pods(model, entry, reasons), _queue(model, entry, reasons)]
     unserved = _unserved(model, entry, result, job, args)
     if unserved is not None:
         steps.append(unserved)
@@ -205,14 +205,15 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
     spec = entry.spec
     if spec.error:
         (problem, *_) = model.problems_of(entry.job.key, "job")
-        return Step("declared", HOLDS, problem.reason, problem.message)
+        return Step("declared", HOLDS, problem.reason, "; ".join([problem.message, *spec.warnings]))
     kind = "PodGroup" if entry.state is not None else "pod without a group"
     phase = f", phase {spec.phase}" if spec.phase else ""
-    warnings = f"; {'; '.join(spec.warnings)}" if spec.warnings else ""
-    return Step("declared", OK, "", f"{kind} of {model.name}, minimum {spec.min_member}{phase}{warnings}")
+    disagreements = entry.state.group.disagreements if entry.state is not None else ()
+    text = f"{kind} of {model.name}, minimum {spec.min_member}{phase}"
+    return Step("declared", OK, "", "; ".join([text, *spec.warnings, *disagreements]))
 
 
-def _pods(entry: JobEntry, reasons: Mapping[str, str]) -> Step:
+def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
     job, missing, found = entry.job, missing_pods(entry), _of_step("pods", reasons)
     if missing:
         default = "NotReady" if entry.spec.dialect == "kai" else "NotEnoughTasks"
@@ -223,6 +224,11 @@ def _pods(entry: JobEntry, reasons: Mapping[str, str]) -> Step:
     for reason, message in found:
         return Step("pods", HOLDS, reason, message)
     present = job.count((*ACTIVE, *WAITING))
+    malformed = model.malformed_pods(job)
+    if malformed:
+        text = "; ".join(f"pod {each.name} is ignored: {each.message}" for each in malformed)
+        holds = present - len(malformed) < entry.spec.min_member
+        return Step("pods", HOLDS if holds else INFO, malformed[0].reason if holds else "", text)
     parts = [f"{job.count(ACTIVE)} with a node", f"{job.counts[TaskState.PENDING]} pending"]
     if job.counts[TaskState.GATED]:
         parts.append(f"{job.counts[TaskState.GATED]} with scheduling gates")

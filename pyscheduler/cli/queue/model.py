@@ -41,7 +41,16 @@ if TYPE_CHECKING:
     from pyscheduler.cli.queue.reader import Inventory
     from pyscheduler.podgroup import GroupState
 
-__all__ = ["WAITING", "DialectModel", "JobEntry", "Problem", "build_models", "missing_pods", "schedulers_of"]
+__all__ = [
+    "WAITING",
+    "DialectModel",
+    "JobEntry",
+    "Problem",
+    "build_models",
+    "missing_pods",
+    "of_dialect",
+    "schedulers_of",
+]
 
 #: By dialect, the family of its groups.
 _FAMILIES: Final = {row.name: row.groups.family for row in JOB_DIALECTS}
@@ -93,11 +102,15 @@ class JobEntry:
 
 @attrs.frozen(kw_only=True, eq=False)
 class DialectModel:
-    """The queues and jobs of one dialect. Arrays are float64[Q, R] by row of `queues` and column of `axis`."""
+    """The queues and jobs of one preset. Arrays are float64[Q, R] by row of `queues` and column of `axis`."""
 
+    #: The preset, which is the dialect of the jobs and of its own queues.
     name: str
+    #: By dialect of queues, the system that writes them, in words.
+    systems: Mapping[str, str]
     axis: ResourceAxis
-    #: All queues by name, unusable ones included; of two with one name, the last.
+    #: All queues by name, unusable ones included; of two with one name, the last. Those of other distributions'
+    #: dialects are among them.
     specs: Mapping[str, QueueSpec]
     #: The usable queues. `allocated` has the sums of active tasks.
     queues: QueueTable
@@ -125,6 +138,12 @@ class DialectModel:
     def problems_of(self, name: str, kind: str = "queue") -> list[Problem]:
         """Return the problems of a queue, without those of its jobs; or, with the kind `job`, those of a job."""
         return [each for each in self.problems if each.kind == kind and each.name == name]
+
+    def malformed_pods(self, job: Job) -> list[Problem]:
+        """Return the problems of the pods of a job that cannot be read; the scheduler ignores these pods."""
+        found = [each for each in self.problems if each.kind == "pod"]
+        keys = {task.key for task in job.tasks.values()} if found else ()
+        return [each for each in found if each.name in keys]
 
 
 def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
@@ -155,6 +174,9 @@ def build_models(
 ) -> list[DialectModel]:
     """Return the models of the dialects that have a queue or a job.
 
+    Queues of other distributions' dialects are in the model of each served dialect, as its profile reads them. If no
+    served dialect has a queue or a job, they are in the model of the first one.
+
     `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
     queues without children may have jobs. `served`: the dialects of one scheduler, in which a name may be of one queue
     only; None for all.
@@ -171,15 +193,45 @@ def build_models(
     for state in inventory.directory:
         states.setdefault(_dialect_of(state, owners), []).append(state)
     dialects: dict[str, list[str]] = {}
-    for dialect, specs in inventory.queues.items():
-        for spec in specs if served is None or dialect in served else ():
+    readers = [row.name for row in JOB_DIALECTS if served is None or row.name in served]
+    for dialect in readers:
+        for spec in inventory.queues.get(dialect, ()):
             if dialect not in dialects.setdefault(spec.name, []):
                 dialects[spec.name].append(dialect)
+    built_in = {row.name for row in JOB_DIALECTS}
+    added = [spec for dialect, specs in inventory.queues.items() if dialect not in built_in for spec in specs]
+    used = {name for name in built_in if inventory.queues.get(name) or name in states or name in singles}
+    if added and not used.intersection(readers):
+        used.update(readers[:1])
     models = [
-        _build(inventory, row, states.get(row.name, ()), singles.get(row.name, ()), dialects, trees)
+        _build(
+            inventory,
+            row,
+            [*inventory.queues.get(row.name, ()), *(added if row.name in readers else ())],
+            states.get(row.name, ()),
+            singles.get(row.name, ()),
+            dialects,
+            trees,
+        )
         for row in JOB_DIALECTS
+        if row.name in used
     ]
     return [model for model in models if model.specs or model.jobs]
+
+
+def of_dialect(model: DialectModel, dialect: str) -> DialectModel:
+    """Return the model with the queues of one dialect only, and the jobs that name them."""
+    if dialect == model.name:
+        return model
+    specs = {name: spec for name, spec in model.specs.items() if spec.dialect == dialect}
+    jobs = {key: entry for key, entry in model.jobs.items() if entry.spec.queue in specs}
+    names = {
+        "queue": specs.keys(),
+        "job": jobs.keys(),
+        "pod": {task.key for entry in jobs.values() for task in entry.job.tasks.values()},
+    }
+    problems = [each for each in model.problems if each.name in names[each.kind]]
+    return attrs.evolve(model, specs=specs, jobs=jobs, problems=problems)
 
 
 def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
@@ -196,12 +248,13 @@ def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
 def _build(
     inventory: Inventory,
     row: JobDialect,
+    queue_specs: Sequence[QueueSpec],
     states: Iterable[GroupState],
     singles: Iterable[Pod],
     dialects: Mapping[str, Sequence[str]],
     trees: Collection[str],
 ) -> DialectModel:
-    specs = _with_roots(inventory.queues.get(row.name, ()))
+    specs = _with_roots(queue_specs)
     described = sorted(
         [
             *((_spec_of(row, state), state, _members(state)) for state in states),
@@ -242,6 +295,7 @@ def _build(
         children.setdefault(queues.names[above] if above >= 0 else "", []).append(name)
     return DialectModel(
         name=row.name,
+        systems={each.name: each.system for each in inventory.queue_rows},
         axis=axis,
         specs={spec.name: spec for spec in specs},
         queues=queues,
@@ -425,7 +479,7 @@ def _queue_problems(
     for name, spec in sorted(by_name.items()):
         if name in reasons:
             message = _queue_message(reasons[name], spec, by_name)
-            found.append(Problem("queue", name, row.name, reasons[name], message))
+            found.append(Problem("queue", name, spec.dialect, reasons[name], message))
         sharing = dialects.get(name, ())
         others = [dialect for dialect in sharing if dialect != row.name]
         if others and row.name in sharing:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -17,6 +18,9 @@ from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
+from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
+from pyscheduler.config.batch_file import in_batch_file
+from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.node_statuses import NodeStatuses
@@ -24,14 +28,16 @@ from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 from pyscheduler.scheduler.sessions.waiting_reasons import reasons_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
+    from pyscheduler.batch.extensions import BatchExtensions
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.cli.queue.reader import Read
     from pyscheduler.config.types import Configuration
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
 
@@ -54,7 +60,8 @@ class Profiles:
     #: The dialects in which parents of queues count.
     trees: frozenset[str] = frozenset({"kai"})
     source: str | None = None
-    blocked: Sequence[str] = ()
+    #: What is installed.
+    registry: Registry
     gates: Mapping[str, bool]
 
 
@@ -169,13 +176,14 @@ class Offline:
 def profiles_for(
     schedulers: Mapping[str, Iterable[str]],
     *,
+    registry: Registry,
     config_file: str | None = None,
-    blocked: Sequence[str] = (),
     feature_gates: str = "",
 ) -> Profiles:
     """Return the batch profiles of a file; without a file, one with the preset of each dialect in `schedulers`.
 
-    `schedulers`: by dialect its schedulerNames, the best first. Raises `ConfigError` for a file that has none.
+    `schedulers`: by dialect its schedulerNames, the best first. `registry`: what is installed; a file may name its
+    policies and actions. Raises `ConfigError` for a file that has no batch profile, or one with a mistake.
     """
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load, loads
@@ -183,7 +191,7 @@ def profiles_for(
     gates = parse(feature_gates)
     if config_file is not None:
         config = load(config_file, gates=gates)
-        found = _args_in(config)
+        found = _args_in(config, registry.batch_extensions(), source=config_file)
         if not found:
             text = 'no profile enables the plugin "Batch", so no queue is served; give a file with a batch profile'
             raise ConfigError(text, source=config_file)
@@ -193,7 +201,7 @@ def profiles_for(
             args={dialect: args for dialect, (_, args) in found.items()},
             trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if _counts_parents(args))}),
             source=config_file,
-            blocked=blocked,
+            registry=registry,
             gates=gates,
         )
     names: dict[str, str] = {}
@@ -202,18 +210,32 @@ def profiles_for(
         if free:
             names[dialect] = free[0]
     args = {dialect: batch_args({"preset": dialect}, "$.pluginConfig") for dialect in names}
-    return Profiles(config=loads(_text(names), gates=gates), names=names, args=args, blocked=blocked, gates=gates)
+    return Profiles(config=loads(_text(names), gates=gates), names=names, args=args, registry=registry, gates=gates)
 
 
-def _args_in(config: Configuration) -> dict[str, tuple[str, BatchArgs]]:
+def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
     """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
-    for profile in config.profiles:
+    for index, profile in enumerate(config.profiles):
         for entry in profile.plugin_config:
             if entry.name == BATCH:
-                args = batch_args(entry.args if isinstance(entry.args, Mapping) else {}, "$.pluginConfig")
+                try:
+                    args = batch_args(
+                        entry.args if isinstance(entry.args, Mapping) else {},
+                        f"$.pluginConfig[{BATCH}].args",
+                        more_actions=extensions.actions,
+                        more_policies=dict.fromkeys(extensions.policies),
+                    )
+                except ConfigError as error:
+                    raise ConfigError(*_in_file(error.problems, source, index), source=source) from error
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
+
+
+def _in_file(problems: Iterable[str], file: str, index: int) -> list[str]:
+    """Return the problems of the args of a profile with their paths in the file."""
+    found = in_batch_file(problems, Path(file).read_text(encoding="utf-8-sig"))
+    return [each.replace(f"$.pluginConfig[{BATCH}]", f"$.profiles[{index}].pluginConfig[{BATCH}]") for each in found]
 
 
 def _counts_parents(args: BatchArgs) -> bool:
@@ -241,23 +263,21 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
     Raises `ConfigError` for a configuration that cannot be built, such as one whose plugin is not installed.
     """
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
-    from pyscheduler.config.problems import found_in
     from pyscheduler.framework.clock import LoopClock
-    from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
-    registry = discover(blocked=profiles.blocked)
-    if BATCH not in registry:
+    if BATCH not in profiles.registry:
         raise ConfigError(f'the plugin "{BATCH}" is not installed; run "pip install {DISTRIBUTION}"')
     config = attrs.evolve(profiles.config, extenders=())
-    with found_in(profiles.source), batch_warnings() as warnings:
-        scheduler = build(
-            config,
-            ReadOnlyCluster(read),
-            LoopClock(),
-            random.Random(0),
-            registry=registry,
-            settings=Settings(feature_gates=profiles.gates),
-        )
-    await scheduler.start()
-    yield Offline(scheduler, profiles, len(warnings))
+    with without_repeated_logs():
+        with found_in(profiles.source), batch_warnings() as warnings:
+            scheduler = build(
+                config,
+                ReadOnlyCluster(read),
+                LoopClock(),
+                random.Random(0),
+                registry=profiles.registry,
+                settings=Settings(feature_gates=profiles.gates),
+            )
+        await scheduler.start()
+        yield Offline(scheduler, profiles, len(warnings))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.batch.queue_spec import QueueSpec
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
@@ -27,7 +28,9 @@ __all__ = ["Inventory", "read_inventory", "read_once"]
 class Inventory:
     """The objects of a cluster that matter for queues."""
 
-    #: By dialect, in the order of `QUEUE_DIALECTS`; a dialect without a queue has an empty list.
+    #: The dialects of queues: the built-in ones, and those of other distributions.
+    queue_rows: Sequence[QueueDialect]
+    #: By dialect, in the order of `queue_rows`; a dialect without a queue has an empty list.
     queues: Mapping[str, Sequence[QueueSpec]]
     #: The groups of the dialects that batch policies know.
     directory: GroupDirectory
@@ -50,9 +53,18 @@ def read_once(read: Read) -> Read:
     return remembered
 
 
-async def read_inventory(read: Read, *, unread: Sequence[str] = ()) -> Inventory:
-    """Return the objects; `unread` is the list to which `read` adds what may not be listed."""
-    queues = {row.name: [row.read(item) for kind in row.kinds for item in await read(kind)] for row in QUEUE_DIALECTS}
+async def read_inventory(
+    read: Read, *, queue_rows: Sequence[QueueDialect] = QUEUE_DIALECTS, unread: Sequence[str] = ()
+) -> Inventory:
+    """Return the objects; `unread` is the list to which `read` adds what may not be listed.
+
+    Raises `ContractError` if the `read` of another distribution's row raises.
+    """
+    queues = {
+        # Nobody checks which dialect the reader of another distribution writes.
+        row.name: [attrs.evolve(row.read(item), dialect=row.name) for kind in row.kinds for item in await read(kind)]
+        for row in queue_rows
+    }
     rows = [row.groups for row in JOB_DIALECTS]
     directory = GroupDirectory(rows)
     for kind in kinds_of(rows):
@@ -67,6 +79,7 @@ async def read_inventory(read: Read, *, unread: Sequence[str] = ()) -> Inventory
         else:
             directory.pod_added(pod)
     return Inventory(
+        queue_rows=queue_rows,
         queues=queues,
         directory=directory,
         single_pods=singles,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.cli.queue.reader import Read
     from pyscheduler.framework.clock import Clock
 
-__all__ = ["Source", "manifests_of", "open_source", "overlay"]
+__all__ = ["Source", "check_namespace", "manifests_of", "open_source", "overlay"]
 
 _CLASSES: Final = kind_of(PriorityClass, "priorityclasses", namespaced=False)
 
@@ -84,20 +84,36 @@ def manifests_of(file: str) -> list[dict[str, Any]]:
     return read_manifests(text, source="standard input" if file == "-" else file)
 
 
-def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, clock: Clock) -> Read:
+def check_namespace(manifests: Iterable[Mapping[str, Any]], namespace: str, *, source: str) -> None:
+    """Raise `ConfigError`, with kubectl's words, if an object names another namespace."""
+    for one in manifests:
+        named = one["metadata"].get("namespace") or namespace
+        if named != namespace:
+            raise ConfigError(
+                f'{one["kind"]} {one["metadata"]["name"]}: the namespace from the provided object "{named}" does not '
+                f"match the namespace \"{namespace}\". You must pass '--namespace={named}' to perform this operation.",
+                source=source,
+            )
+
+
+def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, namespace: str, clock: Clock) -> Read:
     """Return a `read` of the cluster as if these objects had been created or replaced now.
 
-    Pods get the defaults and the priority that the API server would give them. `read` raises `ConfigError`, with
-    `source`, for an object that the API server would refuse.
+    `namespace` is that of objects that name none. Pods get the defaults and the priority that the API server would give
+    them. `read` raises `ConfigError`, with `source`, for an object that the API server would refuse.
     """
     from pyscheduler.cluster.object_sources import admit, manifest_objects
 
     now = format_time(clock.wall())
-    pods = [one for one in manifests if one["kind"] == "Pod"]
+    pods = [
+        {**one, "metadata": {**one["metadata"], "namespace": one["metadata"].get("namespace") or namespace}}
+        for one in manifests
+        if one["kind"] == "Pod"
+    ]
     others = [
         {**one, "metadata": {"creationTimestamp": now, **one["metadata"]}} for one in manifests if one["kind"] != "Pod"
     ]
-    read_others = manifest_objects(others, source=source)
+    read_others = manifest_objects(others, source=source, namespace=namespace)
 
     async def read_both(kind: ResourceKind) -> Iterable[KubeObject]:
         found = [*await read(kind)]
@@ -105,7 +121,7 @@ def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, 
         if kind == PODS:
             classes = [one for one in await read(_CLASSES) if isinstance(one, PriorityClass)]
             try:
-                new += admit([dict(one) for one in pods], classes, clock=clock)
+                new += admit(pods, classes, clock=clock)
             except ConfigError as error:
                 raise ConfigError(*error.problems, source=source) from error
         elif kind.type is not EndedPod:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     #: By dialect and name of the queue, its fair share by resource.
     FairShares: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float]]]
 
-__all__ = ["data_of", "footer", "queue_lines", "table_lines", "tree_of"]
+__all__ = ["data_of", "dialect_of", "footer", "indented_name", "queue_lines", "table_lines", "tree_of"]
 
 _INDENT: Final = "  "
 _LEAST: Final = 3
@@ -55,7 +55,8 @@ def tree_of(model: DialectModel, names: Sequence[str] = ()) -> list[tuple[str, i
         ahead = [(top, 0)]
         while ahead:
             queue, depth = ahead.pop()
-            found.append((queue, depth))
+            if queue in model.specs:
+                found.append((queue, depth))
             ahead += [(child, depth + 1) for child in reversed(model.children(queue))]
 
     if names:
@@ -142,13 +143,24 @@ def queue_lines(
             lines.append(("", "", "", resource, *amounts, "", "", *more, *blank, ""))
             continue
         if wide:
-            weight = spec.over_quota_weight.get(resource, 0.0) if spec.dialect == "kai" else spec.weight
+            weight = spec.over_quota_weight.get(resource, 0.0) if model.name == "kai" else spec.weight
             reclaimable = "true" if spec.reclaimable else "false"
             more += (f"{weight:g}", f"{spec.priority:g}", reclaimable, str(len(spec.warnings)))
         counts = [str(count) for count in model.job_counts[row].tolist()] if row >= 0 else [NONE, NONE]
-        name = _INDENT * depth + queue
-        lines.append((name, model.name, str(spec.state), resource, *amounts, *counts, *more, ",".join(reasons)))
+        first = (indented_name(queue, depth), dialect_of(model, queue), str(spec.state), resource)
+        lines.append((*first, *amounts, *counts, *more, ",".join(reasons)))
     return lines
+
+
+def indented_name(queue: str, depth: int) -> str:
+    """Return the name of a queue, indented for the queues above it."""
+    return _INDENT * depth + queue
+
+
+def dialect_of(model: DialectModel, queue: str) -> str:
+    """Return the dialect of a queue, followed by the preset that reads it if that has another name."""
+    dialect = model.specs[queue].dialect
+    return dialect if dialect == model.name else f"{dialect} ({model.name})"
 
 
 def _said(resource: str, amounts: Mapping[str, float]) -> str:
@@ -181,7 +193,8 @@ def data_of(model: DialectModel, shares: FairShares, queue: str) -> dict[str, An
             "uid": spec.uid,
             "creationTimestamp": format_time(spec.created) if spec.created else None,
         },
-        "dialect": model.name,
+        "dialect": spec.dialect,
+        "preset": model.name,
         "spec": {
             "parent": spec.parent,
             "displayName": spec.display_name,

@@ -132,6 +132,43 @@ def test_a_pod_with_a_malformed_amount_is_a_problem(run: Run, tmp_path: Path) ->
     assert "  pod default/yolo-0 (kai): MalformedPod: quantity 'x' is malformed; " in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(["get"], "pod default/yolo-0 (kai): MalformedPod: quantity 'x' is malformed", id="get"),
+        pytest.param(["describe", "vision"], "MalformedPod: quantity 'x' is malformed", id="describe"),
+        pytest.param(["explain", "yolo"], "Verdict:  waits: MalformedPod\n", id="explain"),
+    ],
+)
+def test_a_malformed_pod_is_told_without_logs(run: Run, tmp_path: Path, arguments: list[str], expected: str) -> None:
+    """The answer has the problem, and the scheduler's log lines do not appear beside it."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "x"}}}
+    known = [one for one in yaml.safe_load(Path(KAI).read_text())["items"] if one["metadata"]["name"] != "yolo-0"]
+    objects = tmp_path / "objects.yaml"
+    objects.write_text(yaml.safe_dump_all([*known, pod("yolo", containers=[container])]))
+    assert expected in run(*arguments, objects=str(objects))
+    assert run.err == ""
+
+
+def test_sub_groups_of_another_job_are_not_logged(run: Run, tmp_path: Path) -> None:
+    """`explain` tells about the sub-groups of its own job only, with the name of each."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "loop", "namespace": "default"},
+        "spec": {
+            "minMember": 1,
+            "queue": "vision",
+            "subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}],
+        },
+    }
+    objects = with_objects(tmp_path, group, pod("loop"))
+    run("explain", "yolo", objects=objects)
+    assert run.err == ""
+    assert "parent of sub-group \"a\": 'b' closes a cycle" in run("explain", "loop", objects=objects)
+    assert run.err == ""
+
+
 def test_get_wide_has_a_row_for_each_resource(run: Run) -> None:
     """Weight, priority and the number of warnings stand in the first row of a queue."""
     lines = run("get", "speech", "-o", "wide").splitlines()
@@ -269,6 +306,14 @@ def test_pyscheduler_explain_job_is_the_same_command(run: Run, capsys: pytest.Ca
     assert capsys.readouterr().out == expected
 
 
+def test_pyscheduler_explain_job_takes_a_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job of another dialect does not exist for it."""
+    with pytest.raises(SystemExit) as ended:
+        pyscheduler(["explain", "job", "yolo", "--dialect", "volcano", "--objects", KAI])
+    assert ended.value.code == 1
+    assert "job default/yolo does not exist" in capsys.readouterr().err
+
+
 def test_whatif_shows_who_would_be_evicted(run: Run) -> None:
     """The plan has the evictions and the promised nodes."""
     out = run("whatif", "default/tacotron")
@@ -279,6 +324,12 @@ def test_whatif_shows_who_would_be_evicted(run: Run) -> None:
         ("evict", "default/resnet-1"),
         ("promise", "default/tacotron-0"),
     }
+
+
+def test_whatif_of_a_placed_job_says_so(run: Run) -> None:
+    """There is nothing to plan, and no table without rows."""
+    out = run("whatif", "resnet")
+    assert out.endswith("Verdict:  has all its nodes\nPlan:     <none>, because the job is placed\n")
 
 
 @pytest.mark.slow
@@ -304,6 +355,37 @@ def test_whatif_takes_a_new_job_from_a_file(run: Run, tmp_path: Path) -> None:
     group["spec"] = {"minMember": 2, "queue": "speech"}
     file.write_text(yaml.safe_dump_all([group, pod]))
     assert "Verdict:  waits: NotReady\n" in run("whatif", "-f", str(file), code=1)
+
+
+def written_job(folder: Path, **metadata: str) -> str:
+    """Write a pod group of KAI and its pod; return the path."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "new", **metadata},
+        "spec": {"minMember": 1, "queue": "speech"},
+    }
+    member = pod("new")
+    member["metadata"] = {"name": "new-0", "annotations": {"pod-group-name": "new"}, **metadata}
+    file = folder / "new.yaml"
+    file.write_text(yaml.safe_dump_all([group, member]))
+    return str(file)
+
+
+def test_whatif_puts_objects_without_a_namespace_into_that_of_the_option(run: Run, tmp_path: Path) -> None:
+    """So does kubectl."""
+    data = json.loads(run("whatif", "-f", written_job(tmp_path), "-n", "other", "-o", "json"))
+    assert (data["job"], data["verdict"]) == ("other/new", "starts")
+
+
+def test_whatif_refuses_objects_of_another_namespace(run: Run, tmp_path: Path) -> None:
+    """The message is kubectl's, after the file and the object."""
+    file = written_job(tmp_path, namespace="mine")
+    assert run("whatif", "-f", file, "-n", "other", code=1) == ""
+    assert run.err == (
+        f'error: {file}: PodGroup new: the namespace from the provided object "mine" does not match the namespace '
+        "\"other\". You must pass '--namespace=mine' to perform this operation.\n"
+    )
 
 
 def test_whatif_places_a_gang_of_several_pods(run: Run, tmp_path: Path) -> None:
@@ -336,6 +418,32 @@ def test_simulate_compares_shares_of_edited_queues(run: Run, tmp_path: Path) -> 
     assert ["speech", "kai", "nvidia.com/gpu", "4", "2", "-2"] in rows
     assert ["vision", "kai", "nvidia.com/gpu", "4", "6", "+2"] in rows
     assert ["research", "kai", "nvidia.com/gpu", "8", "8", "0"] in rows
+
+
+def queue(name: str, parent: str, quota: int) -> dict[str, object]:
+    """Return a queue of KAI."""
+    resources = {"gpu": {"quota": quota, "limit": -1, "overQuotaWeight": 1}}
+    spec = {"parentQueue": parent, "resources": resources}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def test_simulate_shows_every_queue_of_the_file(run: Run, tmp_path: Path) -> None:
+    """A new queue without jobs has no share, and a queue that cannot be used has an unknown one."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(yaml.safe_dump_all([queue("idle", "research", 2), queue("astray", "nowhere", 1)]))
+    rows = [line.split() for line in run("simulate", "-f", str(file)).splitlines()]
+    assert ["idle", "kai", "nvidia.com/gpu", "0", "0", "0"] in rows
+    assert ["astray", "kai", "<none>", "<unknown>", "<unknown>", "<unknown>"] in rows
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_simulate_does_not_indent_names_in_data(run: Run, tmp_path: Path, output: str) -> None:
+    """A child queue has its own name in JSON and YAML; only the table is indented."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(yaml.safe_dump(queue("idle", "research", 2)))
+    items = yaml.safe_load(run("simulate", "-f", str(file), "-o", output))["items"]
+    assert {item["queue"] for item in items} == {"research", "speech", "vision", "idle"}
+    assert {(item["dialect"], item["preset"]) for item in items} == {("kai", "kai")}
 
 
 def test_simulate_says_what_does_not_count_in_an_edited_queue(run: Run, tmp_path: Path) -> None:
