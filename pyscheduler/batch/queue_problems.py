@@ -27,7 +27,7 @@ SCHEDULING_BACKOFF: Final = "SchedulingBackoff"
 """The reason of a job that its node pool has tried in vain and does not try again; a message follows it, too."""
 
 BINDING_BACKOFF: Final = "BindingBackoff"
-"""The reason of a gang that was evicted because bindings of its pods failed for too long; a message follows it."""
+"""The reason of a job of which a binding failed, or that was evicted for it; a message follows it."""
 
 HELD: Final = frozenset({WAITING_FOR_QUOTA, SCHEDULING_BACKOFF, BINDING_BACKOFF})
 """The reasons of jobs that are as they must be, and have to wait."""

@@ -125,3 +125,24 @@ async def test_sub_groups_keep_the_nodes_of_members_whose_bindings_failed(kai: B
     assert fault.hits == 2
     assert all(kai.nodes_of("gang"))
     assert kai.nodes_of("rival") == [""]
+
+
+async def test_refused_bindings_are_not_repeated_by_each_pass(batch: BatchCluster) -> None:
+    """A webhook refuses the bindings of a gang while other pods come and go, so that passes follow each other."""
+    batch.nodes(2, cpu="8")
+    batch.queue("a")
+    await batch.start()
+    fault = batch.cluster.server.faults.add(Fault(method="POST", path="/pods/gang-./binding$", status=403))
+    batch.job("gang", "a", 4)
+    for number in range(100):
+        batch.job(f"other{number}", "a", 1)
+        await batch.pass_time(0.2)
+        assert all(batch.nodes_of(f"other{number}"))
+        batch.cluster.delete_pod(f"other{number}-0")
+    # After 0, 1, 3, 7 and 15 s.
+    assert fault.hits == 5 * 4
+    said = [each for each in batch.cluster.pod("gang-0").status.conditions if each.type == "PodScheduled"]
+    assert [each.message.partition(":")[0] for each in said] == ["BindingBackoff"]
+    batch.cluster.server.faults.clear()
+    await batch.pass_time(11.0)
+    assert all(batch.nodes_of("gang"))

@@ -6,8 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from pyscheduler.api import Pod
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.queue.sub_queues import SubQueues
 
@@ -59,6 +60,12 @@ class PendingPods:
         # In order: sets of text have another order in each process.
         gone = dict.fromkeys(uid for uid in chain(changed, before) if uid not in here)
         return [info.pod_info for info in fresh], gone
+
+    def failed(self) -> Iterator[Pod]:
+        """Yield the pods whose last attempt failed, until their backoff ends."""
+        for info in self._queues.backoff:
+            if self._counts(info):
+                yield info.pod
 
     def _note_gated(self, others: Mapping[str, QueuedPodInfo]) -> None:
         self.gated = {uid for uid, info in others.items() if info.gating_plugin}

@@ -17,6 +17,7 @@ import attrs
 from pyscheduler.batch.decisions import Decisions
 from pyscheduler.batch.plan_log import PlanLog
 from pyscheduler.batch.policy_checks import incomparable_keys
+from pyscheduler.batch.queue_problems import BINDING_BACKOFF
 from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework.errors import PLUGIN_FAILURES, raise_own_cancellation
@@ -341,7 +342,7 @@ class Sessions:
         self.submission.evictions.forget_seen()
         tables = self.tables
         turns, began = CooperativeYield(clock), clock.now()
-        tables.hold(self.guards.held(began))
+        tables.hold({**self._failed_jobs(), **self.guards.held(began)})
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         if tables.take_new_jobs():
             self.guards.news()
@@ -395,6 +396,19 @@ class Sessions:
             is_unfinished=is_unfinished,
             rejections=placer.rejections,
         )
+
+    def _failed_jobs(self) -> dict[str, str]:
+        """Return by uid the jobs of which a pod is in backoff, and what is said about them.
+
+        A gang of which a part is bound is completed all the same: it holds what others could use.
+        """
+        found: dict[str, str] = {}
+        for pod in self._pending.failed():
+            task = self.tables.task(pod.uid)
+            if task is not None:
+                text = f"{pod.key} could not be bound, see its events; it is tried again after a backoff"
+                found.setdefault(task.job.uid, f"{BINDING_BACKOFF}: {text}")
+        return found
 
     async def _follow_promises(self, turns: CooperativeYield) -> None:
         """End the leases that are kept; in the first pass, take up what a crash left."""
