@@ -90,6 +90,12 @@ class BatchArgs:
         return next((entry for tier in self.tiers for entry in tier if entry.name == name), None)
 
     @property
+    def has_queue_tree(self) -> bool:
+        """Return whether a flag makes a tree of queues that have parents; `drf` reads annotations instead."""
+        entries = (entry for tier in self.tiers for entry in tier if entry.name != "drf")
+        return any(entry.enabled.get("enableHierarchy", False) for entry in entries)
+
+    @property
     def waits_for_quota(self) -> bool:
         """Return whether jobs are held for lack of quota; Volcano's own policy for it decides if it is there."""
         return self.quota_reservation == WAIT and self.preset != KAI.name and self.policy("resourcequota") is None

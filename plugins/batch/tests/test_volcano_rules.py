@@ -292,10 +292,15 @@ def test_a_closed_queue_gets_nothing_but_best_effort_pods() -> None:
 @pytest.mark.parametrize(
     ("queues", "culprit"),
     [
-        pytest.param([{"name": "q"}], 'queue "root" does not exist; create it', id="no root"),
+        pytest.param([{"name": "q"}], 'in any queue: queue "root" does not exist; create it', id="no root"),
+        pytest.param(
+            [{"name": "q"}, {"name": "r", "parent": "root"}],
+            'in any queue: queue "root" does not exist; create it',
+            id="no root above a queue",
+        ),
         pytest.param(
             [{"name": "root"}, {"name": "q"}, {"name": "other", "parent": "lost"}],
-            'queue "other" is below a queue that does not exist; create it, or change the parent',
+            'queue "other" is below the queue "lost", which does not exist; create it, or change the parent',
             id="no parent",
         ),
         pytest.param(

@@ -17,7 +17,7 @@ from pyscheduler.batch.device_shares import gpu_memory, share_request
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.presets import PRESETS
-from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.queue_problems import needs_root, queue_problem
 from pyscheduler.batch.tasks import ACTIVE, Task, TaskState
 from pyscheduler.batch.values import amounts_of
 from pyscheduler.batch.volcano_objects import ROOT_QUEUE
@@ -201,7 +201,9 @@ def _build(
     dialects: Mapping[str, Sequence[str]],
     trees: Collection[str],
 ) -> DialectModel:
-    specs = _with_roots(inventory.queues.get(row.name, ()))
+    specs = inventory.queues.get(row.name, ())
+    if row.name not in trees:
+        specs = _with_roots(specs)
     described = sorted(
         [
             *((_spec_of(row, state), state, _members(state)) for state in states),
@@ -449,6 +451,8 @@ def _queue_message(reason: str, spec: QueueSpec, by_name: Mapping[str, QueueSpec
         last = spec
         while last.parent in by_name:
             last = by_name[last.parent]
+        if last.parent == ROOT_QUEUE:
+            return f"it {needs_root()}"
         whose = "its parent" if last is spec else f"the parent of {last.name}"
         return f'{whose}, "{last.parent}", does not exist; create that queue or change the parent'
     return "the object cannot be used; see its warnings"

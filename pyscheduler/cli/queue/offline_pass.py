@@ -191,7 +191,7 @@ def profiles_for(
             config=config,
             names={dialect: name for dialect, (name, _) in found.items()},
             args={dialect: args for dialect, (_, args) in found.items()},
-            trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if _counts_parents(args))}),
+            trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if args.has_queue_tree)}),
             source=config_file,
             blocked=blocked,
             gates=gates,
@@ -214,10 +214,6 @@ def _args_in(config: Configuration) -> dict[str, tuple[str, BatchArgs]]:
                 args = batch_args(entry.args if isinstance(entry.args, Mapping) else {}, "$.pluginConfig")
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
-
-
-def _counts_parents(args: BatchArgs) -> bool:
-    return any(entry.enabled.get("enableHierarchy", False) for tier in args.tiers for entry in tier)
 
 
 def _text(names: Mapping[str, str]) -> str:
