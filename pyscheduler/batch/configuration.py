@@ -19,7 +19,7 @@ from pyscheduler.api.durations import parse_duration
 from pyscheduler.batch.arguments import checked
 from pyscheduler.batch.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
 from pyscheduler.batch.search_budgets import GENERATORS, SearchBudgets, search_budgets
-from pyscheduler.batch.shard import actions_and_tiers, shard_settings
+from pyscheduler.batch.shard import actions_and_tiers, places_in_shard, shard_settings
 from pyscheduler.batch.usage_settings import UsageSettings, usage_settings
 from pyscheduler.batch.values import mapping_of
 from pyscheduler.framework import ConfigError
@@ -215,6 +215,8 @@ class _Reader:
         self._problems: list[str] = []
         self._warnings: list[str] = []
         self._preset = KAI
+        #: By path of what a shard stands for, the path in the shard.
+        self._places: Mapping[str, str] = {}
 
     def read(self) -> BatchArgs:
         self._choose_preset()
@@ -276,6 +278,9 @@ class _Reader:
         actions, tiers, problems = actions_and_tiers(shard)
         self._problems += [f"{text} @ {self._at('shard')}.{where}" for where, text in problems]
         others = {key: value for key, value in self._said.items() if key != "shard"}
+        self._places = {
+            path: place for path, place in places_in_shard(shard).items() if path.partition("[")[0] not in others
+        }
         return {"actions": actions, "tiers": tiers, **settings, **others}
 
     # --- actions
@@ -377,7 +382,7 @@ class _Reader:
         """Return the value of an argument as its user reads it; None, with a warning, if it cannot be used."""
         usable, wrong = checked(name, value, self._preset.kinds)
         if usable is None:
-            shown = f"{self._at(where)}.arguments.{said or name}"
+            shown = self._at(f"{where}.arguments.{said or name}")
             self._warnings.append(f"{shown}: {_shown(value)} {wrong}; the default counts")
         return usable
 
@@ -443,7 +448,12 @@ class _Reader:
         self._problems.append(f"{text} @ {self._at(where)}")
 
     def _at(self, where: str) -> str:
-        return f"{self._path}.{where}"
+        """Return the path of a part; that of the shard if the shard stands for it."""
+        head, tail = where, ""
+        while head and head not in self._places:
+            cut = max(head.rfind("."), head.rfind("["), 0)
+            head, tail = head[:cut], head[cut:] + tail
+        return f"{self._path}.shard.{self._places[head]}{tail}" if head else f"{self._path}.{where}"
 
 
 def _default_tiers(preset: Preset) -> tuple[tuple[PolicyEntry, ...], ...]:

@@ -116,7 +116,7 @@ def policy_named(name: str) -> Policy:
     preset = args.get("preset")
     if preset not in {"kai", "volcano"}:
         raise ConfigError("--compare: the first profile must enable Batch with the preset kai or volcano", source=name)
-    is_tree = batch_args(args, checks_names=False).has_queue_tree
+    is_tree = batch_args(args, "$.pluginConfig[Batch].args", checks_names=False).has_queue_tree
     return Policy(name=name, config=config, preset=str(preset), is_tree=is_tree)
 
 

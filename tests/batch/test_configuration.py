@@ -463,6 +463,9 @@ def test_unknown_keys_and_flags_of_a_shard_are_warnings() -> None:
     )
 
 
+KNOWN = ", ".join(PRESETS["kai"].known_actions)
+
+
 def test_mistakes_of_a_shard_are_lines_with_their_place() -> None:
     """Parts of the wrong type and unknown actions are refused."""
     mistakes = {
@@ -476,7 +479,7 @@ def test_mistakes_of_a_shard_are_lines_with_their_place() -> None:
         "expected a number, found 'two' @ $.shard.kValue",
         "expected a mapping, found [] @ $.shard.plugins",
         "expected an integer, found 'high' @ $.shard.actions.reclaim.priority",
-        'no action is called "xyz"; known are allocate, consolidation, reclaim, preempt, stalegangeviction @ $.actions',
+        f'no action is called "xyz"; known are {KNOWN} @ $.shard.actions',
     )
 
 
