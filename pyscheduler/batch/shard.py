@@ -71,6 +71,9 @@ _MADE: Final = {
     },
 }
 _PARTS: Final = ("args", "placementStrategy", "minRuntime", "kValue", "plugins", "actions")
+_DEPTHS: Final = "queueDepthPerAction"
+#: The action that moves pods so that others find room; it runs only where nodes are packed.
+_MOVES: Final = "consolidation"
 _BINPACK: Final = "binpack"
 _SPREAD: Final = "spread"
 _TRUE: Final = frozenset({"true", "True", "TRUE", "t", "T", "1"})
@@ -107,7 +110,18 @@ def shard_settings(shard: Mapping[str, object]) -> tuple[dict[str, object], list
             notes.append(f"args.{flag}: {value!r} is not usable; the default counts")
         else:
             settings[known[0]] = read
+    depths = settings.get(_DEPTHS)
+    if isinstance(depths, Mapping) and _MOVES in depths and _is_off_by_spread(shard):
+        settings[_DEPTHS] = {action: depth for action, depth in depths.items() if action != _MOVES}
+        text = f"the depth of {_MOVES} has no effect, because placementStrategy {_SPREAD} turns this action off"
+        notes.append(f"{_DEPTHS}: {text}")
     return settings, notes
+
+
+def _is_off_by_spread(shard: Mapping[str, object]) -> bool:
+    placement = shard.get("placementStrategy")
+    spreads = isinstance(placement, Mapping) and _SPREAD in placement.values()
+    return spreads and _MOVES not in actions_and_tiers(shard)[0]
 
 
 def places_in_shard(shard: Mapping[str, object]) -> dict[str, str]:
@@ -152,7 +166,7 @@ def actions_and_tiers(
         if runtime.get(key) is not None
     }
     actions = {name: _Override(priority) for name, priority in _ACTIONS.items()}
-    actions["consolidation"].enabled = _SPREAD not in {gpu, cpu}
+    actions[_MOVES].enabled = _SPREAD not in {gpu, cpu}
     _override(plugins, shard, "plugins", problems)
     _override(actions, shard, "actions", problems)
     entries = [{"name": name, "arguments": plugins[name].arguments} for name in _in_order(plugins)]

@@ -466,6 +466,24 @@ def test_unknown_keys_and_flags_of_a_shard_are_warnings() -> None:
 KNOWN = ", ".join(PRESETS["kai"].known_actions)
 
 
+@pytest.mark.parametrize("device", ["gpu", "cpu"])
+def test_depth_of_consolidation_with_spread_is_a_warning(device: str) -> None:
+    """`placementStrategy: spread` turns consolidation off, so the depth of this action is left out."""
+    depths = {"consolidation": 5, "reclaim": 2}
+    args = shard(placementStrategy={device: "spread"}, queueDepthPerAction=depths)
+    assert args.queue_depth_per_action == {"reclaim": 2}
+    (warning,) = args.warnings
+    text = "the depth of consolidation has no effect, because placementStrategy spread turns this action off"
+    assert warning == f"$.shard.queueDepthPerAction: {text}"
+    on = {"consolidation": {"enabled": True}}
+    args = shard(placementStrategy={device: "spread"}, queueDepthPerAction=depths, actions=on)
+    assert (args.queue_depth_per_action, args.warnings) == (depths, ())
+    off = {"consolidation": {"enabled": False}}
+    (problem,) = problems({"preset": "kai", "shard": {"queueDepthPerAction": depths, "actions": off}})
+    assert problem.startswith('action "consolidation" is not among the actions')
+    assert problem.endswith(" @ $.shard.queueDepthPerAction")
+
+
 def test_mistakes_of_a_shard_are_lines_with_their_place() -> None:
     """Parts of the wrong type and unknown actions are refused."""
     mistakes = {
