@@ -301,7 +301,7 @@ class _Reader:
             names = [name for name in names if name != ""]
         for name in names:
             if not isinstance(name, str) or (self._checks_names and self._own(name) not in known):
-                self._problem("actions", _unknown("action", name, known))
+                self._problem("actions", self._unknown_action(name))
         return tuple(dict.fromkeys(self._own(name) for name in names if isinstance(name, str)))
 
     def _own(self, name: str) -> str:
@@ -318,8 +318,7 @@ class _Reader:
             name = self._own(str(item["name"]))
             known = self._preset.known_actions.get(name)
             if known is None and name not in self._more_actions:
-                names = [*self._preset.known_actions, *self._more_actions]
-                self._warnings.append(f"{self._at(where)} has no effect: {_unknown('action', name, names)}")
+                self._warnings.append(f"{self._at(where)} has no effect: {self._unknown_action(name)}")
                 continue
             given = self._texts(item.get("arguments"), f"{where}.arguments")
             arguments = {
@@ -357,7 +356,8 @@ class _Reader:
         name = self._own(str(item["name"]))
         known = [*self._preset.known_policies, *self._more_policies]
         if name not in known and self._checks_names:
-            self._problem(f"{where}.name", _unknown("policy", name, known))
+            here = {each.name: each.policies_here for each in PRESETS.values()}
+            self._problem(f"{where}.name", self._unknown_name("policy", name, here, self._more_policies))
             return
         arguments = self._arguments(name, self._texts(item.get("arguments"), f"{where}.arguments"), where)
         yield PolicyEntry(name=name, arguments=arguments, enabled=self._flags(item, where))
@@ -418,6 +418,19 @@ class _Reader:
         for action in depths if isinstance(depths, Mapping) else ():
             if action not in actions:
                 self._problem("queueDepthPerAction", f'action "{action}" is not among the actions {", ".join(actions)}')
+
+    # --- names
+
+    def _unknown_action(self, name: object) -> str:
+        here = {each.name: each.actions_here for each in PRESETS.values()}
+        return self._unknown_name("action", name, here, self._more_actions)
+
+    def _unknown_name(self, what: str, name: object, here: Mapping[str, Collection[str]], more: Iterable[str]) -> str:
+        """Return the sentence about a name that the preset does not have; `here` has by preset those that it offers."""
+        others = [preset for preset, names in here.items() if name in names]
+        if others:
+            return f"{what} {_shown(name)} belongs to preset {' and '.join(others)}, not {self._preset.name}"
+        return _unknown(what, name, [*here[self._preset.name], *more])
 
     # --- parts
 

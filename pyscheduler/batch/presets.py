@@ -38,6 +38,18 @@ class Preset:
     flags: tuple[str, ...]
     #: By pattern of an argument: the kind of its value, as in `arguments.checked`. Others are any text.
     kinds: Mapping[str, str]
+    #: The actions and policies of the system that do not exist here.
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def actions_here(self) -> list[str]:
+        """Return the names of the actions that exist here."""
+        return [name for name in self.known_actions if name not in self.missing]
+
+    @property
+    def policies_here(self) -> list[str]:
+        """Return the names of the policies that exist here."""
+        return [name for name in self.known_policies if name not in self.missing]
 
     def knows_argument(self, policy: str, argument: str) -> bool:
         """Return whether a policy of this preset has an argument."""
@@ -236,6 +248,24 @@ VOLCANO: Final = Preset(
         "topologyAwarePreemptWorkerNum": "integer",
         "m*CandidateNodes*": "integer",
     },
+    missing=frozenset(
+        {
+            "shuffle",
+            "gangpreempt",
+            "gangreclaim",
+            "cdp",
+            "pdb",
+            "deviceshare",
+            "resource-strategy-fit",
+            "tdm",
+            "task-topology",
+            "numa-aware",
+            "rescheduling",
+            "usage",
+            "nodegroup",
+            "extender",
+        }
+    ),
 )
 
 KUBE_BATCH: Final = Preset(

@@ -201,6 +201,39 @@ def test_misspelled_keys_are_warnings_with_the_nearest_name() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("mapping", "line"),
+    [
+        pytest.param(
+            {"preset": "volcano", "actions": "xyz"},
+            'no action is called "xyz"; known are enqueue, allocate, backfill, preempt, reclaim @ $.actions',
+            id="known actions",
+        ),
+        pytest.param(
+            {"preset": "volcano", "tiers": [["nodeplacement"]]},
+            'policy "nodeplacement" belongs to preset kai, not volcano @ $.tiers[0][0].name',
+            id="policy of another preset",
+        ),
+        pytest.param(
+            {"preset": "kai", "actions": "backfill"},
+            'action "backfill" belongs to preset volcano and kube-batch, not kai @ $.actions',
+            id="action of other presets",
+        ),
+    ],
+)
+def test_unknown_name_is_compared_with_names_that_can_be_used(mapping: dict[str, Any], line: str) -> None:
+    """A message offers no name that is refused then, and names the preset of a name that exists elsewhere."""
+    assert problems(mapping) == (line,)
+
+
+def test_known_policies_of_volcano_can_all_be_used() -> None:
+    """None of Volcano's that do not exist here is offered."""
+    (line,) = problems({"preset": "volcano", "tiers": [["xyz"]]})
+    names = "priority, gang, conformance, drf, proportion, resourcequota, overcommit, predicates, nodeorder, binpack, "
+    names += "capacity, sla, network-topology-aware"
+    assert line == f'no policy is called "xyz"; known are {names} @ $.tiers[0][0].name'
+
+
 def test_unknown_actions_and_policies_are_one_error_with_a_line_each() -> None:
     """The error names each place, and the nearest name or all names."""
     assert problems(

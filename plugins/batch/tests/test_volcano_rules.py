@@ -482,6 +482,12 @@ def test_presets_name_classes_that_exist(name: str) -> None:
     assert name in PRESETS
 
 
+def test_missing_names_of_volcano_are_those_without_a_class() -> None:
+    """Messages do not offer them; `predicates` and the like have a class or are built in."""
+    tables, known = preset("volcano"), PRESETS["volcano"]
+    assert {*known.known_actions, *known.known_policies} - {*tables.ACTIONS, *tables.POLICIES} == known.missing
+
+
 def test_equal_nodes_are_chosen_by_the_seed() -> None:
     """The same seed repeats all choices; another seed spreads otherwise."""
 
