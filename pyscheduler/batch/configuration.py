@@ -321,13 +321,15 @@ class _Reader:
                 self._warnings.append(f"{self._at(where)} has no effect: {self._unknown_action(name)}")
                 continue
             given = self._texts(item.get("arguments"), f"{where}.arguments")
-            arguments = {
+            if known is None:
+                found[name] = given
+                continue
+            found[name] = {
                 key: usable for key, text in given.items() if (usable := self._usable(key, text, where)) is not None
             }
-            for each in given if known is not None else ():
-                if each not in (known or ()):
-                    self._unknown_argument(f"{where}.arguments", each, known or (), name)
-            found[name] = arguments
+            for each in given:
+                if each not in known:
+                    self._unknown_argument(f"{where}.arguments", each, known, name)
         return found
 
     # --- tiers
@@ -379,11 +381,11 @@ class _Reader:
         return arguments
 
     def _usable(self, name: str, value: str, where: str, *, said: str = "") -> str | None:
-        """Return the value of an argument as its user reads it; None, with a warning, if it cannot be used."""
+        """Return the value of an argument as its policy reads it; None, with a warning, if it cannot be used."""
         usable, wrong = checked(name, value, self._preset.kinds)
-        if usable is None:
+        if wrong:
             shown = self._at(f"{where}.arguments.{said or name}")
-            self._warnings.append(f"{shown}: {_shown(value)} {wrong}; the default counts")
+            self._warnings.append(f"{shown}: {_shown(value)} {wrong}; {usable or 'the default'} counts")
         return usable
 
     def _flags(self, item: Mapping[str, object], where: str) -> Mapping[str, bool]:

@@ -153,6 +153,15 @@ def test_unknown_argument_is_a_warning_with_the_nearest_name() -> None:
         ("volcano", "binpack", "binpack.weight", "1.5", "is not an integer"),
         ("volcano", "sla", "sla-waiting-time", "soon", "is not a duration of 0 or more such as 90s"),
         ("kube-batch", "predicates", "predicate.MemoryPressureEnable", "yes", "is neither true nor false"),
+        ("kai", "proportion", "relcaimerSaturationMultiplier", "0.2", "is below 1"),
+        ("volcano", "overcommit", "overcommit-factor", "0.5", "is below 1"),
+        ("volcano", "binpack", "binpack.cpu", "-1", "is below 0"),
+        ("volcano", "binpack", "binpack.resources.nvidia.com/gpu", "-1", "is below 0"),
+        ("volcano", "nodeorder", "nodeaffinity.weight", "-1", "is below 0"),
+        ("volcano", "network-topology-aware", "weight", "-4", "is below 0"),
+        ("volcano", "network-topology-aware", "hypernode.binpack.normal-pod.fading", "-0.1", "is below 0"),
+        ("volcano", "capacity", "ancestorReclaimLevel", "-2", "is below 0"),
+        ("volcano", "predicates", "volumebinding.bindTimeoutSeconds", "-2", "is below 0"),
     ],
 )
 def test_unusable_value_of_an_argument_is_left_out(
@@ -163,6 +172,34 @@ def test_unusable_value_of_an_argument_is_left_out(
     args = batch_args({"preset": preset, "tiers": [[entry]]})
     assert args.tiers[0][0].arguments == {}
     assert args.warnings == (f'$.tiers[0][0].arguments.{argument}: "{value}" {wrong}; the default counts',)
+
+
+def test_nearest_value_counts_where_the_default_would_mean_more() -> None:
+    """A negative kValue is none, and a percentage above 100 is all; the weight of binpack may be negative."""
+    args = batch_args(kai({"name": "proportion", "arguments": {"kValue": -1}}))
+    assert args.tiers[0][0].arguments == {"kValue": "0"}
+    assert args.warnings == ('$.tiers[0].plugins[0].arguments.kValue: "-1" is below 0; 0 counts',)
+    given = {"minCandidateNodesPercentage": 500, "minCandidateNodesAbsolute": -1}
+    arguments = [{"name": "preempt", "arguments": given}]
+    binpack = {"name": "binpack", "arguments": {"binpack.weight": -1}}
+    args = batch_args({"preset": "volcano", "configurations": arguments, "tiers": [[binpack]]})
+    assert args.arguments_of("preempt") == {"minCandidateNodesPercentage": "100", "minCandidateNodesAbsolute": "0"}
+    assert args.tiers[0][0].arguments == {"binpack.weight": "-1"}
+    assert args.warnings == (
+        '$.configurations[0].arguments.minCandidateNodesPercentage: "500" is above 100; 100 counts',
+        '$.configurations[0].arguments.minCandidateNodesAbsolute: "-1" is below 0; 0 counts',
+    )
+
+
+def test_arguments_of_actions_of_other_distributions_are_not_checked() -> None:
+    """Only the action knows what they mean, also if they have the name of an argument of the preset."""
+    mapping = {
+        "preset": "volcano",
+        "actions": "tidy",
+        "configurations": [{"name": "tidy", "arguments": {"weight": -1}}],
+    }
+    args = batch_args(mapping, more_actions=["tidy"])
+    assert (args.arguments_of("tidy"), args.warnings) == ({"weight": "-1"}, ())
 
 
 def test_actions_of_kai_have_the_settings_as_arguments() -> None:
