@@ -56,7 +56,7 @@ class _Cluster:
 
 async def _read(options: Options, source: Source) -> _Cluster:
     """Read the cluster; print a warning for each kind that may not be listed."""
-    inventory = await read_inventory(source.read)
+    inventory = await read_inventory(source.read, unread=source.unread)
     for plural in dict.fromkeys(source.unread):
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)

@@ -209,7 +209,8 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
     kind = "PodGroup" if entry.state is not None else "pod without a group"
     phase = f", phase {spec.phase}" if spec.phase else ""
     warnings = f"; {'; '.join(spec.warnings)}" if spec.warnings else ""
-    return Step("declared", OK, "", f"{kind} of {model.name}, minimum {spec.min_member}{phase}{warnings}")
+    result = INFO if spec.warnings else OK
+    return Step("declared", result, "", f"{kind} of {model.name}, minimum {spec.min_member}{phase}{warnings}")
 
 
 def _pods(entry: JobEntry, reasons: Mapping[str, str]) -> Step:

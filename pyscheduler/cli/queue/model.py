@@ -206,7 +206,7 @@ def _build(
         specs = _with_roots(specs)
     described = sorted(
         [
-            *((_spec_of(row, state), state, _members(state)) for state in states),
+            *((_with_warnings(_spec_of(row, state), inventory), state, _members(state)) for state in states),
             *((_spec_of_pod(row, pod), None, [pod]) for pod in singles if not pod.is_terminal),
         ],
         key=lambda item: (item[0].namespace, item[0].name),
@@ -310,6 +310,12 @@ def _spec_of(row: JobDialect, state: GroupState) -> JobSpec:
         min_member=state.group.min,
         error=NO_GROUP,
     )
+
+
+def _with_warnings(spec: JobSpec, inventory: Inventory) -> JobSpec:
+    """Return what a group says, with a warning about a priority class that does not exist."""
+    classes = inventory.classes
+    return spec if classes is None else attrs.evolve(spec, warnings=spec.warnings_with(classes.get))
 
 
 def _spec_of_pod(row: JobDialect, pod: Pod) -> JobSpec:

@@ -313,3 +313,20 @@ def test_missing_root_of_a_tree_is_a_problem(run: Run, tmp_path: Path) -> None:
 def test_drf_does_not_need_the_queue_root(run: Run, tmp_path: Path) -> None:
     """Its hierarchy is that of the annotations, not of the parents: without root, queues have no problem."""
     assert "Problems" not in run("get", *written(tmp_path, HIERARCHY), objects=VOLCANO)
+
+
+def test_missing_priority_class_is_explained(run: Run, tmp_path: Path) -> None:
+    """The step that says what the group declares names it, as the event does; explain and whatif print it."""
+    objects = Objects("kai", 8)
+    objects.queue("a", 8)
+    objects.job("want", "a", 1, runs=False, at=0, priority=5)
+    text = 'spec.priorityClassName: PriorityClass "high" does not exist; a default counts'
+    assert steps(run("explain", "want", objects=objects.write(tmp_path)))["declared"] == [
+        "info",
+        "-",
+        f"PodGroup of kai, minimum 1, phase Inqueue; {text}",
+    ]
+    objects.job("more", "a", 9, least=9, runs=False, at=0, priority=5)
+    assert text in run("whatif", "more", objects=objects.write(tmp_path), code=1)
+    objects.high_class()
+    assert text not in run("explain", "want", objects=objects.write(tmp_path))
