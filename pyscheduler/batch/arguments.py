@@ -24,10 +24,19 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 def checked(name: str, text: str, kinds: Mapping[str, str]) -> tuple[str | None, str]:
     """Return the value of an argument as text, and "", or None and why the value cannot be used.
 
+    A value that stands for the nearest usable one is returned as that, with what is wrong.
+
     `kinds` has by pattern of a name what the value is: `integer`, `number` (finite), `boolean`, `duration` (of Go, 0 or
-    more), `seconds` (a duration that is returned as a number of seconds), or words with `|` between them.
+    more), `seconds` (a duration that is returned as a number of seconds), or words with `|` between them. Bounds may
+    follow `integer` and `number`, as in `integer 0..` or `number 1..5`; with `nearest` after them, the bound stands for
+    a value beyond it.
     """
-    kind = next((kind for pattern, kind in kinds.items() if fnmatchcase(name, pattern)), "")
+    said = next((kind for pattern, kind in kinds.items() if fnmatchcase(name, pattern)), "")
+    kind, _, bounds = said.partition(" ")
+    if bounds and math.isfinite(_number(text)):
+        bound, wrong = _beyond(_number(text), bounds.split()[0])
+        if wrong:
+            return (bound if bounds.endswith(" nearest") else None), wrong
     match kind:
         case "":
             return text, ""
@@ -44,6 +53,16 @@ def checked(name: str, text: str, kinds: Mapping[str, str]) -> tuple[str | None,
             return (str(seconds) if kind == "seconds" else text), ""
         case _:
             return (text, "") if text in kind.split("|") else (None, f"is none of {', '.join(kind.split('|'))}")
+
+
+def _beyond(number: float, bounds: str) -> tuple[str, str]:
+    """Return the bound that a number exceeds, and how; two empty texts if it exceeds none."""
+    least, _, most = bounds.partition("..")
+    if least and number < float(least):
+        return least, f"is below {least}"
+    if most and number > float(most):
+        return most, f"is above {most}"
+    return "", ""
 
 
 def _number(text: str) -> float:

@@ -49,8 +49,9 @@ def build_queues(
         if spec.error:
             problems[spec.name] = spec.error
     broken: dict[str, str] = {}
+    missing: dict[str, str] = {}
     if is_tree:
-        ordered, broken = _parents_first(by_name, problems)
+        ordered, broken, missing = _parents_first(by_name, problems)
     else:
         ordered = [spec for spec in by_name.values() if spec.name not in problems]
     if keep_broken:
@@ -92,16 +93,21 @@ def build_queues(
         paths=paths_of(parent),
         is_leaf=is_leaf,
         problems=broken if keep_broken else {},
+        missing_parents=missing,
     )
     return table, problems
 
 
 def _parents_first(
     by_name: Mapping[str, QueueSpec], problems: Mapping[str, str]
-) -> tuple[list[QueueSpec], dict[str, str]]:
-    """Return the usable queues, each after its parent; and by name those in or below a broken tree, with the reason."""
+) -> tuple[list[QueueSpec], dict[str, str], dict[str, str]]:
+    """Return the usable queues, each after its parent; by name those in or below a broken tree, with the reason.
+
+    The last part has by name the queue above that does not exist.
+    """
     ordered: dict[str, QueueSpec] = {}
     broken: dict[str, str] = {}
+    missing: dict[str, str] = {}
     for name in by_name:
         chain: list[str] = []
         at, reason = name, ""
@@ -113,9 +119,11 @@ def _parents_first(
             at = by_name[at].parent
         if reason:
             broken.update(dict.fromkeys(chain, reason))
+            if reason == MISSING:
+                missing.update(dict.fromkeys(chain, missing.get(at, at)))
         else:
             ordered.update({each: by_name[each] for each in reversed(chain)})
-    return [*ordered.values()], broken
+    return [*ordered.values()], broken, missing
 
 
 def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible: bool) -> Job:

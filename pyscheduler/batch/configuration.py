@@ -19,7 +19,7 @@ from pyscheduler.api.durations import parse_duration
 from pyscheduler.batch.arguments import checked
 from pyscheduler.batch.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
 from pyscheduler.batch.search_budgets import GENERATORS, SearchBudgets, search_budgets
-from pyscheduler.batch.shard import actions_and_tiers, shard_settings
+from pyscheduler.batch.shard import actions_and_tiers, places_in_shard, shard_settings
 from pyscheduler.batch.usage_settings import UsageSettings, usage_settings
 from pyscheduler.batch.values import mapping_of
 from pyscheduler.framework import ConfigError
@@ -88,6 +88,12 @@ class BatchArgs:
     def policy(self, name: str) -> PolicyEntry | None:
         """Return the first entry of a policy; None if it is not configured."""
         return next((entry for tier in self.tiers for entry in tier if entry.name == name), None)
+
+    @property
+    def has_queue_tree(self) -> bool:
+        """Return whether a flag makes a tree of queues that have parents; `drf` reads annotations instead."""
+        entries = (entry for tier in self.tiers for entry in tier if entry.name != "drf")
+        return any(entry.enabled.get("enableHierarchy", False) for entry in entries)
 
     @property
     def waits_for_quota(self) -> bool:
@@ -209,6 +215,8 @@ class _Reader:
         self._problems: list[str] = []
         self._warnings: list[str] = []
         self._preset = KAI
+        #: By path of what a shard stands for, the path in the shard.
+        self._places: Mapping[str, str] = {}
 
     def read(self) -> BatchArgs:
         self._choose_preset()
@@ -270,6 +278,9 @@ class _Reader:
         actions, tiers, problems = actions_and_tiers(shard)
         self._problems += [f"{text} @ {self._at('shard')}.{where}" for where, text in problems]
         others = {key: value for key, value in self._said.items() if key != "shard"}
+        self._places = {
+            path: place for path, place in places_in_shard(shard).items() if path.partition("[")[0] not in others
+        }
         return {"actions": actions, "tiers": tiers, **settings, **others}
 
     # --- actions
@@ -290,7 +301,7 @@ class _Reader:
             names = [name for name in names if name != ""]
         for name in names:
             if not isinstance(name, str) or (self._checks_names and self._own(name) not in known):
-                self._problem("actions", _unknown("action", name, known))
+                self._problem("actions", self._unknown_action(name))
         return tuple(dict.fromkeys(self._own(name) for name in names if isinstance(name, str)))
 
     def _own(self, name: str) -> str:
@@ -307,17 +318,18 @@ class _Reader:
             name = self._own(str(item["name"]))
             known = self._preset.known_actions.get(name)
             if known is None and name not in self._more_actions:
-                names = [*self._preset.known_actions, *self._more_actions]
-                self._warnings.append(f"{self._at(where)} has no effect: {_unknown('action', name, names)}")
+                self._warnings.append(f"{self._at(where)} has no effect: {self._unknown_action(name)}")
                 continue
             given = self._texts(item.get("arguments"), f"{where}.arguments")
-            arguments = {
+            if known is None:
+                found[name] = given
+                continue
+            found[name] = {
                 key: usable for key, text in given.items() if (usable := self._usable(key, text, where)) is not None
             }
-            for each in given if known is not None else ():
-                if each not in (known or ()):
-                    self._unknown_argument(f"{where}.arguments", each, known or (), name)
-            found[name] = arguments
+            for each in given:
+                if each not in known:
+                    self._unknown_argument(f"{where}.arguments", each, known, name)
         return found
 
     # --- tiers
@@ -346,7 +358,8 @@ class _Reader:
         name = self._own(str(item["name"]))
         known = [*self._preset.known_policies, *self._more_policies]
         if name not in known and self._checks_names:
-            self._problem(f"{where}.name", _unknown("policy", name, known))
+            here = {each.name: each.policies_here for each in PRESETS.values()}
+            self._problem(f"{where}.name", self._unknown_name("policy", name, here, self._more_policies))
             return
         arguments = self._arguments(name, self._texts(item.get("arguments"), f"{where}.arguments"), where)
         yield PolicyEntry(name=name, arguments=arguments, enabled=self._flags(item, where))
@@ -368,11 +381,11 @@ class _Reader:
         return arguments
 
     def _usable(self, name: str, value: str, where: str, *, said: str = "") -> str | None:
-        """Return the value of an argument as its user reads it; None, with a warning, if it cannot be used."""
+        """Return the value of an argument as its policy reads it; None, with a warning, if it cannot be used."""
         usable, wrong = checked(name, value, self._preset.kinds)
-        if usable is None:
-            shown = f"{self._at(where)}.arguments.{said or name}"
-            self._warnings.append(f"{shown}: {_shown(value)} {wrong}; the default counts")
+        if wrong:
+            shown = self._at(f"{where}.arguments.{said or name}")
+            self._warnings.append(f"{shown}: {_shown(value)} {wrong}; {usable or 'the default'} counts")
         return usable
 
     def _flags(self, item: Mapping[str, object], where: str) -> Mapping[str, bool]:
@@ -408,6 +421,19 @@ class _Reader:
             if action not in actions:
                 self._problem("queueDepthPerAction", f'action "{action}" is not among the actions {", ".join(actions)}')
 
+    # --- names
+
+    def _unknown_action(self, name: object) -> str:
+        here = {each.name: each.actions_here for each in PRESETS.values()}
+        return self._unknown_name("action", name, here, self._more_actions)
+
+    def _unknown_name(self, what: str, name: object, here: Mapping[str, Collection[str]], more: Iterable[str]) -> str:
+        """Return the sentence about a name that the preset does not have; `here` has by preset those that it offers."""
+        others = [preset for preset, names in here.items() if name in names]
+        if others:
+            return f"{what} {_shown(name)} belongs to preset {' and '.join(others)}, not {self._preset.name}"
+        return _unknown(what, name, [*here[self._preset.name], *more])
+
     # --- parts
 
     def _texts(self, value: object, where: str) -> dict[str, str]:
@@ -437,7 +463,12 @@ class _Reader:
         self._problems.append(f"{text} @ {self._at(where)}")
 
     def _at(self, where: str) -> str:
-        return f"{self._path}.{where}"
+        """Return the path of a part; that of the shard if the shard stands for it."""
+        head, tail = where, ""
+        while head and head not in self._places:
+            cut = max(head.rfind("."), head.rfind("["), 0)
+            head, tail = head[:cut], head[cut:] + tail
+        return f"{self._path}.shard.{self._places[head]}{tail}" if head else f"{self._path}.{where}"
 
 
 def _default_tiers(preset: Preset) -> tuple[tuple[PolicyEntry, ...], ...]:

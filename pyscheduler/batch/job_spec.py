@@ -13,7 +13,7 @@ import attrs
 from pyscheduler.batch.tasks import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyscheduler.api import RawQuantity
     from pyscheduler.podgroup.sub_groups import ByPolicy
@@ -98,3 +98,10 @@ class JobSpec:
     warnings: tuple[str, ...] = ()
     #: A stable reason why the job cannot be scheduled as it is described, "" if it can. ": " and a message may follow.
     error: str = ""
+
+    def warnings_with(self, priority_class: Callable[[str], object]) -> tuple[str, ...]:
+        """Return the warnings, and one if `priority_class` returns None for the name of the priority class."""
+        name = self.priority_class_name
+        if not name or priority_class(name) is not None:
+            return self.warnings
+        return (*self.warnings, f'spec.priorityClassName: PriorityClass "{name}" does not exist; a default counts')

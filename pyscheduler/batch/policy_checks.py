@@ -15,7 +15,7 @@ import numpy as np
 
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import ContractError, is_number, wrong_answer
-from pyscheduler.batch.contract import Claim, Job, JobOrder, Policy, QueueOrder, Refusal, Task, TaskOrder
+from pyscheduler.batch.contract import Action, Claim, Job, JobOrder, Policy, QueueOrder, Refusal, Task, TaskOrder
 from pyscheduler.framework.callables import takes
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.session import Session
 
-__all__ = ["incomparable_keys", "role_problems", "with_checks"]
+__all__ = ["action_problems", "incomparable_keys", "role_problems", "with_checks"]
 
 _P = TypeVar("_P", bound=Policy)
 
@@ -66,6 +66,16 @@ def role_problems(whose: str, policy: type[Policy]) -> list[str]:
             if close
         ]
     return problems
+
+
+def action_problems(whose: str, action: type[Action]) -> list[str]:
+    """Return a sentence if an action does not define its method, or defines one that cannot be awaited."""
+    run = inspect.getattr_static(action, "run", None)
+    if run is vars(Action)["run"]:
+        return [f"{whose} does not define run"]
+    if not inspect.iscoroutinefunction(getattr(action, "run", None)):
+        return [f'{whose}: run is not async; write "async def run(self, session)"']
+    return [] if takes(run, 1) else [f"{whose}: run must take (self, session)"]
 
 
 def _is_async(policy: type[Policy], name: str) -> bool:

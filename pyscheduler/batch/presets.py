@@ -38,6 +38,18 @@ class Preset:
     flags: tuple[str, ...]
     #: By pattern of an argument: the kind of its value, as in `arguments.checked`. Others are any text.
     kinds: Mapping[str, str]
+    #: The actions and policies of the system that do not exist here.
+    missing: frozenset[str] = frozenset()
+
+    @property
+    def actions_here(self) -> list[str]:
+        """Return the names of the actions that exist here."""
+        return [name for name in self.known_actions if name not in self.missing]
+
+    @property
+    def policies_here(self) -> list[str]:
+        """Return the names of the policies that exist here."""
+        return [name for name in self.known_policies if name not in self.missing]
 
     def knows_argument(self, policy: str, argument: str) -> bool:
         """Return whether a policy of this preset has an argument."""
@@ -129,8 +141,8 @@ KAI: Final = Preset(
         "enableNodeOrder",
     ),
     kinds={
-        "kValue": "number",
-        "relcaimerSaturationMultiplier": "number",
+        "kValue": "number 0.. nearest",
+        "relcaimerSaturationMultiplier": "number 1..",
         "default*MinRuntime": "seconds",
         "reclaimResolveMethod": "lca|queue",
         "cpu": "binpack|spread",
@@ -220,22 +232,45 @@ VOLCANO: Final = Preset(
         "enabledSubJobOrder",
     ),
     kinds={
-        "*.weight": "integer",
-        "binpack.cpu": "integer",
-        "binpack.memory": "integer",
-        "binpack.resources.*": "integer",
-        "ancestorReclaimLevel": "integer",
-        "overcommit-factor": "number",
+        # A negative weight prefers empty nodes.
+        "binpack.weight": "integer",
+        "*.weight": "integer 0..",
+        "weight": "integer 0..",
+        "*binpack.cpu": "integer 0..",
+        "*binpack.memory": "integer 0..",
+        "*binpack.resources.*": "integer 0..",
+        "hypernode.binpack.normal-pod.fading": "number 0..",
+        "ancestorReclaimLevel": "integer 0..",
+        "overcommit-factor": "number 1..",
         "sla-waiting-time": "duration",
         "predicate.*": "boolean",
         "capacity.*": "boolean",
-        "volumebinding.bindTimeoutSeconds": "integer",
-        "dynamicresources.filterTimeoutSeconds": "integer",
+        "volumebinding.bindTimeoutSeconds": "integer 0..",
+        "dynamicresources.filterTimeoutSeconds": "integer 0..",
         "predicateErrorCacheEnable": "boolean",
         "enableTopologyAwarePreemption": "boolean",
         "topologyAwarePreemptWorkerNum": "integer",
-        "m*CandidateNodes*": "integer",
+        "minCandidateNodesPercentage": "integer 0..100 nearest",
+        "m*CandidateNodesAbsolute": "integer 0.. nearest",
     },
+    missing=frozenset(
+        {
+            "shuffle",
+            "gangpreempt",
+            "gangreclaim",
+            "cdp",
+            "pdb",
+            "deviceshare",
+            "resource-strategy-fit",
+            "tdm",
+            "task-topology",
+            "numa-aware",
+            "rescheduling",
+            "usage",
+            "nodegroup",
+            "extender",
+        }
+    ),
 )
 
 KUBE_BATCH: Final = Preset(
@@ -254,7 +289,7 @@ KUBE_BATCH: Final = Preset(
         "nodeorder": _NODE_ORDER,
     },
     flags=_FLAGS,
-    kinds={"*.weight": "integer", "predicate.*": "boolean"},
+    kinds={"*.weight": "integer 0..", "predicate.*": "boolean"},
 )
 
 PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in (KAI, VOLCANO, KUBE_BATCH)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.kai_objects import QUEUE_LABEL
+from pyscheduler.batch.volcano_objects import ROOT_QUEUE
 
 if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
@@ -15,6 +16,7 @@ __all__ = [
     "HELD",
     "SCHEDULING_BACKOFF",
     "WAITING_FOR_QUOTA",
+    "needs_root",
     "no_queue",
     "queue_problem",
     "queue_text",
@@ -35,7 +37,7 @@ HELD: Final = frozenset({WAITING_FOR_QUOTA, SCHEDULING_BACKOFF, BINDING_BACKOFF}
 _TEXTS: Final = {
     "QueueDoesNotExist": "{queue} does not exist; create it, or change the queue of the {owner}",
     "QueueIsNotALeaf": "{queue} has child queues; put the {owner} into a queue without children",
-    "ParentQueueDoesNotExist": "{queue} is below a queue that does not exist; create it, or change the parent",
+    "ParentQueueDoesNotExist": "{queue} is below {missing}, which does not exist; create it, or change the parent",
     "QueueCycle": "{queue} is in or below a cycle of queues; change the parent of one of them",
     "InvalidMinMember": "the minimum of the pod group is not a usable number; correct spec.minMember",
     "InvalidSubGroups": "the sub-groups of the pod group make no tree of at most 64 levels; correct spec.subGroups",
@@ -56,12 +58,21 @@ def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
     if not job.queue and reason == "QueueDoesNotExist":
         return reason, no_queue(QUEUE_LABEL) if is_pod else "the pod group names no queue; set spec.queue"
     owner = "pod" if is_pod else "pod group"
-    return reason, queue_text(reason, job.queue, owner)
+    return reason, queue_text(reason, job.queue, owner, missing=queues.missing_parents.get(job.queue, ""))
 
 
-def queue_text(reason: str, queue: str, owner: str = "pod group") -> str:
-    """Return what is wrong with a queue and how to mend it."""
-    return _TEXTS.get(reason, "{queue} cannot be used").format(queue=f'queue "{queue}"', owner=owner)
+def queue_text(reason: str, queue: str, owner: str = "pod group", *, missing: str = "") -> str:
+    """Return what is wrong with a queue and how to mend it; `missing` is the queue above that does not exist."""
+    if missing == ROOT_QUEUE:
+        return f'queue "{queue}" {needs_root()}'
+    above = f'the queue "{missing}"' if missing else "a queue"
+    text = _TEXTS.get(reason, "{queue} cannot be used")
+    return text.format(queue=f'queue "{queue}"', owner=owner, missing=above)
+
+
+def needs_root() -> str:
+    """Return what is wrong with a queue below the root of Volcano if nobody has created that one."""
+    return f'needs the queue "{ROOT_QUEUE}", which does not exist; create it'
 
 
 def no_queue(label: str) -> str:

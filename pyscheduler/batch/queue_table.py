@@ -58,6 +58,8 @@ class QueueTable:
     is_leaf: NDArray[np.bool_]
     #: Why the tree is broken at a queue, by name: its parent is missing, or it is its own ancestor.
     problems: Mapping[str, str] = attrs.Factory(dict)
+    #: By name of a queue below a missing one, the name of the missing queue.
+    missing_parents: Mapping[str, str] = attrs.Factory(dict)
 
     def __len__(self) -> int:
         return len(self.names)

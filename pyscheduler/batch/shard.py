@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["actions_and_tiers", "shard_settings"]
+__all__ = ["actions_and_tiers", "places_in_shard", "shard_settings"]
 
 _ACTIONS: Final = {"allocate": 500, "consolidation": 400, "reclaim": 300, "preempt": 200, "stalegangeviction": 100}
 _PLUGINS: Final = {
@@ -61,7 +61,19 @@ _SETTINGS: Final = {
     "usageDBConfig": "usageDBConfig",
     "scenarioSearchBudgets": "scenarioSearchBudgets",
 }
+#: By plugin, arguments that other keys of the spec set, and these keys.
+_MADE: Final = {
+    "nodeplacement": {"gpu": "placementStrategy.gpu", "cpu": "placementStrategy.cpu"},
+    "proportion": {"kValue": "kValue"},
+    "minruntime": {
+        "defaultPreemptMinRuntime": "minRuntime.preemptMinRuntime",
+        "defaultReclaimMinRuntime": "minRuntime.reclaimMinRuntime",
+    },
+}
 _PARTS: Final = ("args", "placementStrategy", "minRuntime", "kValue", "plugins", "actions")
+_DEPTHS: Final = "queueDepthPerAction"
+#: The action that moves pods so that others find room; it runs only where nodes are packed.
+_MOVES: Final = "consolidation"
 _BINPACK: Final = "binpack"
 _SPREAD: Final = "spread"
 _TRUE: Final = frozenset({"true", "True", "TRUE", "t", "T", "1"})
@@ -98,10 +110,42 @@ def shard_settings(shard: Mapping[str, object]) -> tuple[dict[str, object], list
             notes.append(f"args.{flag}: {value!r} is not usable; the default counts")
         else:
             settings[known[0]] = read
+    depths = settings.get(_DEPTHS)
+    if isinstance(depths, Mapping) and _MOVES in depths and _is_off_by_spread(shard):
+        settings[_DEPTHS] = {action: depth for action, depth in depths.items() if action != _MOVES}
+        text = f"the depth of {_MOVES} has no effect, because placementStrategy {_SPREAD} turns this action off"
+        notes.append(f"{_DEPTHS}: {text}")
     return settings, notes
 
 
-def actions_and_tiers(shard: Mapping[str, object]) -> tuple[list[str], list[dict[str, object]], Problems]:
+def _is_off_by_spread(shard: Mapping[str, object]) -> bool:
+    placement = shard.get("placementStrategy")
+    spreads = isinstance(placement, Mapping) and _SPREAD in placement.values()
+    return spreads and _MOVES not in actions_and_tiers(shard)[0]
+
+
+def places_in_shard(shard: Mapping[str, object]) -> dict[str, str]:
+    """Return by path of a setting, an action or a policy of the shard the path in its spec that stands for it."""
+    places = {setting: key for key, setting in _SETTINGS.items() if key in shard}
+    flags, own = shard.get("args"), shard.get("plugins")
+    places |= {
+        _FLAGS[flag][0]: f"args.{flag}" for flag in (flags if isinstance(flags, Mapping) else ()) if flag in _FLAGS
+    }
+    places["actions"] = "actions"
+    (tier,) = actions_and_tiers(shard)[1]
+    for at, entry in enumerate(tier["plugins"]):
+        name = entry["name"]
+        where, place = f"tiers[0].plugins[{at}]", f"plugins.{name}"
+        places |= {where: place, f"{where}.name": place}
+        said = own.get(name) if isinstance(own, Mapping) else None
+        if not (isinstance(said, Mapping) and isinstance(said.get("arguments"), Mapping)):
+            places |= {f"{where}.arguments.{argument}": key for argument, key in _MADE.get(name, {}).items()}
+    return places
+
+
+def actions_and_tiers(
+    shard: Mapping[str, object],
+) -> tuple[list[str], list[dict[str, list[dict[str, Any]]]], Problems]:
     """Return the actions and the one tier that KAI's operator makes of a shard, and the mistakes in the shard."""
     problems: Problems = []
     placement = _part(shard, "placementStrategy", problems)
@@ -122,7 +166,7 @@ def actions_and_tiers(shard: Mapping[str, object]) -> tuple[list[str], list[dict
         if runtime.get(key) is not None
     }
     actions = {name: _Override(priority) for name, priority in _ACTIONS.items()}
-    actions["consolidation"].enabled = _SPREAD not in {gpu, cpu}
+    actions[_MOVES].enabled = _SPREAD not in {gpu, cpu}
     _override(plugins, shard, "plugins", problems)
     _override(actions, shard, "actions", problems)
     entries = [{"name": name, "arguments": plugins[name].arguments} for name in _in_order(plugins)]

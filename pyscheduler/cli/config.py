@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import click
 
@@ -87,7 +86,7 @@ def command(
         scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)
         grants = grants_of(scheduler, config, delegated_auth=delegated_auth) if rbac else {}
     if config_file is not None and warnings:
-        for warning in in_batch_file(warnings, Path(config_file).read_text(encoding="utf-8-sig")):
+        for warning in in_batch_file(warnings, config):
             click.echo(f"warning: {config_file}: {warning}", err=True)
     if rbac:
         called = name or "pyscheduler"

@@ -83,7 +83,7 @@ def _show_progress(name: str, state: Progress) -> None:
 
 
 def _show(results: Sequence[PolicyResult], teams: Sequence[Team]) -> None:
-    """Print the quotas, one line per policy, and the mean waits of the teams."""
+    """Print the quotas, one line per policy, the mean waits of the teams, and why jobs never started."""
     from pyscheduler.cli.simulate_trace import readable_time
 
     click.echo("quotas in GPUs: " + ", ".join(f"{team.name} {team.quota}" for team in teams))
@@ -95,8 +95,7 @@ def _show(results: Sequence[PolicyResult], teams: Sequence[Team]) -> None:
             each.policy,
             f"{each.finished}/{each.jobs}",
             *(readable_time(seconds) for seconds in (each.wait_mean_s, each.wait_p50_s, each.wait_p95_s)),
-            f"{each.slowdown_mean:.1f}",
-            f"{each.slowdown_p95:.1f}",
+            *("-" if value is None else f"{value:.1f}" for value in (each.slowdown_mean, each.slowdown_p95)),
             f"{each.gpu_utilisation:.1%}",
             f"{each.share_error_mean:.1%}",
             f"{each.share_error_p95:.1%}",
@@ -112,6 +111,13 @@ def _show(results: Sequence[PolicyResult], teams: Sequence[Team]) -> None:
     click.echo()
     waits = [[each.policy, *map(readable_time, each.team_wait_mean_s.values())] for each in results]
     _print_table([["mean wait", *(team.name for team in teams)], *waits])
+    lines = [
+        f"{each.policy}: {why.jobs} of {each.jobs} jobs never started: {why.reason}: {why.message}".removesuffix(": ")
+        for each in results
+        for why in each.never_started
+    ]
+    for line in ["", *lines] if lines else ():
+        click.echo(line)
 
 
 def _curve(values: Iterable[float]) -> str:

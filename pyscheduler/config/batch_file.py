@@ -7,7 +7,9 @@ system keeps it. The profile enables the plugin `Batch`, whose args are the cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -22,7 +24,15 @@ from pyscheduler.config.types import Configuration, PluginConfig
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
 
-__all__ = ["expanded_shards", "in_batch_file", "is_batch_file", "profile_content", "read_batch_file"]
+__all__ = [
+    "args_path",
+    "expanded_shards",
+    "in_batch_file",
+    "is_batch_file",
+    "placed_in_batch_file",
+    "profile_content",
+    "read_batch_file",
+]
 
 _SHARD: Final = "SchedulingShard"
 _SHARD_GROUP: Final = "kai.scheduler"
@@ -31,8 +41,8 @@ _CONFIG_MAP: Final = "ConfigMap"
 _KEYS: Final = {"volcano-scheduler.conf": VOLCANO.name, "volcano-scheduler-ci.conf": VOLCANO.name}
 _BATCH: Final = "Batch"
 _PLAIN: Final = ("actions", "tiers")
-#: Where the plugin's messages say that its args are.
-_ARGS: Final = "$.pluginConfig[Batch].args"
+#: Where messages of the plugin and of its profile say that something is.
+_PLACES: Final = re.compile(r"\$(?:\.profiles\[0\])?\.pluginConfig(?:\[Batch\]\.args(\.shard)?)?\b")
 
 
 def read_batch_file(text: str, path: str) -> BatchArgs:
@@ -49,24 +59,45 @@ def read_batch_file(text: str, path: str) -> BatchArgs:
             raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
         assert isinstance(document.root, Mapping)
         args, where = _args(document.root)
-        read_args = batch_args(args, where)
+        read_args = _read(args, where)
     except ConfigError as error:
-        raise ConfigError(*map(_as_in_file, error.problems), source=path) from error
-    return attrs.evolve(read_args, warnings=tuple(map(_as_in_file, read_args.warnings)))
+        raise ConfigError(*error.problems, source=path) from error
+    return read_args
 
 
-def _as_in_file(text: str) -> str:
-    """Return a message about the args of `Batch` with the path in a shard's file."""
-    return text.replace("$.shard", "$.spec")
+def _read(args: Mapping[str, object], where: str, *, checks_names: bool = True) -> BatchArgs:
+    """Read args; messages have the path of the file, in which `shard` is the spec of an object."""
+
+    def in_file(text: str) -> str:
+        return text.replace(f"{where}.shard", f"{where}.spec")
+
+    try:
+        read_args = batch_args(args, where, checks_names=checks_names)
+    except ConfigError as error:
+        raise ConfigError(*map(in_file, error.problems)) from error
+    return attrs.evolve(read_args, warnings=tuple(map(in_file, read_args.warnings)))
 
 
-def in_batch_file(messages: Iterable[str], text: str) -> list[str]:
-    """Return messages about the args of `Batch` with the paths of the file with this text, if it is a batch file."""
-    root = read(text).root
-    if not isinstance(root, Mapping) or not is_batch_file(root):
+def args_path(root: object) -> str | None:
+    """Return where the file of a batch scheduler has the args of `Batch`; None for the content of another file."""
+    return _args(root)[1] if isinstance(root, Mapping) and is_batch_file(root) else None
+
+
+def in_batch_file(messages: Iterable[str], configuration: Configuration) -> list[str]:
+    """Return messages about the only profile with the paths of the configuration's file, if it is a batch file."""
+    where = configuration.args_path
+    if where is None:
         return [*messages]
-    where = _args(root)[1]
-    return [each.replace(f"{_ARGS}.shard", f"{where}.spec").replace(_ARGS, where) for each in messages]
+    return [_PLACES.sub(lambda found: f"{where}.spec" if found[1] else where, each) for each in messages]
+
+
+@contextmanager
+def placed_in_batch_file(configuration: Configuration) -> Iterator[None]:
+    """Let a `ConfigError` that the block raises have the paths of the configuration's file, if it is a batch file."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(*in_batch_file(error.problems, configuration), source=error.source) from error
 
 
 def expanded_shards(configuration: Configuration) -> Configuration:
@@ -108,10 +139,7 @@ def profile_content(root: Mapping[str, object], gates: Mapping[str, bool]) -> Ma
     Raises `ConfigError` with a line for every other mistake.
     """
     args, where = _args(root)
-    try:
-        read_args = batch_args(args, where, checks_names=False)
-    except ConfigError as error:
-        raise ConfigError(*map(_as_in_file, error.problems)) from error
+    read_args = _read(args, where, checks_names=False)
     args.pop("schedulerName", None)
     multi_point = {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}
     profile: dict[str, object] = {

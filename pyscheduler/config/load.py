@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.config.batch_file import is_batch_file, profile_content
+from pyscheduler.config.batch_file import args_path, is_batch_file, profile_content
 from pyscheduler.config.decode import decode_what_can_be
 from pyscheduler.config.defaults import complete
 from pyscheduler.config.feature_gates import default_gates
@@ -66,7 +66,8 @@ def loads(text: str, *, source: str | None = None, gates: Mapping[str, bool] | N
         raise ConfigError(*error.problems, source=source) from error
     gates = gates if gates is not None else default_gates()
     content = _content(document, source, gates)
-    return _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=document.problems)
+    read_so_far = _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=document.problems)
+    return attrs.evolve(read_so_far, args_path=args_path(document.root))
 
 
 def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configuration:

@@ -182,7 +182,8 @@ class Extender:
 class Configuration:
     """A whole effective configuration: defaults filled in, default plugins merged, values checked.
 
-    `source` is the file name for messages; comparisons ignore it.
+    `source` is the file name for messages, `args_path` where the file of a batch scheduler has the args of `Batch`;
+    comparisons ignore both.
     """
 
     parallelism: Int32 = 16
@@ -200,3 +201,4 @@ class Configuration:
     extenders: tuple[Extender, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
     delay_cache_until_active: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
     source: str | None = attrs.field(default=None, eq=False, metadata={"internal": True})
+    args_path: str | None = attrs.field(default=None, eq=False, metadata={"internal": True})

@@ -15,6 +15,7 @@ from pyscheduler.api import Node, Pod
 from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
+from pyscheduler.config.batch_file import placed_in_batch_file
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.problems import found_in
 from pyscheduler.config.profiles import profiles as profile_specs
@@ -132,7 +133,7 @@ def build(
     if settings.feature_gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
-    with found_in(config.source):
+    with found_in(config.source), placed_in_batch_file(config):
         profiles = build_profiles(specs, registry, services)
     for profile in profiles.values():
         failures.owners.add(profile.plugins)

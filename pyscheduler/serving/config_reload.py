@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.config.batch_file import in_batch_file
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import ConfigError
 
@@ -91,7 +92,7 @@ class ConfigReloader:
             try:
                 changes.append(plugin.prepare_args(_args(wanted, name)))
             except ConfigError as error:
-                raise ConfigError(*error.problems, source=self._path) from error
+                raise ConfigError(*in_batch_file(error.problems, new), source=self._path) from error
             kept = tuple(each for each in profile.plugin_config if each.name != name)
             changed = tuple(each for each in wanted.plugin_config if each.name == name)
             taken[profile.scheduler_name] = attrs.evolve(profile, plugin_config=kept + changed)

@@ -14,6 +14,7 @@ import attrs
 import msgspec
 import numpy as np
 
+from pyscheduler.batch.configuration import batch_args
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.simulation.queue_plan import QueuePlan, Team, kai_queues, volcano_queues
@@ -29,13 +30,24 @@ if TYPE_CHECKING:
     from pyscheduler.simulation.replay import Progress
     from pyscheduler.simulation.replay_meter import JobRun
 
-__all__ = ["POLICIES", "Policy", "PolicyResult", "compare", "policy_named", "results_as_json", "teams_of"]
+__all__ = [
+    "POLICIES",
+    "NeverStarted",
+    "Policy",
+    "PolicyResult",
+    "compare",
+    "policy_named",
+    "results_as_json",
+    "teams_of",
+]
 
 #: Jobs shorter than this count as this long in the slowdown, in seconds; otherwise the shortest jobs are all of it.
 _SHORTEST_SECONDS: Final = 10.0
 #: Number of parts of the time for which the share error is reported.
 _PARTS: Final = 48
 _ONE_QUEUE: Final = "jobs"
+#: Stands for the reason of a job whose pods say none.
+_NO_REASON: Final = "NoReason"
 
 _PROFILE: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -66,6 +78,8 @@ class Policy:
     preset: str
     #: All jobs are in one queue, in order of arrival.
     is_fifo: bool = False
+    #: The queues are a tree, and need its root.
+    is_tree: bool = False
 
 
 def _volcano(queues: str = "") -> str:
@@ -98,18 +112,27 @@ def policy_named(name: str) -> Policy:
     if not name.endswith((".yaml", ".yml", ".json")):
         raise ConfigError(f'--compare: no policy "{name}"; known are {", ".join(POLICIES)}, or name a .yaml file')
     config = load(name)
-    args = next((each.raw for each in config.profiles[0].plugin_config if each.name == "Batch"), None)
-    preset = (args or {}).get("preset")
+    args = next((each.raw for each in config.profiles[0].plugin_config if each.name == "Batch"), None) or {}
+    preset = args.get("preset")
     if preset not in {"kai", "volcano"}:
         raise ConfigError("--compare: the first profile must enable Batch with the preset kai or volcano", source=name)
-    return Policy(name=name, config=config, preset=str(preset))
+    is_tree = batch_args(args, "$.pluginConfig[Batch].args", checks_names=False).has_queue_tree
+    return Policy(name=name, config=config, preset=str(preset), is_tree=is_tree)
+
+
+class NeverStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of jobs that never ran for one reason; the message is that of the first job."""
+
+    reason: str
+    jobs: int
+    message: str
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one policy came to. Times in seconds; parts are between 0 and 1.
 
     A job waits whenever it has arrived and does not run. Its slowdown is the time from arrival to end over its
-    duration. Lost work is the GPU time of runs that an eviction ended.
+    duration; None if no job finished. Lost work is the GPU time of runs that an eviction ended.
     """
 
     policy: str
@@ -118,8 +141,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     wait_mean_s: float
     wait_p50_s: float
     wait_p95_s: float
-    slowdown_mean: float
-    slowdown_p95: float
+    slowdown_mean: float | None
+    slowdown_p95: float | None
     #: GPU time of all runs, as a part of the GPU time until the last end.
     gpu_utilisation: float
     share_error_mean: float
@@ -131,6 +154,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     makespan_s: float
     #: Mean wait of each team's jobs.
     team_wait_mean_s: dict[str, float]
+    #: Why jobs never ran, the most frequent reason first.
+    never_started: list[NeverStarted]
     wall_s: float
 
 
@@ -169,7 +194,9 @@ def compare(
         played = Replay(jobs, pool, policy.config, registry=registry(), seed=seed, queues=plan)
         report = asyncio.run(played.run(partial(progress, policy.name)))
         runs = list(played.meter.runs.values())
-        results.append(_result(policy.name, runs, teams, pool, makespan=report.makespan_s, wall=report.wall_s))
+        messages = played.waiting_messages()
+        result = _result(policy.name, runs, teams, pool, makespan=report.makespan_s, wall=report.wall_s)
+        results.append(msgspec.structs.replace(result, never_started=_never_started(runs, messages)))
     return results
 
 
@@ -179,7 +206,19 @@ def _plan(policy: Policy, teams: Sequence[Team], jobs: Sequence[Job]) -> QueuePl
     if policy.is_fifo:
         one = Team(name=_ONE_QUEUE, quota=sum(team.quota for team in teams))
         return QueuePlan(dialect="volcano", manifests=volcano_queues([one], jobs), queue_of=lambda _: _ONE_QUEUE)
-    return QueuePlan(dialect="volcano", manifests=volcano_queues(teams, jobs), queue_of=lambda job: job.team)
+    queues = volcano_queues(teams, jobs, is_tree=policy.is_tree)
+    return QueuePlan(dialect="volcano", manifests=queues, queue_of=lambda job: job.team)
+
+
+def _never_started(runs: Sequence[JobRun], messages: Mapping[str, str]) -> list[NeverStarted]:
+    """Return why jobs never ran; `messages` has by name of a job what its pods say."""
+    by_reason: dict[str, list[str]] = {}
+    for run in runs:
+        if run.started is None and not run.spans:
+            reason, _, message = messages.get(run.job.name, "").partition(": ")
+            by_reason.setdefault(reason or _NO_REASON, []).append(message)
+    found = [NeverStarted(reason=key, jobs=len(each), message=each[0]) for key, each in by_reason.items()]
+    return sorted(found, key=lambda each: -each.jobs)
 
 
 def _result(
@@ -203,8 +242,8 @@ def _result(
         wait_mean_s=_rounded(waits.mean() if len(waits) else 0.0),
         wait_p50_s=_percentile(waits, 50),
         wait_p95_s=_percentile(waits, 95),
-        slowdown_mean=_rounded(slowdowns.mean() if len(slowdowns) else 0.0),
-        slowdown_p95=_percentile(slowdowns, 95),
+        slowdown_mean=_rounded(slowdowns.mean()) if len(slowdowns) else None,
+        slowdown_p95=_percentile(slowdowns, 95) if len(slowdowns) else None,
         gpu_utilisation=_rounded(used / (capacity * makespan) if capacity and makespan else 0.0, 6),
         share_error_mean=_rounded(error.mean(), 6),
         share_error_p95=_rounded(error.percentile(95), 6),
@@ -213,6 +252,7 @@ def _result(
         lost_gpu_hours=_rounded(lost_seconds / 3600),
         makespan_s=makespan,
         team_wait_mean_s={team: _rounded(np.mean(found) if found else 0.0) for team, found in by_team.items()},
+        never_started=[],
         wall_s=wall,
     )
 

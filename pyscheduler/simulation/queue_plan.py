@@ -10,6 +10,7 @@ from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
+from pyscheduler.batch.volcano_objects import ROOT_QUEUE
 from pyscheduler.simulation.group_objects import open_kind
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def kai_queues(teams: Iterable[Team]) -> list[dict[str, Any]]:
     return found
 
 
-def volcano_queues(teams: Iterable[Team], jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """Return Volcano's queues.
+def volcano_queues(teams: Sequence[Team], jobs: Sequence[Job], *, is_tree: bool = False) -> list[dict[str, Any]]:
+    """Return Volcano's queues; for a tree also its root, which Volcano's scheduler creates at its start.
 
     The quota is written in the form of each policy: as weight (proportion), as deserved amount (capacity), and as
     weight below the root of the hierarchy (drf). The deserved CPU and memory are what the jobs request per GPU on
@@ -87,6 +88,8 @@ def volcano_queues(teams: Iterable[Team], jobs: Sequence[Job]) -> list[dict[str,
             "volcano.sh/hierarchy-weights": f"1/{max(team.quota, 1)}",
         }
         found.append(queue)
+    if is_tree and all(team.name != ROOT_QUEUE for team in teams):
+        found.append(_queue(VOLCANO_QUEUES.api_version, ROOT_QUEUE, {"weight": 1, "reclaimable": False}))
     return found
 
 

@@ -206,6 +206,15 @@ class Replay:
             settings=self._settings,
         )
 
+    def waiting_messages(self) -> dict[str, str]:
+        """Return by name of a job why one of its pods without a node waits, as the condition of the pod says it."""
+        found: dict[str, str] = {}
+        for pod in self.cluster.pods(namespace=NAMESPACE):
+            for condition in pod.get("status", {}).get("conditions", ()):
+                if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                    found.setdefault(pod["metadata"]["name"].rpartition("-")[0], condition.get("message", ""))
+        return found
+
     async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
         """Replay the trace until its end, or until nothing changes any more; call `progress` at intervals."""
         began = time.perf_counter()

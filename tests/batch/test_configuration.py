@@ -153,6 +153,15 @@ def test_unknown_argument_is_a_warning_with_the_nearest_name() -> None:
         ("volcano", "binpack", "binpack.weight", "1.5", "is not an integer"),
         ("volcano", "sla", "sla-waiting-time", "soon", "is not a duration of 0 or more such as 90s"),
         ("kube-batch", "predicates", "predicate.MemoryPressureEnable", "yes", "is neither true nor false"),
+        ("kai", "proportion", "relcaimerSaturationMultiplier", "0.2", "is below 1"),
+        ("volcano", "overcommit", "overcommit-factor", "0.5", "is below 1"),
+        ("volcano", "binpack", "binpack.cpu", "-1", "is below 0"),
+        ("volcano", "binpack", "binpack.resources.nvidia.com/gpu", "-1", "is below 0"),
+        ("volcano", "nodeorder", "nodeaffinity.weight", "-1", "is below 0"),
+        ("volcano", "network-topology-aware", "weight", "-4", "is below 0"),
+        ("volcano", "network-topology-aware", "hypernode.binpack.normal-pod.fading", "-0.1", "is below 0"),
+        ("volcano", "capacity", "ancestorReclaimLevel", "-2", "is below 0"),
+        ("volcano", "predicates", "volumebinding.bindTimeoutSeconds", "-2", "is below 0"),
     ],
 )
 def test_unusable_value_of_an_argument_is_left_out(
@@ -163,6 +172,34 @@ def test_unusable_value_of_an_argument_is_left_out(
     args = batch_args({"preset": preset, "tiers": [[entry]]})
     assert args.tiers[0][0].arguments == {}
     assert args.warnings == (f'$.tiers[0][0].arguments.{argument}: "{value}" {wrong}; the default counts',)
+
+
+def test_nearest_value_counts_where_the_default_would_mean_more() -> None:
+    """A negative kValue is none, and a percentage above 100 is all; the weight of binpack may be negative."""
+    args = batch_args(kai({"name": "proportion", "arguments": {"kValue": -1}}))
+    assert args.tiers[0][0].arguments == {"kValue": "0"}
+    assert args.warnings == ('$.tiers[0].plugins[0].arguments.kValue: "-1" is below 0; 0 counts',)
+    given = {"minCandidateNodesPercentage": 500, "minCandidateNodesAbsolute": -1}
+    arguments = [{"name": "preempt", "arguments": given}]
+    binpack = {"name": "binpack", "arguments": {"binpack.weight": -1}}
+    args = batch_args({"preset": "volcano", "configurations": arguments, "tiers": [[binpack]]})
+    assert args.arguments_of("preempt") == {"minCandidateNodesPercentage": "100", "minCandidateNodesAbsolute": "0"}
+    assert args.tiers[0][0].arguments == {"binpack.weight": "-1"}
+    assert args.warnings == (
+        '$.configurations[0].arguments.minCandidateNodesPercentage: "500" is above 100; 100 counts',
+        '$.configurations[0].arguments.minCandidateNodesAbsolute: "-1" is below 0; 0 counts',
+    )
+
+
+def test_arguments_of_actions_of_other_distributions_are_not_checked() -> None:
+    """Only the action knows what they mean, also if they have the name of an argument of the preset."""
+    mapping = {
+        "preset": "volcano",
+        "actions": "tidy",
+        "configurations": [{"name": "tidy", "arguments": {"weight": -1}}],
+    }
+    args = batch_args(mapping, more_actions=["tidy"])
+    assert (args.arguments_of("tidy"), args.warnings) == ({"weight": "-1"}, ())
 
 
 def test_actions_of_kai_have_the_settings_as_arguments() -> None:
@@ -199,6 +236,39 @@ def test_misspelled_keys_are_warnings_with_the_nearest_name() -> None:
         '$.tiers[0].plugin has no effect: no key is called "plugin"; did you mean "plugins"?',
         '$.tiers[0].plugins[0].enabled has no effect: no key is called "enabled"; did you mean "enabledVictim"?',
     )
+
+
+@pytest.mark.parametrize(
+    ("mapping", "line"),
+    [
+        pytest.param(
+            {"preset": "volcano", "actions": "xyz"},
+            'no action is called "xyz"; known are enqueue, allocate, backfill, preempt, reclaim @ $.actions',
+            id="known actions",
+        ),
+        pytest.param(
+            {"preset": "volcano", "tiers": [["nodeplacement"]]},
+            'policy "nodeplacement" belongs to preset kai, not volcano @ $.tiers[0][0].name',
+            id="policy of another preset",
+        ),
+        pytest.param(
+            {"preset": "kai", "actions": "backfill"},
+            'action "backfill" belongs to preset volcano and kube-batch, not kai @ $.actions',
+            id="action of other presets",
+        ),
+    ],
+)
+def test_unknown_name_is_compared_with_names_that_can_be_used(mapping: dict[str, Any], line: str) -> None:
+    """A message offers no name that is refused then, and names the preset of a name that exists elsewhere."""
+    assert problems(mapping) == (line,)
+
+
+def test_known_policies_of_volcano_can_all_be_used() -> None:
+    """None of Volcano's that do not exist here is offered."""
+    (line,) = problems({"preset": "volcano", "tiers": [["xyz"]]})
+    names = "priority, gang, conformance, drf, proportion, resourcequota, overcommit, predicates, nodeorder, binpack, "
+    names += "capacity, sla, network-topology-aware"
+    assert line == f'no policy is called "xyz"; known are {names} @ $.tiers[0][0].name'
 
 
 def test_unknown_actions_and_policies_are_one_error_with_a_line_each() -> None:
@@ -463,6 +533,27 @@ def test_unknown_keys_and_flags_of_a_shard_are_warnings() -> None:
     )
 
 
+KNOWN = ", ".join(PRESETS["kai"].known_actions)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu"])
+def test_depth_of_consolidation_with_spread_is_a_warning(device: str) -> None:
+    """`placementStrategy: spread` turns consolidation off, so the depth of this action is left out."""
+    depths = {"consolidation": 5, "reclaim": 2}
+    args = shard(placementStrategy={device: "spread"}, queueDepthPerAction=depths)
+    assert args.queue_depth_per_action == {"reclaim": 2}
+    (warning,) = args.warnings
+    text = "the depth of consolidation has no effect, because placementStrategy spread turns this action off"
+    assert warning == f"$.shard.queueDepthPerAction: {text}"
+    on = {"consolidation": {"enabled": True}}
+    args = shard(placementStrategy={device: "spread"}, queueDepthPerAction=depths, actions=on)
+    assert (args.queue_depth_per_action, args.warnings) == (depths, ())
+    off = {"consolidation": {"enabled": False}}
+    (problem,) = problems({"preset": "kai", "shard": {"queueDepthPerAction": depths, "actions": off}})
+    assert problem.startswith('action "consolidation" is not among the actions')
+    assert problem.endswith(" @ $.shard.queueDepthPerAction")
+
+
 def test_mistakes_of_a_shard_are_lines_with_their_place() -> None:
     """Parts of the wrong type and unknown actions are refused."""
     mistakes = {
@@ -476,7 +567,7 @@ def test_mistakes_of_a_shard_are_lines_with_their_place() -> None:
         "expected a number, found 'two' @ $.shard.kValue",
         "expected a mapping, found [] @ $.shard.plugins",
         "expected an integer, found 'high' @ $.shard.actions.reclaim.priority",
-        'no action is called "xyz"; known are allocate, consolidation, reclaim, preempt, stalegangeviction @ $.actions',
+        f'no action is called "xyz"; known are {KNOWN} @ $.shard.actions',
     )
 
 

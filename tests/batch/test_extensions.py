@@ -53,6 +53,9 @@ class Tidy(Action):
     name = "tidy"
     argument_names = ()
 
+    async def run(self, session: Session) -> None:
+        """Do nothing."""
+
 
 def test_unknown_arguments_of_others_are_refused() -> None:
     """A policy or action of a distribution that names its arguments gets no other; the message has the names."""
@@ -208,6 +211,47 @@ def test_a_policy_whose_class_is_wrong_is_refused(policy: type[Policy], problem:
     args = BatchArgs(preset="kai", actions=(), tiers=((PolicyEntry(name="mine"),),))
     with pytest.raises(ConfigError) as caught:
         make_tiers(args, registry.batch_extensions())
+    assert caught.value.problems == (problem,)
+
+
+class Synchronous(Action):
+    """An action whose method cannot be awaited."""
+
+    name = "mine"
+
+    def run(self, session: Session) -> None:  # type: ignore[override]  # that is the mistake
+        """Do nothing."""
+
+
+class Idle(Action):
+    """An action without its method."""
+
+    name = "mine"
+
+
+class WithoutSession(Action):
+    """An action whose method lacks its parameter."""
+
+    name = "mine"
+
+    async def run(self) -> None:  # type: ignore[override]  # that is the mistake
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("action", "problem"),
+    [
+        (Synchronous, 'action "mine": run is not async; write "async def run(self, session)"'),
+        (Idle, 'action "mine" does not define run'),
+        (WithoutSession, 'action "mine": run must take (self, session)'),
+    ],
+)
+def test_an_action_whose_class_is_wrong_is_refused(action: type[Action], problem: str) -> None:
+    """The mistake is found when the configuration is loaded, not in a pass."""
+    registry = Registry()
+    registry.add_action("mine", f"{__name__}:{action.__name__}")
+    with pytest.raises(ConfigError) as caught:
+        make_actions(BatchArgs(preset="kai", actions=("mine",), tiers=()), registry.batch_extensions())
     assert caught.value.problems == (problem,)
 
 

@@ -72,6 +72,37 @@ def main_ended(arguments: list[str]) -> None:
     assert ended.value.code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        pytest.param("preset: volcano\ntiers: [[{name: overcommt}]]\n", "tiers[0][0].name", id="file"),
+        pytest.param(
+            "apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {plugins: {predicate: {}}}\n",
+            "spec.plugins.predicate",
+            id="shard",
+        ),
+        pytest.param(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+            "- plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}\n"
+            "  pluginConfig: [{name: Batch, args: {preset: kai, actions: reclaims}}]\n",
+            "profiles[0].pluginConfig[Batch].args.actions",
+            id="profile",
+        ),
+    ],
+)
+def test_error_of_a_batch_profile_has_one_path(
+    text: str, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the path in the user's file."""
+    file = tmp_path / "batch.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "--config", str(file)])
+    err = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert (err.endswith(f" @ $.{path}\n"), err.count(" @ ")) == (True, 1), err
+
+
 def test_the_first_fifty_mistakes_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The last line says how many more there are."""
     file = tmp_path / "batch.yaml"

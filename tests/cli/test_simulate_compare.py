@@ -119,3 +119,39 @@ def test_configuration_file_is_a_policy(
     code, _, err = simulate(capsysbinary, *arguments)
     assert code == 2
     assert "the first profile must enable Batch" in err
+
+
+HIERARCHY = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: gang}]
+- plugins: [{name: predicates}, {name: capacity, enableHierarchy: true}]
+"""
+
+
+def test_hierarchical_capacity_gets_its_root_queue(
+    trace: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A file of Volcano whose queues are a tree finishes all jobs, as with Volcano's scheduler, which makes root."""
+    path = tmp_path / "volcano.yaml"
+    path.write_text(HIERARCHY)
+    arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
+    code, out, err = simulate(capsysbinary, *arguments)
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)["policies"]
+    assert (found["finished"], found["never_started"]) == (3, [])
+
+
+def test_jobs_that_never_start_have_a_reason(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A cluster with too few GPUs finishes nothing: one line says why, and the slowdown is null."""
+    arguments = ["--trace", trace, "--nodes", "2x4gpu", "--compare", "fifo"]
+    code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)["policies"]
+    assert (found["finished"], found["slowdown_mean"], found["slowdown_p95"]) == (0, None, None)
+    (why,) = found["never_started"]
+    assert (why["reason"], why["jobs"]) == ("NotEnoughResources", 3)
+    assert why["message"].startswith("no node has room")
+    code, out, err = simulate(capsysbinary, *arguments)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == f"fifo: 3 of 3 jobs never started: {why['reason']}: {why['message']}"

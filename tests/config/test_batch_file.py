@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from pyscheduler.batch.configuration import batch_args
-from pyscheduler.config.batch_file import expanded_shards, in_batch_file, read_batch_file
+from pyscheduler.config.batch_file import expanded_shards, in_batch_file, placed_in_batch_file, read_batch_file
 from pyscheduler.config.dump import dump
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ConfigError
@@ -247,10 +247,69 @@ def test_expanded_shard_is_the_same_configuration() -> None:
         pytest.param(
             config_map("kai.conf", SHARD.strip()), '$.data["kai.conf"].spec.kvalue', id="shard in a ConfigMap"
         ),
-        pytest.param("profiles: []", "$.pluginConfig[Batch].args.shard.kvalue", id="another file"),
+        pytest.param(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration",
+            "$.pluginConfig[Batch].args.shard.kvalue",
+            id="another file",
+        ),
     ],
 )
 def test_messages_about_args_get_the_path_of_the_file(text: str, path: str) -> None:
     """Messages name paths that a batch file has."""
     message = "$.pluginConfig[Batch].args.shard.kvalue has no effect"
-    assert in_batch_file([message], text) == [f"{path} has no effect"]
+    assert in_batch_file([message], loads(text)) == [f"{path} has no effect"]
+
+
+def test_errors_of_a_profile_get_the_path_of_the_file() -> None:
+    """So do those of a profile, and those without a place below the args."""
+    found = [
+        'no policy is called "x" @ $.profiles[0].pluginConfig[Batch].args.tiers[0]',
+        "none @ $.profiles[0].pluginConfig",
+    ]
+    configuration = loads(config_map("volcano-scheduler.conf", VOLCANO))
+    where = '$.data["volcano-scheduler.conf"]'
+    with pytest.raises(ConfigError) as caught, placed_in_batch_file(configuration):
+        raise ConfigError(*found, source="batch.yaml")
+    assert caught.value.problems == (f'no policy is called "x" @ {where}.tiers[0]', f"none @ {where}")
+    assert caught.value.source == "batch.yaml"
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        pytest.param("plugins: {fooo: {}}", "@ $.spec.plugins.fooo", id="plugin"),
+        pytest.param("actions: {fooo: {}}", "@ $.spec.actions", id="action"),
+        pytest.param("queueDepthPerAction: {allocate: many}", "@ $.spec.queueDepthPerAction", id="key"),
+        pytest.param(
+            "args: {max-consolidation-preemptees: -5}", "@ $.spec.args.max-consolidation-preemptees", id="flag"
+        ),
+    ],
+)
+@pytest.mark.parametrize("in_config_map", [False, True], ids=["file", "ConfigMap"])
+def test_error_of_a_shard_has_the_path_that_the_user_wrote(spec: str, line: str, *, in_config_map: bool) -> None:
+    """The path is one of the spec, not of the actions and tiers that the shard stands for."""
+    text = f"apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec:\n  {spec}\n"
+    if in_config_map:
+        text, line = config_map("shard.yaml", text), line.replace("$", '$.data["shard.yaml"]')
+    with pytest.raises(ConfigError) as caught:
+        read_batch_file(text, "shard.yaml")
+    (problem,) = caught.value.problems
+    assert problem.endswith(line)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        pytest.param("minRuntime: {preemptMinRuntime: soon}", "minRuntime.preemptMinRuntime", id="own key"),
+        pytest.param(
+            "plugins: {minruntime: {arguments: {defaultPreemptMinRuntime: soon}}}",
+            "plugins.minruntime.arguments.defaultPreemptMinRuntime",
+            id="arguments of the plugin",
+        ),
+    ],
+)
+def test_warning_of_a_shard_has_the_path_that_the_user_wrote(spec: str, path: str) -> None:
+    """A key of the spec that stands for an argument has a warning of its own."""
+    args = read_batch_file(f"apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {{{spec}}}", "shard.yaml")
+    (warning,) = args.warnings
+    assert warning.startswith(f'$.spec.{path}: "soon" is not a duration')

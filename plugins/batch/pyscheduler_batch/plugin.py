@@ -306,9 +306,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._row.name == "kai":
             return build_queues(axis, self._queue_specs(), taken=taken)
         # Volcano's queues are a tree for hierarchical capacity only, and a broken tree stops all of its queues.
-        is_tree = any(entry.is_on("enableHierarchy", default=False) for tier in self._tiers for entry in tier)
         return build_queues(
-            axis, self._queue_specs(), is_tree=is_tree, keep_broken=True, unset_limit=math.nan, taken=taken
+            axis,
+            self._queue_specs(),
+            is_tree=self._args.has_queue_tree,
+            keep_broken=True,
+            unset_limit=math.nan,
+            taken=taken,
         )
 
     def _other_queues(self) -> Iterable[Lister[Any]]:

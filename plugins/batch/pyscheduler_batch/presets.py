@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.contract import Action, Policy
-from pyscheduler.batch.policy_checks import role_problems, with_checks
+from pyscheduler.batch.policy_checks import action_problems, role_problems, with_checks
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
 
@@ -64,7 +64,7 @@ def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> 
             made.append(_load(known[bare])(args.arguments_of(bare)))
         elif bare in offers:
             offered = offers[bare].load(f'action "{bare}"', Action)
-            wrong = _wrong_name(f'action "{bare}"', bare, offered)
+            wrong = _wrong_name(f'action "{bare}"', bare, offered) + action_problems(f'action "{bare}"', offered)
             wrong += _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), offered)
             problems += wrong
             if not wrong:

@@ -385,7 +385,9 @@ async def test_pods_whose_group_does_not_exist_say_so(volcano: Any) -> None:
     ("queue", "reason", "text"),
     [
         pytest.param("none", "QueueDoesNotExist", 'queue "none" does not exist', id="missing"),
-        pytest.param("orphan", "ParentQueueDoesNotExist", 'queue "orphan" is below a queue that', id="missing parent"),
+        pytest.param(
+            "orphan", "ParentQueueDoesNotExist", 'queue "orphan" is below the queue "gone", which', id="missing parent"
+        ),
         pytest.param("left", "QueueCycle", 'queue "left" is in or below a cycle of queues', id="cycle"),
         pytest.param("dept", "QueueIsNotALeaf", 'queue "dept" has child queues', id="inner"),
     ],
@@ -475,7 +477,7 @@ async def test_a_broken_tree_of_volcano_is_on_every_group(volcano: Any) -> None:
     assert volcano.nodes_of("one") == [""]
     assert volcano.condition("one", "Unschedulable")["reason"] == "ParentQueueDoesNotExist"
     (text,) = [note for _, reason, note in volcano.events("one") if reason == "Unschedulable"]
-    assert text.startswith('queue "default" is below a queue that does not exist')
+    assert text.startswith('queue "default" needs the queue "root", which does not exist; create it')
     volcano.queue("root")
     await volcano.pass_time()
     assert volcano.nodes_of("one") == ["n0"]

@@ -301,10 +301,15 @@ def test_a_job_that_a_closed_queue_does_not_enqueue_says_so() -> None:
 @pytest.mark.parametrize(
     ("queues", "culprit"),
     [
-        pytest.param([{"name": "q"}], 'queue "root" does not exist; create it', id="no root"),
+        pytest.param([{"name": "q"}], 'in any queue: queue "root" does not exist; create it', id="no root"),
+        pytest.param(
+            [{"name": "q"}, {"name": "r", "parent": "root"}],
+            'in any queue: queue "root" does not exist; create it',
+            id="no root above a queue",
+        ),
         pytest.param(
             [{"name": "root"}, {"name": "q"}, {"name": "other", "parent": "lost"}],
-            'queue "other" is below a queue that does not exist; create it, or change the parent',
+            'queue "other" is below the queue "lost", which does not exist; create it, or change the parent',
             id="no parent",
         ),
         pytest.param(
@@ -484,6 +489,12 @@ def test_presets_name_classes_that_exist(name: str) -> None:
     assert {policy for tier in tables.DEFAULT_TIERS for policy in tier} <= set(tables.POLICIES)
     assert load_symbol(tables.SESSION).__name__.endswith("Session")
     assert name in PRESETS
+
+
+def test_missing_names_of_volcano_are_those_without_a_class() -> None:
+    """Messages do not offer them; `predicates` and the like have a class or are built in."""
+    tables, known = preset("volcano"), PRESETS["volcano"]
+    assert {*known.known_actions, *known.known_policies} - {*tables.ACTIONS, *tables.POLICIES} == known.missing
 
 
 def test_equal_nodes_are_chosen_by_the_seed() -> None:

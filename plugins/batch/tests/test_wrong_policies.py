@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -13,6 +14,7 @@ from plugins.batch.tests import fair_queues
 from plugins.batch.tests.fair_queues import FAIR_QUEUES, FairQueue
 from plugins.batch.tests.test_bad_input import TIERS, message
 from pyscheduler.batch.contract import Action, JobOrder, Policy, TaskState
+from pyscheduler.framework import ConfigError
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
@@ -243,10 +245,18 @@ async def test_texts_are_bounded(kai: BatchCluster, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_run_that_is_not_async_names_the_action(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what to write."""
+    """It is refused at the start; replaced later, it fails the pass with the same text."""
+    kai.nodes(1, cpu="8")
+    kai.queue("default")
+    scheduler = await kai.start('actions: "expire, allocate"', offer=offers)
     monkeypatch.setattr(Expire, "run", lambda action, session: None)
-    text = await _text_of(kai, 'actions: "expire, allocate"')
-    assert text.startswith('action "expire": run is not async; write "async def run(self, session)", test_wrong')
+    kai.job("one", "default", 1)
+    await kai.pass_time()
+    text = 'action "expire": run is not async; write "async def run(self, session)"'
+    assert f"{text}, test_wrong" in message(kai, "one-0")
+    await scheduler.stop()
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        await kai.start('actions: "expire, allocate"', offer=offers)
 
 
 async def test_an_open_statement_names_the_action(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:

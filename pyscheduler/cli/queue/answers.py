@@ -62,7 +62,7 @@ async def _read(options: Options, source: Source) -> _Cluster:
     registry = discover(blocked=options.blocked)
     queue_rows = _queue_rows(registry)
     _check_dialect(options.dialect, queue_rows)
-    inventory = await read_inventory(source.read, queue_rows=queue_rows)
+    inventory = await read_inventory(source.read, queue_rows=queue_rows, unread=source.unread)
     for plural in dict.fromkeys(source.unread):
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)

@@ -210,7 +210,8 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
     phase = f", phase {spec.phase}" if spec.phase else ""
     disagreements = entry.state.group.disagreements if entry.state is not None else ()
     text = f"{kind} of {model.name}, minimum {spec.min_member}{phase}"
-    return Step("declared", OK, "", "; ".join([text, *spec.warnings, *disagreements]))
+    result = INFO if spec.warnings else OK
+    return Step("declared", result, "", "; ".join([text, *spec.warnings, *disagreements]))
 
 
 def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:

@@ -17,7 +17,7 @@ from pyscheduler.batch.device_shares import gpu_memory, share_request
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.presets import PRESETS
-from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.queue_problems import needs_root, queue_problem
 from pyscheduler.batch.tasks import ACTIVE, Task, TaskState
 from pyscheduler.batch.values import amounts_of
 from pyscheduler.batch.volcano_objects import ROOT_QUEUE
@@ -254,10 +254,10 @@ def _build(
     dialects: Mapping[str, Sequence[str]],
     trees: Collection[str],
 ) -> DialectModel:
-    specs = _with_roots(queue_specs)
+    specs = queue_specs if row.name in trees else _with_roots(queue_specs)
     described = sorted(
         [
-            *((_spec_of(row, state), state, _members(state)) for state in states),
+            *((_with_warnings(_spec_of(row, state), inventory), state, _members(state)) for state in states),
             *((_spec_of_pod(row, pod), None, [pod]) for pod in singles if not pod.is_terminal),
         ],
         key=lambda item: (item[0].namespace, item[0].name),
@@ -362,6 +362,12 @@ def _spec_of(row: JobDialect, state: GroupState) -> JobSpec:
         min_member=state.group.min,
         error=NO_GROUP,
     )
+
+
+def _with_warnings(spec: JobSpec, inventory: Inventory) -> JobSpec:
+    """Return what a group says, with a warning about a priority class that does not exist."""
+    classes = inventory.classes
+    return spec if classes is None else attrs.evolve(spec, warnings=spec.warnings_with(classes.get))
 
 
 def _spec_of_pod(row: JobDialect, pod: Pod) -> JobSpec:
@@ -503,6 +509,8 @@ def _queue_message(reason: str, spec: QueueSpec, by_name: Mapping[str, QueueSpec
         last = spec
         while last.parent in by_name:
             last = by_name[last.parent]
+        if last.parent == ROOT_QUEUE:
+            return f"it {needs_root()}"
         whose = "its parent" if last is spec else f"the parent of {last.name}"
         return f'{whose}, "{last.parent}", does not exist; create that queue or change the parent'
     return "the object cannot be used; see its warnings"

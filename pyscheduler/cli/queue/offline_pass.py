@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -19,7 +18,7 @@ from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
-from pyscheduler.config.batch_file import in_batch_file
+from pyscheduler.config.batch_file import placed_in_batch_file
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
@@ -199,7 +198,7 @@ def profiles_for(
             config=config,
             names={dialect: name for dialect, (name, _) in found.items()},
             args={dialect: args for dialect, (_, args) in found.items()},
-            trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if _counts_parents(args))}),
+            trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if args.has_queue_tree)}),
             source=config_file,
             registry=registry,
             gates=gates,
@@ -217,29 +216,18 @@ def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str)
     """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
     for index, profile in enumerate(config.profiles):
+        profile_path = f"$.profiles[{index}]" if config.args_path is None else "$"
         for entry in profile.plugin_config:
             if entry.name == BATCH:
-                try:
+                with found_in(source), placed_in_batch_file(config):
                     args = batch_args(
                         entry.args if isinstance(entry.args, Mapping) else {},
-                        f"$.pluginConfig[{BATCH}].args",
+                        f"{profile_path}.pluginConfig[{BATCH}].args",
                         more_actions=extensions.actions,
                         more_policies=dict.fromkeys(extensions.policies),
                     )
-                except ConfigError as error:
-                    raise ConfigError(*_in_file(error.problems, source, index), source=source) from error
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
-
-
-def _in_file(problems: Iterable[str], file: str, index: int) -> list[str]:
-    """Return the problems of the args of a profile with their paths in the file."""
-    found = in_batch_file(problems, Path(file).read_text(encoding="utf-8-sig"))
-    return [each.replace(f"$.pluginConfig[{BATCH}]", f"$.profiles[{index}].pluginConfig[{BATCH}]") for each in found]
-
-
-def _counts_parents(args: BatchArgs) -> bool:
-    return any(entry.enabled.get("enableHierarchy", False) for tier in args.tiers for entry in tier)
 
 
 def _text(names: Mapping[str, str]) -> str:

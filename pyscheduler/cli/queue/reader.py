@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from pyscheduler.api import EndedPod, Node, Pod
+from pyscheduler.api import EndedPod, Node, Pod, PriorityClass, kind_of
 from pyscheduler.api.kinds import ENDED_PODS, NODES, PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.podgroup import GroupDirectory, kinds_of
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
 
-__all__ = ["Inventory", "read_inventory", "read_once"]
+__all__ = ["CLASSES", "Inventory", "read_inventory", "read_once"]
+
+
+CLASSES: Final = kind_of(PriorityClass, "priorityclasses", namespaced=False)
+"""The kind of priority classes."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -37,6 +41,8 @@ class Inventory:
     #: Pods that name no such group.
     single_pods: Sequence[Pod]
     nodes: Sequence[Node]
+    #: By name; None if they may not be listed.
+    classes: Mapping[str, KubeObject] | None
     #: Plurals of the kinds that may not be listed.
     unread: Sequence[str] = ()
 
@@ -78,11 +84,14 @@ async def read_inventory(
             singles.append(pod)
         else:
             directory.pod_added(pod)
+    classes = {item.name: item for item in await read(CLASSES)}
+    is_known = CLASSES.plural not in unread
     return Inventory(
         queue_rows=queue_rows,
         queues=queues,
         directory=directory,
         single_pods=singles,
         nodes=[item for item in await read(NODES) if isinstance(item, Node)],
+        classes=classes if is_known else None,
         unread=unread,
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from msgspec.structs import replace
 
-from pyscheduler.api import EndedPod, Pod, PriorityClass, format_time, kind_of
+from pyscheduler.api import EndedPod, Pod, PriorityClass, format_time
 from pyscheduler.api.kinds import PODS
-from pyscheduler.cli.queue.reader import read_once
+from pyscheduler.cli.queue.reader import CLASSES, read_once
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.clock import Clock
 
 __all__ = ["Source", "check_namespace", "manifests_of", "open_source", "overlay"]
-
-_CLASSES: Final = kind_of(PriorityClass, "priorityclasses", namespaced=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +117,7 @@ def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, 
         found = [*await read(kind)]
         new: list[KubeObject] = []
         if kind == PODS:
-            classes = [one for one in await read(_CLASSES) if isinstance(one, PriorityClass)]
+            classes = [one for one in await read(CLASSES) if isinstance(one, PriorityClass)]
             try:
                 new += admit(pods, classes, clock=clock)
             except ConfigError as error:

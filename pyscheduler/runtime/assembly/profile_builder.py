@@ -319,11 +319,17 @@ def _make(
     try:
         return plugin(args, handle)
     except ConfigError as error:
-        problems.extend(f'initializing plugin "{name}": {each} @ {path}.pluginConfig' for each in error.problems)
+        problems.extend(f'initializing plugin "{name}": {_placed(each, path)}' for each in error.problems)
     except PLUGIN_FAILURES as error:
         problems.append(f'initializing plugin "{name}": {_told(error, plugin.__init__)} @ {path}.plugins')
         causes.append(error)
     return None
+
+
+def _placed(problem: str, path: str) -> str:
+    """Return a problem with one path: that of the plugin below its profile, or else the profile's `pluginConfig`."""
+    text, found, where = problem.rpartition(" @ $.")
+    return f"{text} @ {path}.{where}" if found else f"{problem} @ {path}.pluginConfig"
 
 
 def _wrong_constructor(plugin: type[Plugin]) -> str:

@@ -280,3 +280,53 @@ def test_warnings_of_the_configuration_are_counted(run: Run, tmp_path: Path, arg
     run(*arguments, *config, objects=KAI)
     file = config[1]
     assert run.err == f'Warning: {file}: 2 warnings; "pyscheduler config --config {file}" shows them\n'
+
+
+CAPACITY = """\
+preset: volcano
+actions: enqueue, allocate
+tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]
+"""
+NEEDS_ROOT = 'needs the queue "root", which does not exist; create it'
+
+
+def test_missing_root_of_a_tree_is_a_problem(run: Run, tmp_path: Path) -> None:
+    """Hierarchical capacity of Volcano needs the queue root: get, describe and explain name it, until it exists."""
+    config = written(tmp_path, CAPACITY)
+    objects = Objects("volcano", 8)
+    objects.queue("default", weight=1)
+    objects.job("small", "default", 1, runs=False, at=0)
+    path = objects.write(tmp_path)
+    out = run("get", *config, objects=path)
+    assert out.splitlines()[1].split()[-1] == "ParentQueueDoesNotExist"
+    assert f"  queue default (volcano): ParentQueueDoesNotExist: it {NEEDS_ROOT}\n" in out
+    assert f"ParentQueueDoesNotExist: it {NEEDS_ROOT}\n" in run("describe", "default", *config, objects=path)
+    out = run("explain", "small", *config, objects=path)
+    assert "Verdict:  waits: ParentQueueDoesNotExist\n" in out
+    assert steps(out)["queue"] == ["holds", "ParentQueueDoesNotExist", f'queue "default" {NEEDS_ROOT}']
+    objects.queue("root", weight=1)
+    path = objects.write(tmp_path)
+    assert "Problems" not in run("get", *config, objects=path)
+    assert "Verdict:  starts" in run("explain", "small", *config, objects=path)
+
+
+def test_drf_does_not_need_the_queue_root(run: Run, tmp_path: Path) -> None:
+    """Its hierarchy is that of the annotations, not of the parents: without root, queues have no problem."""
+    assert "Problems" not in run("get", *written(tmp_path, HIERARCHY), objects=VOLCANO)
+
+
+def test_missing_priority_class_is_explained(run: Run, tmp_path: Path) -> None:
+    """The step that says what the group declares names it, as the event does; explain and whatif print it."""
+    objects = Objects("kai", 8)
+    objects.queue("a", 8)
+    objects.job("want", "a", 1, runs=False, at=0, priority=5)
+    text = 'spec.priorityClassName: PriorityClass "high" does not exist; a default counts'
+    assert steps(run("explain", "want", objects=objects.write(tmp_path)))["declared"] == [
+        "info",
+        "-",
+        f"PodGroup of kai, minimum 1, phase Inqueue; {text}",
+    ]
+    objects.job("more", "a", 9, least=9, runs=False, at=0, priority=5)
+    assert text in run("whatif", "more", objects=objects.write(tmp_path), code=1)
+    objects.high_class()
+    assert text not in run("explain", "want", objects=objects.write(tmp_path))

@@ -123,9 +123,7 @@ class Statuses:
 
     def warn(self, group: KubeObject, spec: JobSpec) -> None:
         """Record an event about what a group's object says without effect, once for each change of that."""
-        found, name = spec.warnings, spec.priority_class_name
-        if name and self._classes.get(name) is None:
-            found = (*found, f'spec.priorityClassName: PriorityClass "{name}" does not exist; a default counts')
+        found = spec.warnings_with(self._classes.get)
         if found == self._warned.get(group.uid, ()):
             return
         self._warned[group.uid] = found

@@ -73,9 +73,14 @@ class Capacity(QueuePolicy):
     def _why_broken(self) -> Refusal | None:
         """Return what is wrong with the tree of queues; None if nothing is."""
         queues = self.session.queues
-        wrong = [queue_text(reason, name) for name, reason in sorted(queues.problems.items())]
-        if _ROOT not in queues.index:
-            wrong.append(f'queue "{_ROOT}" does not exist; create it')
+        missing = queues.missing_parents
+        # One sentence says it for all queues below the root.
+        wrong = [] if _ROOT in queues.index else [f'queue "{_ROOT}" does not exist; create it']
+        wrong += [
+            queue_text(reason, name, missing=missing.get(name, ""))
+            for name, reason in sorted(queues.problems.items())
+            if missing.get(name) != _ROOT
+        ]
         inner = np.flatnonzero(self.sums.has_jobs & ~queues.is_leaf).tolist()
         for row in inner[:_NAMED]:
             jobs = sorted(job.key for job in self.session.books.jobs if job.queue_row == row)
