@@ -209,9 +209,9 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
     kind = "PodGroup" if entry.state is not None else "pod without a group"
     phase = f", phase {spec.phase}" if spec.phase else ""
     disagreements = entry.state.group.disagreements if entry.state is not None else ()
+    notes = [*spec.warnings, *disagreements]
     text = f"{kind} of {model.name}, minimum {spec.min_member}{phase}"
-    result = INFO if spec.warnings else OK
-    return Step("declared", result, "", "; ".join([text, *spec.warnings, *disagreements]))
+    return Step("declared", INFO if notes else OK, "", "; ".join([text, *notes]))
 
 
 def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:

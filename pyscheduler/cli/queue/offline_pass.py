@@ -18,7 +18,7 @@ from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
-from pyscheduler.config.batch_file import placed_in_batch_file
+from pyscheduler.config.batch_file import in_batch_file
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
@@ -216,16 +216,17 @@ def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str)
     """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
     for index, profile in enumerate(config.profiles):
-        profile_path = f"$.profiles[{index}]" if config.args_path is None else "$"
         for entry in profile.plugin_config:
             if entry.name == BATCH:
-                with found_in(source), placed_in_batch_file(config):
+                try:
                     args = batch_args(
                         entry.args if isinstance(entry.args, Mapping) else {},
-                        f"{profile_path}.pluginConfig[{BATCH}].args",
+                        f"$.profiles[{index}].pluginConfig[{BATCH}].args",
                         more_actions=extensions.actions,
                         more_policies=dict.fromkeys(extensions.policies),
                     )
+                except ConfigError as error:
+                    raise ConfigError(*in_batch_file(error.problems, config), source=source) from error
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
 
