@@ -385,7 +385,7 @@ def _policies(session: Session) -> list[Policy]:
 def _proportion(session: Session) -> Proportion:
     found = _first(_policies(session), Proportion)
     if found is None:
-        raise ConfigError('preset kai: the actions need the policy "proportion"; add it to a tier')
+        raise ConfigError('the actions of the preset "kai" need the policy "proportion"; enable it')
     return found
 
 

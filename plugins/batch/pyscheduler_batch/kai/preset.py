@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "POLICIES", "SESSION"]
+__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "NEEDED_POLICIES", "POLICIES", "SESSION"]
 
 ACTIONS: Final[Mapping[str, str]] = {
     "allocate": "pyscheduler_batch.kai.allocate:Allocate",
@@ -42,6 +42,8 @@ POLICIES: Final[Mapping[str, str]] = {
     "podaffinity": "pyscheduler_batch.kai.pod_affinity:PodAffinity",
     "reflectjoborder": "pyscheduler_batch.kai.switches:ReflectJobOrder",
 }
+#: Those without which the preset's actions cannot run.
+NEEDED_POLICIES: Final[Sequence[str]] = ("proportion",)
 SESSION: Final = "pyscheduler_batch.kai.session:KaiSession"
 DEFAULT_ACTIONS: Final[Sequence[str]] = tuple(ACTIONS)
 DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (tuple(POLICIES)[:-3],)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "POLICIES", "SESSION"]
+__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "NEEDED_POLICIES", "POLICIES", "SESSION"]
 
 _ROOM = "pyscheduler_batch.kube_batch"
 _SHARED = "pyscheduler_batch.volcano"
@@ -32,6 +32,8 @@ POLICIES: Final[Mapping[str, str]] = {
     "priority": f"{_ROOM}.priority:Priority",
     "proportion": f"{_ROOM}.proportion:Proportion",
 }
+#: Those without which the preset's actions cannot run.
+NEEDED_POLICIES: Final[Sequence[str]] = ()
 SESSION: Final = f"{_ROOM}.session:KubeBatchSession"
 DEFAULT_ACTIONS: Final = ("allocate", "backfill")
 DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "POLICIES", "SESSION"]
+__all__ = ["ACTIONS", "DEFAULT_ACTIONS", "DEFAULT_TIERS", "NEEDED_POLICIES", "POLICIES", "SESSION"]
 
 _ROOM = "pyscheduler_batch.volcano"
 
@@ -38,6 +38,8 @@ POLICIES: Final[Mapping[str, str]] = {
     "resourcequota": f"{_ROOM}.resource_quota:ResourceQuotas",
     "sla": f"{_ROOM}.sla:Sla",
 }
+#: Those without which the preset's actions cannot run.
+NEEDED_POLICIES: Final[Sequence[str]] = ()
 SESSION: Final = f"{_ROOM}.session:VolcanoSession"
 DEFAULT_ACTIONS: Final = ("enqueue", "allocate", "backfill")
 DEFAULT_TIERS: Final[Sequence[Sequence[str]]] = (
