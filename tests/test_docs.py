@@ -381,12 +381,15 @@ def test_the_changelog_can_be_built(tmp_path: Path) -> None:
 
 
 def test_news_fragments_are_of_a_known_type() -> None:
-    """A fragment ends in a type that towncrier knows, and says something; none wait right after a release."""
+    """A fragment has a type that towncrier knows, a topic and a sentence; none wait right after a release."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
     known = {each["directory"] for each in settings["type"]}
     fragments = sorted((ROOT / "changelog.d").glob("*.*.md"))
     assert [path.name for path in fragments if path.name.split(".")[-2] not in known] == []
-    assert [path.name for path in fragments if not path.read_text(encoding="utf-8").strip().endswith((".", ":"))] == []
+    texts = {path.name: path.read_text(encoding="utf-8").strip() for path in fragments}
+    assert [name for name, text in texts.items() if not text.endswith((".", ":"))] == []
+    topic = re.compile(r"\*\*[^*`]+:\*\* ")
+    assert [name for name, text in texts.items() if ".about." not in name and not topic.match(text)] == []
 
 
 def test_the_release_has_notes_and_one_version() -> None:
