@@ -201,7 +201,7 @@ class HoldPromises(Action):
         if not waiting:
             return
         owed = _Owed(session, [place for places in waiting.values() for place in places])
-        for uid, places in sorted(waiting.items(), key=lambda each: owed.order(each[1])):
+        for uid, places in sorted(waiting.items(), key=lambda each: owed.order(session.jobs[each[0]], each[1])):
             evictions = self._promises.interrupted.get(uid, ())
             kept = await _hold(session, session.jobs[uid], places, owed, evictions, keeps_parts=self._keeps_parts)
             if kept:
@@ -238,15 +238,17 @@ class _Owed:
         if row >= 0:
             self._amounts[row] -= task.request
 
-    def order(self, places: Iterable[tuple[Task, str]]) -> tuple[int, bool]:
+    def order(self, job: Job, places: Iterable[tuple[Task, str]]) -> tuple[bool, int, bool]:
         """Return the sort key of a job; it matters after a crash, which may leave more promises than room.
 
-        Jobs that can start on their nodes come first. Of those without names, for which any node will do, the ones with
-        the fewest nodes to choose from come first.
+        Jobs that have their minimum come last, and jobs that can start on their nodes first. Of those without names,
+        for which any node will do, the ones with the fewest nodes to choose from come first.
         """
+        has_minimum = job.count(ALLOCATED) >= job.min_member
         choices = [int(self.later_rows(task.request).sum()) for task, name in places if not name]
         rows = ((task.request, self._rows[task.uid]) for task, _ in places if task.uid in self._rows)
-        return min(choices, default=0), any((request > self._table.idle[row]).any() for request, row in rows)
+        waits = any((request > self._table.idle[row]).any() for request, row in rows)
+        return has_minimum, min(choices, default=0), waits
 
     def idle_rows(self, request: Amounts) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes with enough idle resources beside what they owe."""

@@ -346,6 +346,23 @@ async def test_after_a_crash_the_job_that_can_start_comes_first(
     await measured.stop()
 
 
+async def test_after_a_crash_a_job_that_runs_waits_for_one_that_does_not(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two jobs are nominated for the same room. The older one runs, and would only grow."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("old", allocatable={"cpu": "1"})
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    more, younger = begun(cluster, "a", "1"), add(cluster, "b", members=1)
+    for name in (more, *younger):
+        cluster.patch(Pod, name, {"status": {"nominatedNodeName": "n1"}}, status=True)
+    monkeypatch.setattr(Jobs, "actions", [WholeJobs()])
+    measured = await begin(cluster)
+    await cluster.clock.advance(1)
+    assert nodes_of(cluster, [more, *younger]) == ["", "n1"]
+    await measured.stop()
+
+
 async def test_after_a_crash_a_gang_keeps_its_precedence_until_it_finds_room(
     pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
