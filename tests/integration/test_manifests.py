@@ -171,6 +171,12 @@ class Ground:
         found = await self.api.items("/api/v1/pods")
         return [pod for pod in found if not pod["metadata"]["name"].startswith("canary-")]
 
+    async def until_tried(self, *, seconds: float) -> None:
+        """Wait until the scheduler has said of all pods that they wait: it has seen them all."""
+        async with asyncio.timeout(seconds):
+            while not all(pod["status"].get("conditions") for pod in await self.pods()):  # noqa: ASYNC110 - as below
+                await asyncio.sleep(0.05)
+
     async def until_counted(self, bases: Sequence[str], expected: Counts, *, seconds: float) -> None:
         """Wait until the pods are counted as expected; fail with the last counts."""
         found: object = None
@@ -234,6 +240,8 @@ async def end_of(place: Ground, case: Case, scheduler: str, number: int) -> None
         assert await place.create(obj) in {201, 409}, obj
     refused = {one["metadata"]["name"] for one in documents if await place.create(one) >= 400}
     assert refused == case.refused
+    if later:
+        await place.until_tried(seconds=PATIENCE_SECONDS)
     for obj in later:
         await place.create(obj)
     bases = list(dict.fromkeys((*case.bound, *case.waiting)))

@@ -590,12 +590,3 @@ async def test_kai_needs_neither_queues_nor_gpus(kai: Any) -> None:
     kai.job("one", "none", 1)
     await kai.pass_time()
     assert [each[2].partition(":")[0] for each in kai.events("one-0")] == ["QueueDoesNotExist"]
-
-
-@pytest.mark.parametrize(
-    "args", ["shard: {plugins: {proportion: {enabled: false}}}", "tiers: [{plugins: [{name: predicates}]}]"]
-)
-async def test_kai_without_shares_is_refused_at_the_start(kai: BatchCluster, args: str) -> None:
-    """All its actions count by shares; every pass would fail."""
-    with pytest.raises(ConfigError, match='the actions of the preset "kai" need the policy "proportion"; enable it'):
-        await kai.start(args)

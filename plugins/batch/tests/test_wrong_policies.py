@@ -394,3 +394,12 @@ async def test_a_queue_dialect_of_others_places_jobs(kai: BatchCluster) -> None:
     queues = scheduler.scheduler.sessions[0].tables.queue_table()
     assert queues.quota[queues.index["a"]].tolist().count(1.0) == 1
     await scheduler.stop()
+
+
+@pytest.mark.parametrize(
+    "args", ["shard: {plugins: {proportion: {enabled: false}}}", "tiers: [{plugins: [{name: predicates}]}]"]
+)
+async def test_kai_without_shares_is_refused_at_the_start(kai: BatchCluster, args: str) -> None:
+    """All its actions count by shares; every pass would fail."""
+    with pytest.raises(ConfigError, match='the actions of the preset "kai" need the policy "proportion"; enable it'):
+        await kai.start(args)
