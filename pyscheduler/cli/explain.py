@@ -117,10 +117,6 @@ def command(**options: Any) -> None:
     given = _Options(**options)
     if len(given.pods) == _JOB_WORDS and given.pods[0] == _JOB:
         sys.exit(_explain_job(given))
-    if given.pods == (_JOB,) and not given.filename:
-        raise click.UsageError(
-            "the name of the job is missing; write job [NAMESPACE/]JOB, or NAMESPACE/job for a pod of this name"
-        )
     if given.dialect is not None:
         raise click.UsageError("--dialect is for jobs; write job [NAMESPACE/]JOB, or remove it")
     if len(given.pods) > 1:

@@ -193,7 +193,6 @@ def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, capsys: pytest.Cap
         (["--objects", "CLUSTER"], "either the name"),
         (["pending", "-f", "x", "--objects", "CLUSTER"], "either the name"),
         (["pending", "--objects", "CLUSTER", "--kubeconfig", "x"], "choose one source"),
-        (["job", "--objects", "CLUSTER"], "the name of the job is missing; write job [NAMESPACE/]JOB"),
         (["pending", "--dialect", "kai", "--objects", "CLUSTER"], "--dialect is for jobs"),
         (["pending", "--objects", "none.yaml"], "none.yaml: no such file"),
         (["-f", "CLUSTER", "--objects", "CLUSTER"], "a Node cannot be scheduled"),
