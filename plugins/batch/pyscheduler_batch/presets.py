@@ -99,12 +99,11 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
         return []
 
     tiers = [[made for entry in tier for made in make(entry)] for tier in args.tiers]
-    chosen = {_bare(entry.name) for tier in args.tiers for entry in tier}
     if any(_bare(name) in preset(args.preset).ACTIONS for name in args.actions):
         problems += [
             f'the actions of the preset "{args.preset}" need the policy "{name}"; enable it'
             for name in preset(args.preset).NEEDED_POLICIES
-            if name not in chosen
+            if args.policy(name) is None
         ]
     if problems:
         raise ConfigError(*problems)

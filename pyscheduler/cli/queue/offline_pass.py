@@ -18,7 +18,7 @@ from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
-from pyscheduler.config.batch_file import in_batch_file
+from pyscheduler.config.batch_file import placed_in_batch_file
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
@@ -218,15 +218,13 @@ def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str)
     for index, profile in enumerate(config.profiles):
         for entry in profile.plugin_config:
             if entry.name == BATCH:
-                try:
+                with found_in(source), placed_in_batch_file(config):
                     args = batch_args(
                         entry.args if isinstance(entry.args, Mapping) else {},
                         f"$.profiles[{index}].pluginConfig[{BATCH}].args",
                         more_actions=extensions.actions,
                         more_policies=dict.fromkeys(extensions.policies),
                     )
-                except ConfigError as error:
-                    raise ConfigError(*in_batch_file(error.problems, config), source=source) from error
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
 

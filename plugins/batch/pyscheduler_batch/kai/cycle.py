@@ -10,7 +10,6 @@ from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import position_of
 from pyscheduler.batch.tasks import ACTIVE
-from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.domain_search import DomainGenerator
 from pyscheduler_batch.kai.job_index import KEY_OF, sorted_by_queue
@@ -384,8 +383,7 @@ def _policies(session: Session) -> list[Policy]:
 
 def _proportion(session: Session) -> Proportion:
     found = _first(_policies(session), Proportion)
-    if found is None:
-        raise ConfigError('the actions of the preset "kai" need the policy "proportion"; enable it')
+    assert found is not None  # a profile without it is refused: `NEEDED_POLICIES`
     return found
 
 

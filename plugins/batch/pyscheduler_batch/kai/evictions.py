@@ -18,7 +18,7 @@ from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
-from pyscheduler_batch.kai.gang import ZERO, Gang, Quantities, add
+from pyscheduler_batch.kai.gang import DEFAULT_LEAF, ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.kept_jobs import is_stale
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
@@ -409,7 +409,7 @@ class Reclaim(_Evicting):
 
         by_leaf: dict[str, list[Task]] = {}
         for task in tasks:
-            by_leaf.setdefault(task.sub_group or "default", []).append(task)
+            by_leaf.setdefault(task.sub_group or DEFAULT_LEAF, []).append(task)
         minima = {leaf.name: leaf.minimum for leaf in victim.leaves}
         surplus: list[Quantities] = []
         core: Quantities | None = None

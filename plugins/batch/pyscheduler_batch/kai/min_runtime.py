@@ -13,6 +13,7 @@ import numpy as np
 
 from pyscheduler.batch.contract import Policy
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.kai.gang import DEFAULT_LEAF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,13 +99,13 @@ class MinRuntime(Policy):
         if not victim.is_elastic() or not self.protects(action, claimant, victim.job):
             return True
         victim.used  # noqa: B018 - counts the leaves anew
-        lost = {task.sub_group or "default" for task in tasks}
+        lost = {task.sub_group or DEFAULT_LEAF for task in tasks}
         return all(leaf.minimum <= self._left(leaf, tasks) for leaf in victim.leaves if leaf.name in lost)
 
     def _left(self, leaf: Leaf, tasks: Sequence[Task]) -> int:
         """Return how many tasks of a leaf remain without these tasks of its job."""
         if not self._is_live:
-            return leaf.used - sum((task.sub_group or "default") == leaf.name for task in tasks)
+            return leaf.used - sum((task.sub_group or DEFAULT_LEAF) == leaf.name for task in tasks)
         # KAI-Scheduler counts also pods that are leaving, and those that this pass has placed and may not bind.
         lost = {task.uid for task in tasks}
         return sum(task.state in _SURE and task.uid not in lost for task in leaf.tasks)

@@ -21,7 +21,7 @@ from pyscheduler.batch.device_shares import share_request
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.gpu_sharing.shared import SharedRoom
-from pyscheduler_batch.kai.gang import Branch, Gang, Leaf, sub_group_key
+from pyscheduler_batch.kai.gang import DEFAULT_LEAF, Branch, Gang, Leaf, sub_group_key
 from pyscheduler_batch.kai.switches import GpuSharingOrder, NodeAvailability, NominatedNode, ResourceType
 from pyscheduler_batch.kai.topology import Topology
 from pyscheduler_batch.row_cache import RowCache
@@ -244,7 +244,7 @@ class Placement:
             return False
         wanted: dict[str, list[Task]] = {}
         for task in tasks:
-            wanted.setdefault(task.sub_group or "default", []).append(task)
+            wanted.setdefault(task.sub_group or DEFAULT_LEAF, []).append(task)
         if await self._place_branch(trial, rows, gang.root, wanted):
             return True
         statement.rollback(mark)

@@ -9,6 +9,7 @@ import numpy as np
 from pyscheduler.batch.contract import Refusal, Tasks
 from pyscheduler.batch.queue_problems import queue_text
 from pyscheduler.batch.values import go_boolean
+from pyscheduler.batch.volcano_objects import ROOT_QUEUE
 from pyscheduler_batch.volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
 from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
 from pyscheduler_batch.volcano.policy import int_argument
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Capacity"]
 
-_ROOT = "root"
 #: How many queues and jobs a reason names.
 _NAMED = 3
 
@@ -45,7 +45,7 @@ class Capacity(QueuePolicy):
         self.is_tree = session.switch(self, "enableHierarchy", default=False)
         self._levels = max(int_argument(self.arguments, "ancestorReclaimLevel", 0), 0)
         self.count_queues()
-        root = queues.index.get(_ROOT, -1)
+        root = queues.index.get(ROOT_QUEUE, -1)
         #: Why nothing is scheduled; None for a usable tree.
         self._broken = self._why_broken() if self.is_tree else None
         self.is_sound = self._broken is None
@@ -75,11 +75,11 @@ class Capacity(QueuePolicy):
         queues = self.session.queues
         missing = queues.missing_parents
         # One sentence says it for all queues below the root.
-        wrong = [] if _ROOT in queues.index else [f'queue "{_ROOT}" does not exist; create it']
+        wrong = [] if ROOT_QUEUE in queues.index else [f'queue "{ROOT_QUEUE}" does not exist; create it']
         wrong += [
             queue_text(reason, name, missing=missing.get(name, ""))
             for name, reason in sorted(queues.problems.items())
-            if missing.get(name) != _ROOT
+            if missing.get(name) != ROOT_QUEUE
         ]
         inner = np.flatnonzero(self.sums.has_jobs & ~queues.is_leaf).tolist()
         for row in inner[:_NAMED]:
@@ -242,7 +242,7 @@ class Capacity(QueuePolicy):
         if not (self.is_tree and self._levels):
             return []
         names = self.session.queues.names
-        return [row for row in self._path(queue)[1 : self._levels + 1] if names[row] != _ROOT]
+        return [row for row in self._path(queue)[1 : self._levels + 1] if names[row] != ROOT_QUEUE]
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: tasks whose queue, less the tasks before, exceeds its share and keeps its guarantee.
@@ -310,5 +310,5 @@ class Capacity(QueuePolicy):
         return [
             row
             for level, row in enumerate(theirs)
-            if names[row] != _ROOT and not (level < len(mine) and mine[level] == row)
+            if names[row] != ROOT_QUEUE and not (level < len(mine) and mine[level] == row)
         ]
