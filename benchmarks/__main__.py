@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -33,15 +34,34 @@ if TYPE_CHECKING:
 
     from benchmarks.report import Sheet
 
+#: The longest rows take a few minutes. One that takes so long has lost its end.
+_LIMIT_SECONDS: Final = 1800
+
 
 def _in_its_own_process(row: Row, options: Sequence[str]) -> dict[str, Any] | None:
-    """Measure a row where nothing that ran before has left its traces; None when that failed, which it said itself."""
+    """Measure a row where nothing that ran before has left its traces; None if that failed or did not end in time."""
     arguments = [sys.executable, "-m", "benchmarks", "--row", row.name, *options]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return None
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+def measure_within(row: Row, seconds: int) -> dict[str, Any]:
+    """Measure a row in this process, at most for so many seconds.
+
+    The alarm acts like an interrupt, so that the row stops its servers. Raises `ClickException`.
+    """
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(seconds)
+    try:
+        return row.measure()
+    except KeyboardInterrupt:
+        raise click.ClickException(f"{row.name} was interrupted, or did not end within {seconds} s") from None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _cpu_of_rows() -> float:
@@ -164,9 +184,10 @@ def main(  # noqa: PLR0913 - as many as there are options
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle -o json" > before.json
       make bench BENCH_ARGS="--case SchedulingBasic --nodes 5000 --mode cycle --compare before.json"
     The numbers of docs/performance.md; a run that is broken off keeps what it had:
-      make bench BENCH_ARGS="--targets --save benchmarks/measured.json"
-      make bench BENCH_ARGS="--scale --save benchmarks/measured.json"
+      make bench BENCH_ARGS="--targets --scale --save benchmarks/measured.json"
       make bench BENCH_ARGS=--write
+    --write marks rows that are older than 300 commits, and refuses to write if
+    a row could not be measured the last time.
     """  # noqa: D301 - click reads the escape
     place: dict[str, Any] = {"kubeconfig": str(kubeconfig) if kubeconfig else None, "shared": among_other_nodes}
     asked = {
@@ -183,10 +204,10 @@ def main(  # noqa: PLR0913 - as many as there are options
     }
     _refuse_contradictions({**asked, "--compare": compare, "--save": save, "--write": write, "--list": listing})
     if write:
-        page.write(results.read(results.CARRIED))
+        page.write(results.mark_stale(results.CARRIED))
         return
     if single is not None:
-        print(json.dumps(_row(single, short=short, **place).measure()))
+        print(json.dumps(measure_within(_row(single, short=short, **place), _LIMIT_SECONDS)))
         return
     chosen = _chooser(wanted)
     asked_modes = ("cluster",) if kubeconfig is not None else modes
@@ -236,6 +257,8 @@ def _run(
         click.echo(f"  {time.perf_counter() - begun:.0f} s, {_cpu_of_rows() - cpu:.0f} s of CPU", err=True)
         if figures is None:
             failed.append(row.name)
+            if save is not None:
+                results.save_failure(save, row.name, command=command)
             continue
         found[row.name] = figures
         derive(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.report import FIGURES, Sheet
+from benchmarks.report import FIGURES, Sheet, titled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def speed(document: Mapping[str, Any]) -> str:
         figures = document["rows"].get(name, {})
         told = [_told(name, figures, key) for key in keys if key in figures]
         if told:
-            rows.append([what, "; ".join(told)])
+            rows.append([titled(what, figures), "; ".join(told)])
     table = Sheet(headings=["what", "measured"], rows=rows, left=2).markdown()
     return _TEXT.format(table=table, **{key: document[key] for key in ("python", "cpus", "machine")})
 

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
     from benchmarks.rows import Row
 
-__all__ = ["FIGURES", "Sheet", "case_sheet", "is_case", "phase_sheet", "program_sheet", "target_sheet", "unmet_sheet"]
+__all__ = [
+    "FIGURES",
+    "Sheet",
+    "case_sheet",
+    "is_case",
+    "phase_sheet",
+    "program_sheet",
+    "target_sheet",
+    "titled",
+    "unmet_sheet",
+]
 
 #: How many phases are named where a target was missed.
 _SHORTFALLS: Final = 5
@@ -108,6 +118,11 @@ def is_case(name: str) -> bool:
     return name.count("/") == 3
 
 
+def titled(title: str, figures: Mapping[str, Any]) -> str:
+    """Return the title of a row, marked if its figures are of old code."""
+    return f"{title} (stale)" if figures.get("stale") else title
+
+
 def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
     """Return the rows of cases, with what an earlier run found."""
     headings = ["case", "nodes", "pods", "mode", "specs", "pods/s", "p50", "p99", "attempt p50", "p99"]
@@ -120,7 +135,7 @@ def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
         rate = figures["pods_per_second"]
         case, size, mode, specs = name.split("/")
         cells = [
-            *(case, size.partition("x")[0], f"{figures['pods'] // figures['rounds']}", mode, specs),
+            *(titled(case, figures), size.partition("x")[0], f"{figures['pods'] // figures['rounds']}", mode, specs),
             f"{rate:,.0f}",
             *(_cell(figures, key, "{:,.0f}") for key in ("sample_p50", "sample_p99")),
             *(_cell(figures, key, "{:.2f} ms") for key in ("attempt_p50_ms", "attempt_p99_ms")),
@@ -158,7 +173,7 @@ def target_sheet(found: Rows, besides: Sequence[Row] = (), *, complete: bool = F
         label, form = FIGURES[key]
         value = found.get(name, {}).get(key)
         if value is not None:
-            rows.append([name, label, form.format(value), target, _verdict(value, target)])
+            rows.append([titled(name, found[name]), label, form.format(value), target, _verdict(value, target)])
         elif complete:
             rows.append([name, label, "not measured yet", target, ""])
     return Sheet(headings=["row", "figure", "value", "target", "met"], rows=rows, left=2)
@@ -181,7 +196,7 @@ def unmet_sheet(found: Rows) -> Sheet:
             spent = ", ".join(f"{phase} {share / total:.0%}" for phase, share in phases[:_SHORTFALLS] if share)
             rows.append(
                 [
-                    *(name, label, spent),
+                    *(titled(name, figures), label, spent),
                     *(form.format(figures[key]), target, f"{figures['cpu_per_1000']:.2f} s"),
                     *(f"{figures['core_share']:.0%}", *_undisturbed(name, figures)),
                 ]
@@ -208,7 +223,7 @@ def program_sheet(chosen: Sequence[Row], found: Rows, before: Rows | None = None
     headings = ["measurement", "figure", "value", "target", *(["before", "change"] if before else [])]
     rows = []
     for row in chosen:
-        title = row.what
+        title = titled(row.what, found.get(row.name, {}))
         for key, value in found.get(row.name, {}).items():
             if key not in FIGURES:
                 continue

@@ -16,11 +16,13 @@ from benchmarks.targets import derive
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CARRIED", "made", "read", "rows", "save"]
+__all__ = ["CARRIED", "OLDEST", "age", "made", "mark_stale", "read", "rows", "save", "save_failure"]
 
 _HERE: Final = Path(__file__).parent
 #: What docs/performance.md is made of.
 CARRIED: Final = _HERE / "measured.json"
+#: A row that was measured more commits ago is marked as stale: the code may have become faster or slower since.
+OLDEST: Final = 300
 
 Rows = dict[str, dict[str, Any]]
 
@@ -37,6 +39,35 @@ def save(path: Path, found: Mapping[str, Mapping[str, Any]], *, command: str) ->
     document["rows"].update({name: {**figures, **origin} for name, figures in found.items()})
     derive(document["rows"])
     document.update(_machine())
+    _write(path, document)
+
+
+def save_failure(path: Path, name: str, *, command: str) -> None:
+    """Replace the figures of a row that could not be measured: the old ones describe code that is gone."""
+    save(path, {name: {"failed": True}}, command=command)
+
+
+def mark_stale(path: Path) -> dict[str, Any]:
+    """Mark the rows that were measured more than `OLDEST` commits ago, or at an unknown commit; return the document.
+
+    Raises `ClickException` if a row could not be measured the last time.
+    """
+    document = read(path)
+    if failed := [f"{name} ({row['commit']})" for name, row in document["rows"].items() if row.get("failed")]:
+        raise click.ClickException(
+            f"{path}: could not be measured: {', '.join(failed)}; correct and measure them first"
+        )
+    ages = {commit: age(commit) for commit in {row.get("commit", "") for row in document["rows"].values()}}
+    for row in document["rows"].values():
+        commits = ages[row.get("commit", "")]
+        row.pop("stale", None)
+        if commits is None or commits > OLDEST:
+            row["stale"] = True
+    _write(path, document)
+    return document
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
     # In one stroke: a run that is broken off leaves what it had.
     whole = path.with_suffix(".part")
     whole.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -73,6 +104,16 @@ def _processor() -> str:
 
 def _commit() -> str:
     """Return the commit that is measured, "" outside a checkout; `+` where it is not all."""
-    command = ["git", "-C", str(_HERE), "describe", "--always", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return _git("describe", "--always", "--dirty=+", "--exclude=*")
+
+
+def age(commit: str) -> int | None:
+    """Return how many commits came after the one of a row; None if the history does not have it."""
+    after = _git("rev-list", "--count", f"{commit.removesuffix('+')}..HEAD") if commit else ""
+    return int(after) if after else None
+
+
+def _git(*arguments: str) -> str:
+    """Return what git prints about this checkout, "" if it fails."""
+    done = subprocess.run(["git", "-C", str(_HERE), *arguments], capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -81,6 +81,8 @@ _SCALE: Final = (
     "relist-changed",
     "search",
     "ready",
+    "imports",
+    "installed",
 )
 _ROW_NAME: Final = re.compile(rf"(\w+)/([1-9]\d*)(?:x([1-9]\d*))?/({'|'.join(MODES)})/({'|'.join(SPECS)})")
 _MORE_SHORT: Final = ("SchedulingBasic/50/http/equal", "SchedulingBasic/50/https/equal", "Gangs/50/http/equal")

@@ -138,5 +138,6 @@ def derive(found: Mapping[str, dict[str, Any]]) -> None:
             ("of_equal", specs == "distinct", f"{case}/{size}/{mode}/equal"),
             ("of_coscheduling", is_queued, f"Gangs/{size}/{mode}/{specs}"),
         ):
-            if applies and other in found:
+            # A row that could not be measured has no rate.
+            if applies and _RATE in figures and _RATE in found.get(other, {}):
                 figures[figure] = figures[_RATE] / found[other][_RATE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import subprocess
@@ -14,12 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import cases, foreign, model, page, report, results, shapes, weight
-from benchmarks.__main__ import main
+from benchmarks.__main__ import main, measure_within
 from benchmarks.measure import measure, played
 from benchmarks.measured_clusters import Setting
 from benchmarks.phases import Phases, sampled
 from benchmarks.plan import MEASURED, make_plan
-from benchmarks.rows import named_rows, program_rows, setting_of, standard_names
+from benchmarks.rows import Row, named_rows, program_rows, setting_of, standard_names
 from benchmarks.targets import ORDER, ROWS, is_met, targets_of
 from pyscheduler.api import Node, decode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
@@ -366,6 +367,46 @@ def test_a_run_that_is_broken_off_leaves_what_it_had(tmp_path: Path) -> None:
     assert results.rows(file)[distinct]["of_equal"] == 0.5
     assert results.rows(file)[equal]["command"] == "a"
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_row_that_fails_loses_its_old_figures(tmp_path: Path) -> None:
+    """A row that can no longer be measured is an error when the page is written, not its old figure."""
+    file = tmp_path / "results.json"
+    results.save(file, {"replay": {"seconds": 1.0}}, command="a")
+    results.save_failure(file, "replay", command="a")
+    assert "seconds" not in results.rows(file)["replay"]
+    with pytest.raises(click.ClickException, match="could not be measured: replay"):
+        results.mark_stale(file)
+
+
+def test_row_without_end_is_reported() -> None:
+    """A row that does not end within the limit ends with an error that names it."""
+    row = Row(name="endless", what="", measure=lambda: asyncio.run(asyncio.sleep(60)) or {})
+    with pytest.raises(click.ClickException, match="endless was interrupted, or did not end within 1 s"):
+        measure_within(row, 1)
+
+
+def test_old_rows_are_marked_as_stale(tmp_path: Path) -> None:
+    """A row of more than 300 commits ago, or of an unknown commit, has a mark in each table; others have none."""
+    file = tmp_path / "results.json"
+    case = {"pods_per_second": 1.0, "pods": 1, "rounds": 1, "cpu_per_1000": 1.0, "core_share": 1.0, "stale": True}
+    file.write_text(json.dumps({"rows": {"ready": {"seconds": 1.0, "commit": "0bad0bad"}}}), encoding="utf-8")
+    results.save(file, {"SchedulingBasic/5000/cycle/equal": case}, command="a")
+    document = results.mark_stale(file)
+    assert [name for name, row in document["rows"].items() if row.get("stale")] == ["ready"]
+    ready = next(row for row in program_rows(short=False) if row.name == "ready")
+    assert report.program_sheet([ready], document["rows"]).rows[0][0].endswith(" (stale)")
+    assert "stale" not in report.case_sheet(document["rows"]).markdown()
+
+
+def test_carried_rows_are_young_or_marked() -> None:
+    """No figure of docs/performance.md is older than 300 commits without a mark; `make bench BENCH_ARGS=--write` sets it."""
+    rows = results.read(results.CARRIED)["rows"]
+    ages = {name: results.age(row["commit"]) for name, row in rows.items()}
+    if not any(ages.values()):
+        pytest.skip("the checkout has no history")
+    old = {name for name, commits in ages.items() if commits is not None and commits > results.OLDEST}
+    assert not old - {name for name, row in rows.items() if row.get("stale")}
 
 
 def test_what_cannot_be_measured_or_compared(tmp_path: Path) -> None:
