@@ -115,5 +115,6 @@ def age(commit: str) -> int | None:
 
 def _git(*arguments: str) -> str:
     """Return what git prints about this checkout, "" if it fails."""
-    done = subprocess.run(["git", "-C", str(_HERE), *arguments], capture_output=True, text=True, check=False)
+    command = ["git", "-C", str(_HERE), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -400,7 +400,7 @@ def test_old_rows_are_marked_as_stale(tmp_path: Path) -> None:
 
 
 def test_carried_rows_are_young_or_marked() -> None:
-    """No figure of docs/performance.md is older than 300 commits without a mark; `make bench BENCH_ARGS=--write` sets it."""
+    """Each figure of docs/performance.md that is older than 300 commits has a mark, which `--write` sets."""
     rows = results.read(results.CARRIED)["rows"]
     ages = {name: results.age(row["commit"]) for name, row in rows.items()}
     if not any(ages.values()):
