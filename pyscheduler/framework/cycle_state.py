@@ -66,22 +66,24 @@ class CycleState:
     """A small typed dictionary, one per pod and cycle. Not shared between pods; needs no lock.
 
     `trial` is None in the cycle of a pod that is scheduled for real. Otherwise the results of the cycle are taken back:
-    see `framework.trial` for what plugins must not do then.
+    see `framework.trial` for what plugins must not do then. `joint` is the same for all pods that are scheduled
+    together, and stays when their trial ends; None for a pod that is scheduled by itself.
     """
 
-    __slots__ = ("_data", "_run", "trial")
+    __slots__ = ("_data", "_run", "joint", "trial")
 
     def __init__(self, trial: Trial | None = None) -> None:
         self._data: dict[str, object] = {}
         #: The runtime's own notes on this cycle (which plugins it skips); plugins have no use for it.
         self._run: object | None = None
         self.trial: Trial | None = None
+        self.joint: Trial | None = None
         if trial is not None:
             self.begin_trial(trial)
 
     def begin_trial(self, trial: Trial) -> None:
         """Mark everything that follows as part of a trial; for the scheduler."""
-        self.trial = trial
+        self.trial = self.joint = trial
         self._data.update(trial.former_keys())
 
     def end_trial(self) -> None:
@@ -125,7 +127,7 @@ class CycleState:
     def clone(self) -> CycleState:
         """Return a copy whose `StateData` values are cloned and whose other values are shared."""
         copy = CycleState()
-        copy.trial = self.trial
+        copy.trial, copy.joint = self.trial, self.joint
         copy._data = {
             key: value.clone() if hasattr(value, "clone") else value  # a Protocol isinstance is ten times slower
             for key, value in self._data.items()

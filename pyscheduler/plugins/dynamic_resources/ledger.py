@@ -36,6 +36,8 @@ class Promise:
     claim: ResourceClaim
     allocation: AllocationResult
     sharers: int = 1
+    #: The pods that may share it are scheduled together; None: no other pod may.
+    joint: Trial | None = None
 
 
 class ClaimLedger:
@@ -49,8 +51,6 @@ class ClaimLedger:
         self._promises: dict[str, Promise] = {}
         #: By uid of the claim, what is counted in `allocated`.
         self._counted: dict[str, AllocationResult] = {}
-        self._trial: Trial | None = None
-        self._shared: set[str] = set()
         #: By uid of a pod, the keys of claims that were made for its extended resources.
         self._made: dict[str, dict[str, None]] = {}
         #: By uid, pods that were refused while something was promised to others.
@@ -98,21 +98,20 @@ class ClaimLedger:
         promise = self._promises.get(uid)
         return None if promise is None else promise.allocation
 
-    def promise(self, claim: ResourceClaim, allocation: AllocationResult, trial: Trial | None = None) -> Promise:
-        """Promise devices to a claim, or share the existing promise; other pods of `trial` may share it, too."""
+    def promise(self, claim: ResourceClaim, allocation: AllocationResult, joint: Trial | None = None) -> Promise:
+        """Promise devices to a claim, or share the existing promise; pods scheduled in `joint` may share it, too."""
         promise = self._promises.get(claim.uid)
         if promise is None:
-            promise = self._promises[claim.uid] = Promise(claim, allocation)
+            promise = self._promises[claim.uid] = Promise(claim, allocation, joint=joint)
             self._count(self._current(promise))
         else:
             promise.sharers += 1
-        if trial is not None:
-            self._shared_in(trial).add(claim.uid)
         return promise
 
-    def is_shared_in(self, trial: Trial, uid: str) -> bool:
-        """Return True if what is promised to a claim was promised in this trial."""
-        return uid in self._shared_in(trial)
+    def is_shared_in(self, joint: Trial, uid: str) -> bool:
+        """Return True if what is promised to a claim was promised to a pod that is scheduled in `joint`."""
+        promise = self._promises.get(uid)
+        return promise is not None and promise.joint is joint
 
     def release(self, promise: Promise, *, entirely: bool = False) -> None:
         """End a share in a promise, or the promise altogether, because it is kept; does nothing where it has ended."""
@@ -123,7 +122,6 @@ class ClaimLedger:
         if promise.sharers and not entirely:
             return
         del self._promises[uid]
-        self._shared.discard(uid)
         if not self._promises and entirely:
             self._refused.clear()
         self._count(self._current(promise))
@@ -200,12 +198,6 @@ class ClaimLedger:
         refused = list(self._refused.values())
         self._refused.clear()
         return refused
-
-    def _shared_in(self, trial: Trial) -> set[str]:
-        """Return the claims to which something was promised in a trial; there is one trial at a time."""
-        if self._trial is not trial:
-            self._trial, self._shared = trial, set()
-        return self._shared
 
     def _current(self, promise: Promise) -> ResourceClaim:
         claim = promise.claim

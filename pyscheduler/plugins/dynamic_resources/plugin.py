@@ -229,7 +229,7 @@ class DynamicResources(
             allocation = self._ledger.promised(claim.uid)
             if allocation is None:
                 return self._check_classes(claim)
-            if state.trial is None or not self._ledger.is_shared_in(state.trial, claim.uid):
+            if state.joint is None or not self._ledger.is_shared_in(state.joint, claim.uid):
                 return _in_progress(claim)
             each.shared = allocation
         if allocation.node_selector is not None:
@@ -410,7 +410,7 @@ class DynamicResources(
         if state.trial is None:
             self._long_work.forget(pod)
         for each, allocation in zip(pending, allotment.of_claims, strict=True):
-            each.promise = self._ledger.promise(each.claim, allocation, state.trial)
+            each.promise = self._ledger.promise(each.claim, allocation, state.joint)
             choice.is_promised = True
         extended = choice.extended
         if extended is not None:

@@ -18,6 +18,7 @@ from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.trial import Trial
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
@@ -206,10 +207,11 @@ class Submission:
             taken.update((info.pod.uid, info) for info in queue.take(pods[at : at + TURN_EVERY]))
             await turn()
         reason = "" if len(taken) == len(members) else "a pod is not pending any more"
-        waiting = dict(taken)
+        waiting, joint = dict(taken), Trial()
         try:
             for each in () if reason else members:
                 attempt = self.scheduling.begin(self.profile, waiting.pop(each.task.uid))
+                attempt.state.joint = joint
                 reason = self._reserve(attempt, names[each.node])
                 if reason:
                     queue.put_back(attempt.queued)

@@ -88,7 +88,7 @@ def test_a_promise_counts_once(lister: Objects) -> None:
 
 
 def test_a_promise_that_is_shared(lister: Objects) -> None:
-    """It ends with the last who shares it; only members that are tried in the same trial may."""
+    """It ends with the last who shares it; only members that are scheduled together may."""
     ledger, trial = ClaimLedger(lister), Trial()
     first = ledger.promise(read(), given("a"), trial)
     assert ledger.promise(read(), given("z"), trial) is first
