@@ -74,6 +74,7 @@ class EventResource(StrEnum):
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULABLE_POD = "UnschedulablePod"
     NODE = "Node"
+    NAMESPACE = "Namespace"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     CSI_NODE = "storage.k8s.io/CSINode"

@@ -1,8 +1,8 @@
 """Evaluate a file of small clusters, one JSON object per line, each with a pod to schedule.
 
 A case is a cluster, a pod and optionally part of a profile. The answer is everything that scheduling the pod results
-in, in the form of kube-scheduler's recorded answers. Each case builds a real scheduler on a read-only cluster. The
-expected answer in a case is not decoded.
+in, in the form of kube-scheduler's recorded answers. Each case builds a real scheduler on a read-only cluster, with the
+plugins of `recorded_plugins`. The expected answer in a case is not decoded.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.simulation.explain_json import answer_json, status_json
+from pyscheduler.simulation.recorded_plugins import use_recorded_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -127,6 +128,7 @@ def answer_lines(lines: Iterable[bytes], *, first: int = 1) -> list[Answer]:
 
 async def _answer_all(lines: Iterable[bytes], first: int) -> list[Answer]:
     registry = discover()
+    use_recorded_plugins(registry)
     return [await _answer(line, f"line {number}", registry) for number, line in enumerate(lines, first) if line.strip()]
 
 

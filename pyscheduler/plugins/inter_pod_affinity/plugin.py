@@ -40,7 +40,7 @@ from pyscheduler.framework.affinity_terms import preferred_terms, required_terms
 from pyscheduler.framework.plugin_args import InterPodAffinityArgs
 from pyscheduler.framework.signatures import sign_labels
 from pyscheduler.plugins.inter_pod_affinity.filtering import FilterState, count_for_filter
-from pyscheduler.plugins.inter_pod_affinity.hints import after_node_change, after_pod_change
+from pyscheduler.plugins.inter_pod_affinity.hints import Hints
 from pyscheduler.plugins.inter_pod_affinity.scoring import ScoreState, normalize, sum_for_score
 from pyscheduler.plugins.inter_pod_affinity.terms import Namespaces, Target, parse_errors
 
@@ -144,7 +144,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = ClusterEvent(EventResource.POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE)
         nodes = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
-        return (ClusterEventWithHint(pods, after_pod_change), ClusterEventWithHint(nodes, after_node_change))
+        namespaces = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | ActionType.UPDATE)
+        hints = Hints(self._namespaces.labels)
+        return (
+            ClusterEventWithHint(pods, hints.after_pod_change),
+            ClusterEventWithHint(nodes, hints.after_node_change),
+            ClusterEventWithHint(namespaces, hints.after_namespace_change),
+        )
 
     def _wishes(self, pod: Pod) -> list[tuple[int, Target]]:
         """Return the pod's own preferences, with negative weights where it wants to be away."""

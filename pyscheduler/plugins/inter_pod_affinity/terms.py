@@ -61,12 +61,11 @@ class Namespaces:
     def target(self, term: AffinityTerm) -> Target:
         """Return the pods that a term of a pod to be scheduled looks for.
 
-        kube-scheduler adds the names of the selected namespaces to those of the term, and then still holds the
-        selector against a pod's namespace as if that had no labels. So a selector that is content with no labels
-        (`NotIn`, `DoesNotExist`) selects every namespace, and so does this one.
+        Differs from kube-scheduler 1.36.2, where a selector that accepts a namespace without labels (`NotIn`,
+        `DoesNotExist`) selects every namespace. Later patch releases decide as here (kubernetes#141563).
         """
         selector = term.namespace_selector
-        namespaces = None if selector.matches({}) else term.namespaces | self._select(selector)
+        namespaces = None if selector.is_empty else term.namespaces | self._select(selector)
         return Target(term.selector, namespaces, term.topology_key)
 
     def _select(self, selector: CompiledSelector) -> frozenset[str]:

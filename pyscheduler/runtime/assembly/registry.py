@@ -212,6 +212,11 @@ class Registry:
         """Offer a plugin that comes with no distribution; raise `PluginError` for what can be none."""
         _Registrar(self, self._direct).add(name, plugin)
 
+    def replace(self, name: str, plugin: type[Plugin]) -> None:
+        """Use this class for a plugin, whatever distributions offer under the name."""
+        self._offers.pop(name, None)
+        self.add(name, plugin)
+
     def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
         """Offer a dialect of pod groups that comes with no distribution; raise `PluginError` for what can be none."""
         _Registrar(self, self._direct).add_dialect(name, row, claimed_by=claimed_by)

@@ -116,9 +116,8 @@ class Model:
 
     def finds(self, own: AffinityTerm, other: Pod) -> bool:
         """Tell whether a term of the pod to place means another pod."""
-        selected = own.namespace_selector.matches(NO_LABELS)
-        if other.namespace in NAMESPACES:
-            selected = selected or own.namespace_selector.matches(NAMESPACES[other.namespace])
+        labels = NAMESPACES.get(other.namespace)
+        selected = own.namespace_selector.is_empty or (labels is not None and own.namespace_selector.matches(labels))
         return (selected or other.namespace in own.namespaces) and own.selector.matches(other.labels)
 
     def is_meant(self, theirs: AffinityTerm) -> bool:

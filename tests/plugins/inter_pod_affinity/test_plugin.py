@@ -132,6 +132,11 @@ def test_nodes_are_refused(
     assert judged(snapshot_of(nodes(), placed), pod) == refused
 
 
+def negative(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """Write a selector that labels meet by lacking something."""
+    return {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values else {})}]}
+
+
 NAMESPACED = [
     pytest.param({}, ["default"], id="its own"),
     pytest.param({"namespaces": ["red", "blue"]}, ["red", "blue"], id="named"),
@@ -141,28 +146,25 @@ NAMESPACED = [
     ),
     pytest.param({"namespaceSelector": {}}, ["default", "red", "blue", "unheard-of"], id="all"),
     pytest.param({"namespaceSelector": {"matchLabels": {"team": "none"}}}, [], id="none"),
+    pytest.param({"namespaceSelector": negative("env", "NotIn", "prod")}, ["default", "red"], id="not in"),
+    pytest.param({"namespaceSelector": negative("team", "DoesNotExist")}, ["default"], id="does not exist"),
+    pytest.param(
+        {"namespaces": ["blue"], "namespaceSelector": negative("team", "DoesNotExist")},
+        ["default", "blue"],
+        id="does not exist, or named",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("fields", "names"), NAMESPACED)
 def test_terms_look_into_namespaces(fields: Mapping[str, Any], names: Sequence[str], snapshot_of: SnapshotOf) -> None:
     """Of the pod's terms and of placed pods' terms alike."""
-    for name in ("default", "red", "blue", "unheard-of"):
+    for name in {"default", "red", "blue", *names}:
         placed = snapshot_of(nodes(), [pod_of("x", "a1", namespace=name)])
         found = judged(placed, pod_of(away=[term(HOST, **fields)]))
         assert found == ({"a1": SHUNNED} if name in names else {})
         placed = snapshot_of(nodes(), [pod_of("x", "a1", app="b", away=[term(HOST, **fields)])])
         assert judged(placed, pod_of(namespace=name)) == ({"a1": SHUNNING} if name in names else None)
-
-
-def test_a_selector_content_without_labels_selects_every_namespace(snapshot_of: SnapshotOf) -> None:
-    """Of the pod's own terms; those of placed pods are held against the labels of the pod's namespace."""
-    fields = {"namespaceSelector": {"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]}}
-    placed = snapshot_of(nodes(), [pod_of("x", "a1", namespace="blue")])
-    assert judged(placed, pod_of(away=[term(HOST, **fields)])) == {"a1": SHUNNED}
-    placed = snapshot_of(nodes(), [pod_of("x", "a1", app="b", away=[term(HOST, **fields)])])
-    assert judged(placed, pod_of(namespace="blue")) is None
-    assert judged(placed, pod_of(namespace="red")) == {"a1": SHUNNING}
 
 
 def test_changes_of_namespaces_are_seen(snapshot_of: SnapshotOf) -> None:
