@@ -7,11 +7,16 @@ because nobody knows which bindings are under way; the lease expires.
 
 Python writes signals to a socket as soon as they arrive, so the thread receives them while the main thread computes,
 sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
-expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. faulthandler can,
-because it needs no GIL; it also writes the stack of every thread. It is armed to end a leader ten seconds after the
-lease is lost, and rearmed while the lease is renewed. It is also armed at a signal, which regular expressions check
-for. One case remains: a library that keeps the GIL and checks for no signals, in a program that does not lead. The
-kubelet kills that program.
+expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. SIGALRM can: its
+handler, which is faulthandler's and needs no GIL, writes the stack of the main thread, and then the signal ends the
+program. The kernel sends it a minute after the lease of a leader is lost; the timer is set anew while the lease is
+renewed. It is also set at SIGTERM and SIGINT, which regular expressions check for. One case remains: a library that
+keeps the GIL and checks for no signals, in a program that does not lead. The kubelet kills that program.
+
+The timer runs on while the program is suspended, and may expire right after SIGCONT, while all threads run. So only the
+thread that handles the signal is shown. `faulthandler.dump_traceback_later` reads all threads from a thread of its own,
+and crashes the program if one of them runs coroutines, whose frames are freed meanwhile. The minute is for the same
+case: a leader that was suspended for less finds its lease lost and ends in order.
 
 Differs from kube-scheduler: there, a plugin that never returns keeps the lease for good, and SIGTERM ends the program
 at once.
@@ -54,10 +59,10 @@ _TICK_SECONDS: Final = 0.5
 _TOLD_SECONDS: Final = 5.0
 #: Limit for the end, from the signal on: ten seconds for an orderly end, and some for the interpreter's own.
 _END_SECONDS: Final = 12.0
-#: When faulthandler ends the program after a signal, and after the loss of the lease, if this thread cannot run.
+#: When SIGALRM ends the program after a signal, and after the loss of the lease, if this thread cannot run.
 _LAST_RESORT_SECONDS: Final = 14.0
-_AFTER_LOSS_SECONDS: Final = 10.0
-#: How often faulthandler is rearmed while this replica leads.
+_AFTER_LOSS_SECONDS: Final = 60.0
+#: How often the timer is set anew while this replica leads.
 _PUT_OFF_SECONDS: Final = 2.0
 #: Time for the loop to notice the loss of the lease.
 _LOSS_SECONDS: Final = 1.0
@@ -77,7 +82,7 @@ class Watchdog:
         self._main = threading.get_ident()
         self._elector: LeaderElector | None = None
         self._lease_seconds = 0.0
-        #: When faulthandler was last armed to end a leader; None if it is not armed.
+        #: When the timer was last set to end a leader; None if it is not set.
         self._set_at: float | None = None
         self.heartbeat = Heartbeat(LoopClock())
         self.heartbeat.start()
@@ -93,6 +98,11 @@ class Watchdog:
         signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, _arm)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        with contextlib.suppress(  # standard error is closed, or is no file
+            ValueError, io.UnsupportedOperation, AttributeError, RuntimeError
+        ):
+            faulthandler.register(signal.SIGALRM, all_threads=False, chain=True)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def guard(self, elector: LeaderElector, *, renew_deadline_seconds: float) -> None:
@@ -106,7 +116,8 @@ class Watchdog:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        faulthandler.cancel_dump_traceback_later()
+        _arm_for(0)
+        faulthandler.unregister(signal.SIGALRM)
 
     def _watch(self) -> None:
         last = time.monotonic()
@@ -162,7 +173,7 @@ class Watchdog:
             self._end("Exiting immediately: stopping took over %.0f s, and is in %s", _END_SECONDS, where)
 
     def _put_off(self, now: float) -> None:
-        """Rearm faulthandler for this leader; disarm it for a standby, which may be suspended for long."""
+        """Set the timer anew for this leader; stop it for a standby, which may be suspended for long."""
         if self._ending_since is not None:
             return
         if self._elector is not None and self._elector.is_leader:
@@ -171,7 +182,7 @@ class Watchdog:
                 _arm_for(self._lease_seconds + _AFTER_LOSS_SECONDS)
         elif self._set_at is not None:
             self._set_at = None
-            faulthandler.cancel_dump_traceback_later()
+            _arm_for(0)
 
     def _tell(self) -> None:
         self._say(_log.warning, "The event loop has been blocked for %.1f s in %s", self._blocked, self._where())
@@ -208,7 +219,7 @@ class Watchdog:
 
 
 def _arm(*_: object) -> None:
-    """Arm faulthandler to end the program some time after a signal.
+    """Let SIGALRM end the program some time after a signal.
 
     As a signal handler it is called in the main thread, where Python checks for signals; it does nothing else.
     """
@@ -216,10 +227,8 @@ def _arm(*_: object) -> None:
 
 
 def _arm_for(seconds: float) -> None:
-    with contextlib.suppress(
-        ValueError, io.UnsupportedOperation, AttributeError
-    ):  # standard error is closed, or is no file
-        faulthandler.dump_traceback_later(seconds, exit=True)
+    """Let SIGALRM end the program after so long; 0 for never."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _place(frame: FrameType) -> str:
