@@ -274,7 +274,13 @@ class FilterPlugin(Plugin):
         raise NotImplementedError
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        """Return a status per row of `nodes`, or None when all pass."""
+        """Return a status per row of `nodes`, or None when all pass.
+
+        `nodes` may be some of the nodes, in any order, and may contain nodes that another plugin rejects. The scheduler
+        ignores what is said of these, an ERROR too. So each row needs its own answer, which depends neither on the
+        other rows nor on those before it: do not stop at a node that fails. An ERROR for a node that no plugin rejects
+        fails the attempt.
+        """
         raise NotImplementedError
 
 

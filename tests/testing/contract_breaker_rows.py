@@ -61,6 +61,16 @@ CONTRACT_ROWS: Final[Sequence[Row]] = (
         remedy="Let each answer depend on its own node, and not on its row. `check_plugin` finds this.",
     ),
     Row(
+        symptom="An answer that depends on the other nodes",
+        code=breaking.ComparesNodes,
+        run=check,
+        check="node-order",
+        message='plugin "ComparesNodes" fails the check "node-order" in ComparesNodes.filter_nodes '
+        "(...contract_breakers.py:...among all nodes, but...among some of them",
+        remedy="`nodes` may be some of the nodes, and other plugins may have rejected any of them. Sum over "
+        "`self.handle.snapshot.nodes`, and set `counts_across_nodes = True`. `check_plugin` finds this.",
+    ),
+    Row(
         symptom="An answer that depends on earlier pods",
         code=breaking.CountsAttempts,
         run=check,

@@ -125,6 +125,13 @@ class PrefersRows(FilterPlugin):
         return NodeStatuses.failing((np.arange(len(nodes)) == len(nodes) - 1) & (len(nodes) > 1), NO_ROOM)
 
 
+class ComparesNodes(FilterPlugin):
+    """Rejects nodes with more pods than the average of the nodes that it was given."""
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        return NodeStatuses.failing(nodes.pod_counts() > nodes.pod_counts().mean(), NO_ROOM)
+
+
 class SignsNothing(FilterPlugin, SignPlugin):
     """Depends on a label, and does not sign it."""
 

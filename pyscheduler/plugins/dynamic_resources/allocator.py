@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError
+from pyscheduler.plugins.dynamic_resources.errors import AllocationError, NodeAllocationError, SignatureError
 from pyscheduler.plugins.dynamic_resources.features import ALL_FEATURES, Features
 from pyscheduler.plugins.dynamic_resources.node_signature import Reducer
 from pyscheduler.plugins.dynamic_resources.requests import read_claims
@@ -68,8 +68,9 @@ class Allocator:
         self._features = features
         self._new_share_id = new_share_id
         self._prepared: tuple[tuple[ClaimDemand, ...], Reducer, int] | None = None
-        self._at_sight: dict[tuple[object, ...], tuple[NodeSignature, Solution | None]] = {}
-        self._solutions: dict[tuple[object, ...], Solution | None] = {}
+        #: A text stands for an error: an exception would keep the frames of its search.
+        self._at_sight: dict[tuple[object, ...], tuple[NodeSignature, Solution | str | None]] = {}
+        self._solutions: dict[tuple[object, ...], Solution | str | None] = {}
 
     def go_by(self, allocated: AllocatedState) -> None:
         """Go by another state of what is allocated, or by the same after it has changed; keep what still holds."""
@@ -126,6 +127,8 @@ class Allocator:
             if sight is not None:
                 self._at_sight[sight] = known
         signature, solution = known
+        if isinstance(solution, str):
+            raise AllocationError(solution)
         if solution is None and any(pool.problem for pool in offer.pools):
             raise NodeAllocationError("invalid resource pools were encountered")
         return offer, signature, solution
@@ -136,10 +139,13 @@ class Allocator:
         demands: tuple[ClaimDemand, ...],
         signature: NodeSignature,
         patience: Patience | None,
-    ) -> tuple[NodeSignature, Solution | None]:
+    ) -> tuple[NodeSignature, Solution | str | None]:
         key = signature.key
         if key not in self._solutions:
-            self._solutions[key] = Search(demands, offer, signature, patience).run()
+            try:
+                self._solutions[key] = Search(demands, offer, signature, patience).run()
+            except SignatureError as error:
+                self._solutions[key] = str(error)
         return signature, self._solutions[key]
 
     def _sight(self, offer: NodeOffer, reducer: Reducer, question: int) -> tuple[object, ...] | None:

@@ -12,13 +12,12 @@ import numpy as np
 
 from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
-from pyscheduler.plugins.dynamic_resources.conditions import DeviceBindingError, has_timed_out, is_ready
 from pyscheduler.plugins.dynamic_resources.errors import AllocationTimeoutError, NodeAllocationError
 from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
 from pyscheduler.plugins.dynamic_resources.scoring import score_allocations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -90,8 +89,6 @@ class Choice:
     allocators: dict[Variant | None, Allocator] = attrs.Factory(dict)
     #: How often anything was allocated or given back, cluster-wide, when allocators were begun to be made.
     changes: int = 0
-    #: Positions of claims that have devices which keep the pod from a node.
-    unavailable: set[int] = attrs.Factory(set)
     #: Whether devices were promised to the claims since.
     is_promised: bool = False
     #: What was found out beside the cycle.
@@ -114,12 +111,11 @@ class Choice:
         return [each for each in self.claims if not each.is_allocated]
 
     def judge(
-        self, nodes: Nodes, *, wall: float, timeout_seconds: float | None, patience: Patience
+        self, nodes: Nodes, is_overdue: Callable[[ResourceClaim], bool], patience: Patience
     ) -> NodeStatuses | None:
         """Return which nodes cannot have the pod; raise `StillWorkingError` when `patience` is over before.
 
-        `wall` is in seconds since the epoch. `timeout_seconds`: how long devices may take to get ready, None where
-        nobody waits for that.
+        The devices of a claim that `is_overdue` are of no use anywhere.
         """
         statuses = NodeStatuses(len(nodes))
         if self.extended is not None and self.extended.left_over is not None:
@@ -127,18 +123,26 @@ class Choice:
             return statuses
         if self.make_allocator is not None:
             self._look_at_nodes(nodes, statuses, patience)
-        unavailable: NDArray[np.bool_] = np.zeros(len(nodes), dtype=np.bool_)
-        for position, each in enumerate(self.claims):
-            missed = _missed(each, nodes, wall, timeout_seconds)
-            if missed is None:
-                continue
-            # Nodes that have no devices left for other claims do not tell whether it helps to give this one's back.
-            if (missed & statuses.passed()).any():
-                self.unavailable.add(position)
-            unavailable |= missed
-        if unavailable.any():
-            statuses.fail(unavailable, _ELSEWHERE)
+        for each in self.claims:
+            missed = _missed(each, nodes, is_overdue)
+            if missed is not None:
+                statuses.fail(missed, _ELSEWHERE)
         return None if statuses.passed().all() else statuses
+
+    def out_of_reach(
+        self, nodes: Nodes, statuses: NodeStatuses, is_overdue: Callable[[ResourceClaim], bool]
+    ) -> Iterator[ResourceClaim]:
+        """Yield the claims whose devices alone keep the pod from one of `nodes`, by the statuses of a cycle."""
+        # Of a node that another plugin rejected first, nobody knows whether it helps to give devices back.
+        ids = [number for number, status in enumerate(statuses.table) if status.reasons == _ELSEWHERE.reasons]
+        found = np.flatnonzero(np.isin(statuses.reason_ids, ids)).tolist()
+        names = map(statuses.names, found) if statuses.names is not None else ()
+        rows = [row for name in names if (row := nodes.index(name)) is not None]
+        kept = nodes.take(np.array(sorted(rows), dtype=np.int64))
+        for each in self.claims:
+            missed = _missed(each, kept, is_overdue)
+            if missed is not None and missed.any():
+                yield each.claim
 
     def _look_at_nodes(self, nodes: Nodes, statuses: NodeStatuses, patience: Patience) -> None:
         """Note on which nodes there are no devices for all claims."""
@@ -147,15 +151,15 @@ class Choice:
             try:
                 status = self._answer(info, patience)
             except AllocationTimeoutError as error:
-                status = _refusal(error, info.name)
+                # There is no time for the rest either, and nobody knows which of the nodes another plugin rejects.
+                statuses.fail(np.arange(len(nodes)) >= row, _refusal(error, info.name))
+                return
             if status is None:
                 continue
             key = (status.code, status.message)
             reason = known.get(key) or known.setdefault(key, statuses.add_reason(status))
             statuses.codes[row] = status.code
             statuses.reason_ids[row] = reason
-            if status.is_error:
-                break  # the pod fails, whatever other nodes have
 
     def _answer(self, info: NodeInfo, patience: Patience) -> Status | None:
         """Return why a node does not have devices for all claims, by what was found out beside the cycle if it was."""
@@ -249,17 +253,9 @@ def _refusal(error: PySchedulerError, node_name: str) -> Status:
     return Status.from_error(error)
 
 
-def _missed(each: PodClaim, nodes: Nodes, wall: float, timeout_seconds: float | None) -> NDArray[np.bool_] | None:
+def _missed(each: PodClaim, nodes: Nodes, is_overdue: Callable[[ResourceClaim], bool]) -> NDArray[np.bool_] | None:
     """Return bool[n]: on which nodes the devices that the claim has are of no use; None for on none."""
-    missed: NDArray[np.bool_] | None = None
-    if each.nodes is not None:
-        missed = ~match_node_selector(each.nodes, nodes)
-    if not each.is_allocated or timeout_seconds is None:
-        return missed
-    try:
-        is_useless = not is_ready(each.claim) and has_timed_out(each.claim, now=wall, timeout_seconds=timeout_seconds)
-    except DeviceBindingError:
-        is_useless = True
-    if is_useless:
+    if is_overdue(each.claim):
         return np.ones(len(nodes), dtype=np.bool_)
+    missed = ~match_node_selector(each.nodes, nodes) if each.nodes is not None else None
     return missed if missed is not None and missed.any() else None

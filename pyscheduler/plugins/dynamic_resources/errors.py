@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyscheduler.api import PySchedulerError
 
-__all__ = ["AllocationError", "AllocationTimeoutError", "NodeAllocationError"]
+__all__ = ["AllocationError", "AllocationTimeoutError", "NodeAllocationError", "SignatureError"]
 
 
 class AllocationError(PySchedulerError):
@@ -13,6 +13,10 @@ class AllocationError(PySchedulerError):
 
 class NodeAllocationError(AllocationError):
     """Report that something is wrong with what one node offers; another node may do."""
+
+
+class SignatureError(AllocationError):
+    """Report an error that is the same on all nodes with the same signature."""
 
 
 class AllocationTimeoutError(AllocationError):

@@ -310,8 +310,17 @@ class DynamicResources(
         return statuses
 
     def _judge(self, choice: Choice, nodes: Nodes, patience: Patience) -> NodeStatuses | None:
-        timeout = self._binding_timeout_seconds if self._waits_for_devices else None
-        return choice.judge(nodes, wall=self.handle.clock.wall(), timeout_seconds=timeout, patience=patience)
+        return choice.judge(nodes, self._overdue, patience)
+
+    def _overdue(self, claim: ResourceClaim) -> bool:
+        """Return True if the devices of a claim failed, or took too long to get ready."""
+        if claim.status.allocation is None or not self._waits_for_devices:
+            return False
+        timing = {"now": self.handle.clock.wall(), "timeout_seconds": self._binding_timeout_seconds}
+        try:
+            return not is_ready(claim) and has_timed_out(claim, **timing)
+        except DeviceBindingError:
+            return True
 
     def _go_on_beside(self, pod: Pod, choice: Choice, nodes: Nodes) -> bool:
         """Go on beside the scheduler; return False where that is not possible."""
@@ -345,8 +354,7 @@ class DynamicResources(
             return None, _NOTHING_TO_GIVE_BACK
         # Claims of a group's members are given back during the trial: the attempt fails in either case.
         only_asks = state.trial is not None and not state.trial.is_attempt
-        for position in sorted(choice.unavailable):
-            claim = choice.claims[position].claim
+        for claim in choice.out_of_reach(self.handle.snapshot.nodes, statuses, self._overdue):
             if claim.status.allocation is None or any(each.uid != pod.uid for each in claim.status.reserved_for):
                 continue
             return (None, _GIVEN_BACK) if only_asks else self._deallocate(claim)

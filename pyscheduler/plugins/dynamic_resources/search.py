@@ -22,7 +22,7 @@ import attrs
 
 from pyscheduler.plugins.dynamic_resources.capacity import fits
 from pyscheduler.plugins.dynamic_resources.constraints import Constraint
-from pyscheduler.plugins.dynamic_resources.errors import AllocationError, AllocationTimeoutError
+from pyscheduler.plugins.dynamic_resources.errors import AllocationError, AllocationTimeoutError, SignatureError
 from pyscheduler.plugins.dynamic_resources.node_signature import BLOCKED, FREE, UNFIT, UNIQUE, Kind, amounts_of
 from pyscheduler.plugins.dynamic_resources.requests import MOST_DEVICES
 
@@ -135,7 +135,7 @@ class Search:
                     self._look_at(request)
                 fewest += min(map(self._wanted, alternatives), default=0)
             if fewest > MOST_DEVICES:
-                raise AllocationError(
+                raise SignatureError(
                     f"claim {demand.claim.key}: number of requested devices {fewest} exceeds the claim limit "
                     f"of {MOST_DEVICES}"
                 )
@@ -148,7 +148,7 @@ class Search:
             verdict = kind.verdicts[request.index]
             if isinstance(verdict, str):
                 if request.all_devices:
-                    raise AllocationError(verdict)
+                    raise SignatureError(verdict)
                 self._has_errors[request] = True
             elif verdict < least:
                 continue
@@ -229,7 +229,7 @@ class Search:
         if isinstance(verdict, str):
             if self._is_used(request, position):
                 return False
-            raise AllocationError(verdict)
+            raise SignatureError(verdict)
         if verdict in {UNFIT, BLOCKED} or self._is_used(request, position):
             return False
         is_paid = bool(kind.consumes) and not (kind.shareable and (kind.in_use or self._shares.get(position)))

@@ -226,7 +226,7 @@ class EquivalenceCache:
                     return FilterOutcome.infeasible(self._attribute(filters, found))
                 passed = ~filters.rejected_by(position)
             else:
-                answer = self._filtering.ask(method, cycle, alive)
+                answer = self._filtering.ask(position, method, cycle, alive)
                 if isinstance(answer, Status):
                     return FilterOutcome.failed(answer)
                 if answer is None:

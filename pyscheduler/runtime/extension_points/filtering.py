@@ -20,7 +20,7 @@ import numpy as np
 from pyscheduler.cache.nominated_rows import before
 from pyscheduler.framework.node_statuses import LastMask, NodeStatuses
 from pyscheduler.framework.reuse import Reuse
-from pyscheduler.framework.status import Status
+from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.extension_points.arrays import statuses_problem, wrong_length
 from pyscheduler.runtime.extension_points.attribution import (
     all_failing,
@@ -217,7 +217,7 @@ class Filtering:
                 continue
             # Only nodes that no plugin has rejected yet count as evaluated.
             method.evaluations += len(nodes) if alive is None else int(np.count_nonzero(alive))
-            answer = self.ask(method, cycle, alive)
+            answer = self.ask(position, method, cycle, alive)
             if answer is None:
                 continue
             if isinstance(answer, Status):
@@ -230,11 +230,11 @@ class Filtering:
         return _Sweep(found, alive)
 
     def ask(
-        self, method: PluginMethod, cycle: CycleInput, alive: NDArray[np.bool_] | None
+        self, position: int, method: PluginMethod, cycle: CycleInput, alive: NDArray[np.bool_] | None
     ) -> NodeStatuses | Status | None:
         """Run a columnar filter; return an ERROR where it failed, or where its status for a node in `alive` is one.
 
-        `alive`: bool[n]; None stands for all nodes.
+        `alive`: bool[n]; None stands for all nodes. An ERROR for a node that an earlier plugin rejects does not count.
         """
         calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
         LastMask.length = -1
@@ -251,7 +251,16 @@ class Filtering:
         if not method.in_tree and (expected := statuses_problem(answer, len(nodes))):
             return calls.wrong_type(method, pod, answer, expected)
         error = first_error(answer, alive)
+        if error is not None and (earlier := self._one_node_before(position, cycle)):
+            alive = np.ones(len(nodes), dtype=np.bool_) if alive is None else alive.copy()
+            for row in np.flatnonzero(alive & (answer.codes == int(Code.ERROR))).tolist():
+                found = (self._ask_about(each, cycle, nodes[row]) for each in earlier)
+                alive[row] = not any(status is not None and status.is_rejected for status in found)
+            error = first_error(answer, alive)
         return calls.wrapped(method, pod, error) if error is not None else answer
+
+    def _one_node_before(self, position: int, cycle: CycleInput) -> Sequence[PluginMethod]:
+        return [method for place, method in self._active_scalars(cycle.context) if place < position]
 
     # One-node filters
 

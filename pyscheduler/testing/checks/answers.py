@@ -88,11 +88,19 @@ class PluginAnswers:
             self.call("PreFilter", "pre_filter", pod, state, pod, nodes)
         return state
 
-    def about(self, pod: Pod, nodes: Nodes, *, counted: Nodes | None = None, one_by_one: bool = False) -> Answers:
+    def about(
+        self,
+        pod: Pod,
+        nodes: Nodes,
+        *,
+        counted: Nodes | None = None,
+        one_by_one: bool = False,
+        scored: bool = True,
+    ) -> Answers:
         """Return the answers about a pod on `nodes`; PreFilter counts the pods of `counted`, by default all of them.
 
         With `one_by_one`, the plugin's `filter` and `score` are called in place of the columnar forms. A plugin that
-        fails gives an answer that begins with its error.
+        fails gives an answer that begins with its error. Without `scored`, the plugin is not asked for scores.
         """
         state = CycleState(Trial(TrialKind.QUESTION))
         context = begin_context(state, sampled=False)
@@ -104,7 +112,7 @@ class PluginAnswers:
         alive = np.ones(len(nodes), dtype=np.bool_)
         if ExtensionPoint.FILTER in self._at and self.name not in context.skip_filter:
             alive = self._filter(question, one_by_one=one_by_one)
-        if ExtensionPoint.SCORE in self._at and alive.any():
+        if scored and ExtensionPoint.SCORE in self._at and alive.any():
             question.nodes = nodes if alive.all() else nodes.take(np.flatnonzero(alive))
             self._score(question, one_by_one=one_by_one)
         return question.found

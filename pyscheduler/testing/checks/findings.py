@@ -23,7 +23,8 @@ CHECKS: Final[Mapping[str, str]] = {
     "forms": "Let both forms apply the same rule, or define only the columnar one.",
     "snapshot": "Copy what you change: nodes, pods and their arrays belong to the snapshot.",
     "node-order": (
-        "Let each answer depend on its own node, not on the row, on the order of the nodes, or on the other nodes."
+        "Let each answer depend on its own node, not on the row, on the order of the nodes, or on the other nodes. "
+        "Sums over nodes go over self.handle.snapshot.nodes: `nodes` may be some of them."
     ),
     "signature": (
         "Return each part of the pod that the answers depend on from sign_pod, or return a rejection, such as "

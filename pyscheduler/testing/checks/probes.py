@@ -140,6 +140,7 @@ class Probes:
             self._expect_equal(
                 "node-order", answers, other, ("in one order of the nodes", "in the opposite order"), pod
             )
+            self._check_parts(pod, nodes, answers)
         if seen.wants("forms") and self.answers.has_both_forms:
             other = self.answers.about(pod, nodes, one_by_one=True)
             names = ("for all nodes at once", "for one node at a time")
@@ -163,6 +164,16 @@ class Probes:
                 what = f"for pod {pod.key}, node {node} has the score {score} after normalizing, not within 0..100"
                 self.seen.add("scores", self.place("Score"), what)
                 return
+
+    def _check_parts(self, pod: Pod, nodes: Nodes, answers: Answers) -> None:
+        """Compare the filter's answers about all nodes with those about every other node."""
+        for start in range(min(len(nodes), 2)):
+            part = nodes.take(np.arange(start, len(nodes), 2, dtype=np.int64))
+            names = {part.name(row) for row in range(len(part))}
+            of_part = self.answers.about(pod, part, counted=nodes, scored=False)
+            of_all = {each: answer for each, answer in answers.items() if each[0] == "Filter" and each[1] in names}
+            others = {each: answer for each, answer in of_part.items() if each[0] == "Filter"}
+            self._expect_equal("node-order", of_all, others, ("among all nodes", "among some of them"), pod)
 
     # Signatures
 
