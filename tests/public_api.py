@@ -26,6 +26,7 @@ MODULES: Final = (
     "pyscheduler.batch.dialects",
     "pyscheduler.framework",
     "pyscheduler.framework.affinity_terms",
+    "pyscheduler.framework.namespace_usage",
     "pyscheduler.framework.node_matching",
     "pyscheduler.framework.node_memo",
     "pyscheduler.framework.plugin_args",

@@ -187,6 +187,8 @@ from pyscheduler.api.resource_slices import (
 from pyscheduler.api.resources import (
     DEFAULT_MEMORY as DEFAULT_MEMORY,
     DEFAULT_MILLI_CPU as DEFAULT_MILLI_CPU,
+    amounts_of as amounts_of,
+    container_requests as container_requests,
     has_pod_level_requests as has_pod_level_requests,
     host_ports as host_ports,
     is_pod_level_resource as is_pod_level_resource,
@@ -195,6 +197,7 @@ from pyscheduler.api.resources import (
     non_zero_requests as non_zero_requests,
     pod_limits as pod_limits,
     pod_requests as pod_requests,
+    qos_class as qos_class,
 )
 from pyscheduler.api.selector_text import (
     FieldRequirement as FieldRequirement,

@@ -86,6 +86,44 @@ def pod_limits(pod: Pod) -> dict[str, int]:
     return _rounded(total)
 
 
+def container_requests(pod: Pod, container: Container) -> dict[str, int]:
+    """Return what one of the pod's containers requests, in the units of `pod_requests`, with a resize under way.
+
+    What the API server fills in (a limit without a request) is in `container` already.
+    """
+    resizes = is_sidecar(container) or container not in pod.spec.init_containers
+    statuses = _reported(pod) if resizes else _NO_STATUSES
+    return _rounded(_container(container, statuses, _NO_DEFAULTS, infeasible=is_resize_infeasible(pod), limits=False))
+
+
+def amounts_of(amounts: ResourceList) -> dict[str, int]:
+    """Return the amounts of a `ResourceList` as integers, in the units of `pod_requests`.
+
+    Raise `QuantityError` for a malformed amount.
+    """
+    return _rounded(_nanos(amounts))
+
+
+def qos_class(pod: Pod) -> str:
+    """Return `Guaranteed`, `Burstable` or `BestEffort`: from the status, else as the API server computes it."""
+    if pod.status.qos_class:
+        return pod.status.qos_class
+    spec = pod.spec
+    of_pod = spec.resources
+    if of_pod is not None and (of_pod.requests or of_pod.limits):
+        parts = [of_pod]
+    else:
+        parts = [container.resources for container in (*spec.init_containers, *spec.containers)]
+    pairs = [
+        (parse_quantity(part.requests.get(name, 0)), parse_quantity(part.limits.get(name, 0)))
+        for part in parts
+        for name in (_CPU, _MEMORY)
+    ]
+    if not any(request or limit for request, limit in pairs):
+        return "BestEffort"
+    return "Guaranteed" if all(limit > 0 and request == limit for request, limit in pairs) else "Burstable"
+
+
 def non_zero_requests(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> tuple[int, int]:
     """Return milli-CPU and bytes that `pod` counts for on its node in scores, where nobody counts for nothing.
 

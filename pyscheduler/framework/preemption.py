@@ -17,7 +17,7 @@ from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import PREEMPTION_INQUIRY
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection, Hashable, Mapping, Sequence
+    from collections.abc import Awaitable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
@@ -106,13 +106,30 @@ class PreemptionRules:
             nominated_status is not None and nominated_status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         ):
             return ""
-        if any(self.may_evict(info, pod) and _is_preempted(info.pod) for info in nominated.pods):
+        # A victim that has given its share back may be no potential victim any more; what it frees counts all the same.
+        any_counts = type(self).potential_victims is not PreemptionRules.potential_victims
+        if any(_is_preempted(info.pod) and (any_counts or self.may_evict(info, pod)) for info in nominated.pods):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
     def may_evict(self, victim: PodInfo, preemptor: Pod) -> bool:
-        """Tell whether `victim` may have to go for `preemptor`."""
+        """Return True if `victim` may be evicted for `preemptor`, whichever other pods are evicted.
+
+        Called for all pods of a node before the first of them is taken off. If the answer depends on what other pods
+        hold, as that of a quota does, define `potential_victims` in its place.
+        """
         return victim.pod.priority < preemptor.priority
+
+    def potential_victims(self, node: NodeInfo, preemptor: Pod, state: CycleState) -> Iterable[PodInfo]:
+        """Return or yield the pods of `node` that may be evicted for `preemptor`; by default those that `may_evict`.
+
+        Where it is defined as a generator, each pod that it yields is taken off before it goes on: off the snapshot,
+        and off `state` by `remove_pod` of all plugins. So a quota yields pods while its sum in `state` is above its
+        minimum. Pods that the preemptor does not need are put back later, with `add_pod`, the most important first.
+        `node` keeps its pods in the meantime; `handle.snapshot.get(node.name)` lacks those taken off. `state` is a copy
+        of the state of the preemptor's cycle, one for each node.
+        """
+        return [info for info in node.pods if self.may_evict(info, preemptor)]
 
     def group_budget(self, victim: Pod) -> tuple[Hashable, int] | None:
         """Return what else protects the victim, as a budget: whose it is, and how many of its pods may go now.
@@ -122,8 +139,11 @@ class PreemptionRules:
         return None
 
     def enough_candidates(self, num_nodes: int) -> int:
-        """Return after how many candidates the search among `num_nodes` nodes may end."""
-        return num_nodes
+        """Return after how many candidates the search among `num_nodes` nodes may end.
+
+        As in kube-scheduler, a tenth of the nodes, and at least 100. To look at all nodes costs a dry run on each.
+        """
+        return min(max(num_nodes // 10, 100), num_nodes)
 
     def importance(self, victim: PodInfo, now: float) -> tuple[float, ...]:
         """Return a sort key: who comes first is spared first. `now` in seconds since the epoch.

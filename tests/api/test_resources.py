@@ -13,12 +13,15 @@ from pyscheduler.api.meta import RawQuantity
 from pyscheduler.api.pods import Pod, PodCondition, PodSpec, PodStatus
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import (
+    amounts_of,
+    container_requests,
     has_pod_level_requests,
     host_ports,
     is_resize_infeasible,
     non_zero_requests,
     pod_limits,
     pod_requests,
+    qos_class,
 )
 
 MI = 1024 * 1024
@@ -380,3 +383,62 @@ def limited(name: str = "c", *, restart: str = "", **limits: RawQuantity) -> Con
 def test_limits_follow_the_formula(pod: Pod, expected: dict[str, int]) -> None:
     """Limits add up as requests do."""
     assert pod_limits(pod) == expected
+
+
+def test_a_container_requests_the_largest_of_a_resize() -> None:
+    """What is wanted, set aside and in force count as in the sum; an init container that ends is not resized."""
+    grown = ContainerStatus(name="c", resources=requirements(cpu="2"), allocated_resources={"cpu": "3"})
+    main, init = container(cpu="1", memory="1Gi"), container("i", cpu="4")
+    ended = ContainerStatus(name="i", resources=requirements(cpu="9"))
+    status = PodStatus(container_statuses=(grown,), init_container_statuses=(ended,))
+    pod = Pod(spec=PodSpec(containers=(main,), init_containers=(init,)), status=status)
+    assert container_requests(pod, main) == {"cpu": 3000, "memory": 1024 * MI}
+    assert container_requests(pod, init) == {"cpu": 4000}
+
+
+def test_amounts_of_a_list_have_the_units_of_requests() -> None:
+    """CPU in thousandths, the others in units; a malformed amount is an error."""
+    assert amounts_of({"cpu": "1.5", "memory": "1Mi", "example.com/gpu": 2}) == {
+        "cpu": 1500,
+        "memory": MI,
+        "example.com/gpu": 2,
+    }
+    with pytest.raises(QuantityError):
+        amounts_of({"cpu": "much"})
+
+
+def limited(requests: dict[str, RawQuantity], limits: dict[str, RawQuantity]) -> Container:
+    """Make a container with requests and limits."""
+    return Container(name="c", resources=ResourceRequirements(requests=requests, limits=limits))
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(PodSpec(containers=(container(),)), "BestEffort", id="nothing"),
+        pytest.param(PodSpec(containers=(container(gpu=1),)), "BestEffort", id="other resources"),
+        pytest.param(PodSpec(containers=(container(cpu="1"),)), "Burstable", id="requests"),
+        pytest.param(
+            PodSpec(containers=(limited({"cpu": "1", "memory": 1}, {"cpu": "1000m", "memory": 1}),)),
+            "Guaranteed",
+            id="equal limits",
+        ),
+        pytest.param(
+            PodSpec(containers=(limited({"cpu": "1", "memory": 1}, {"cpu": "1", "memory": 1}), container("d"))),
+            "Burstable",
+            id="one container of two",
+        ),
+        pytest.param(
+            PodSpec(
+                containers=(container(cpu="1"),),
+                resources=ResourceRequirements(requests={"cpu": 1, "memory": 1}, limits={"cpu": 1, "memory": 1}),
+            ),
+            "Guaranteed",
+            id="pod-level",
+        ),
+    ],
+)
+def test_quality_of_service(pod: PodSpec, expected: str) -> None:
+    """The class is that of the API server, and the one in the status counts if it is there."""
+    assert qos_class(Pod(spec=pod)) == expected
+    assert qos_class(Pod(spec=pod, status=PodStatus(qos_class="Burstable"))) == "Burstable"

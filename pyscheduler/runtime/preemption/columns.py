@@ -164,7 +164,11 @@ class VictimColumns:
     def know(rules: PreemptionRules) -> bool:
         """Return True if the rules choose victims by priority and start time, as shapes assume."""
         kind = type(rules)
-        return kind.may_evict is PreemptionRules.may_evict and kind.importance is PreemptionRules.importance
+        return (
+            kind.may_evict is PreemptionRules.may_evict
+            and kind.potential_victims is PreemptionRules.potential_victims
+            and kind.importance is PreemptionRules.importance
+        )
 
     async def sync(self, nodes: NodeView, turns: CooperativeYield) -> None:
         """Bring what is known of nodes up to date with the snapshot."""

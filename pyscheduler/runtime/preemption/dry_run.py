@@ -1,6 +1,7 @@
 """Find the victims on a node: the pods that must be evicted so that a pod fits there.
 
-A statement evicts all pods of the node that may be victims. If the pod does not fit even then, the node is of no use.
+A statement evicts all pods of the node that may be victims; rules with `potential_victims` name the next one when
+the last one is gone. If the pod does not fit even then, the node is of no use.
 Otherwise the pods are put back one by one: those that disruption budgets protect first, then by importance. A pod that
 no longer fits beside the preemptor is a victim.
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from pyscheduler.framework.preemption import Candidate
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.preemption.victim_order import by_importance, evictable
+from pyscheduler.runtime.preemption.victim_order import by_importance, evictable, judges_one_by_one
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class _Node:
 class DryRun:
     """The search for victims on behalf of one pod in one cycle. `now` in seconds since the epoch.
 
-    `counts_across_nodes`: pods on one node may change another; then `look` takes one node at a time.
+    `counts_across_nodes`: pods on one node may change another, or the rules judge pods in turn; then `look` takes one
+    node at a time.
     """
 
     handle: Handle
@@ -110,15 +112,16 @@ class DryRun:
         """Evict all pods of the node that may be victims; None if there are none."""
         info = self.handle.snapshot.get(name)
         assert info is not None, f"node {name} is not in the snapshot"
-        pods = list(evictable(info.pods, self.rules, self.pod))
-        if not pods:
-            return None
-        if self.counts_across_nodes:
-            for each in pods:
-                self._take_off(each, name, state, statement)
-        else:
+        victims = evictable(info, self.rules, self.pod, state)
+        if not self.counts_across_nodes:
+            pods = list(victims)
             statement.evict_all(pods, name, free_ports=True)
-        return _Node(name, pods)
+        else:
+            pods = []
+            for each in victims if judges_one_by_one(self.rules) else list(victims):
+                self._take_off(each, name, state, statement)
+                pods.append(each)
+        return _Node(name, pods) if pods else None
 
     def _put_back(self, nodes: list[_Node], state: CycleState, statement: Statement) -> None:
         """Put pods back as long as the pod in question still fits, one per node and round."""

@@ -40,7 +40,7 @@ from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.preemption.eviction import EvictionCause
 from pyscheduler.runtime.preemption.group_search import GroupSearch
-from pyscheduler.runtime.preemption.victim_order import evictable
+from pyscheduler.runtime.preemption.victim_order import evictable, judges_one_by_one
 from pyscheduler.runtime.preemption.victim_units import VictimUnits
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Preemption:
         snapshot = self._handle.snapshot
         worth = _Worth.of(statuses, snapshot.nodes)
         turns = CooperativeYield(self._handle.clock)
-        if not await self._may_help(pod, worth, turns):
+        if not await self._may_help(state, pod, worth, turns):
             if state.trial is not None:
                 findings.statuses = dict.fromkeys(worth.names, NO_VICTIMS)
             return _hopeless(worth.all_of(NO_VICTIMS), len(snapshot.nodes))
@@ -276,7 +276,9 @@ class Preemption:
             pod=pod,
             now=self._handle.clock.wall(),
             # What is freed on one node may help another.
-            counts_across_nodes=self._handle.profile.counts_across_nodes(state) or release is not None,
+            counts_across_nodes=self._handle.profile.counts_across_nodes(state)
+            or release is not None
+            or judges_one_by_one(self._rules),
             release=release,
         )
         worth = worth.from_row(self._rng.randrange(len(worth.rows)))
@@ -323,7 +325,7 @@ class Preemption:
             known = self._known_budgets = (budgets, Budgets(budgets))
         return known[1]
 
-    async def _may_help(self, pod: Pod, worth: _Worth, turns: CooperativeYield) -> bool:
+    async def _may_help(self, state: CycleState, pod: Pod, worth: _Worth, turns: CooperativeYield) -> bool:
         """Return True if any pod at all may be a victim.
 
         If all pods have one priority none may, and a full cluster with many pending pods asks that all the time.
@@ -335,7 +337,7 @@ class Preemption:
             await self._columns.sync(nodes, turns)
             return self._columns.may_help(worth.rows, pod)
         for number, row in enumerate(worth.rows.tolist(), 1):
-            if any(True for _ in evictable(nodes[row].pods, self._rules, pod)):
+            if any(True for _ in evictable(nodes[row], self._rules, pod, state)):
                 return True
             if number % _MAX_NODES == 0:
                 await turns.yield_if_due()

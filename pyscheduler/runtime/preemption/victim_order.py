@@ -13,19 +13,22 @@ patterns (https://arxiv.org/abs/2106.05123).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.framework.plugin_failures import error_place
+from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.framework.preemption import PreemptionRules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.framework.preemption import PreemptionRules
+    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.node_info import NodeInfo
 
-__all__ = ["FEW", "by_importance", "evictable", "places_of"]
+__all__ = ["FEW", "by_importance", "evictable", "judges_one_by_one", "places_of"]
 
 #: Up to so many pods are sorted by insertion, which leaves equal pods in their order.
 FEW: Final = 12
@@ -36,8 +39,31 @@ _EIGHT: Final = 8
 _MASK: Final = 2**64 - 1
 
 
-def evictable(infos: Iterable[PodInfo], rules: PreemptionRules, pod: Pod) -> Iterator[PodInfo]:
-    """Yield the pods that the rules allow as victims; raise `TypeError` if `may_evict` returned None."""
+def judges_one_by_one(rules: PreemptionRules) -> bool:
+    """Return True if the rules want each pod taken off before they name the next one."""
+    return type(rules).potential_victims is not PreemptionRules.potential_victims
+
+
+def evictable(node: NodeInfo, rules: PreemptionRules, pod: Pod, state: CycleState) -> Iterator[PodInfo]:
+    """Yield the potential victims on a node; raise `TypeError` if the rules return something else."""
+    if not judges_one_by_one(rules):
+        yield from _allowed(node.pods, rules, pod)
+        return
+    answer: object = rules.potential_victims(node, pod, state)  # of others' code, types prove nothing
+    if not isinstance(answer, Iterable):
+        raise _wrong_victims(rules, f"returned {answer!r}; return or yield pods of the node")
+    uids = {info.pod.uid for info in node.pods}
+    for info in answer:
+        if not isinstance(info, PodInfo):
+            raise _wrong_victims(rules, f"yielded {info!r}, which is no PodInfo")
+        if info.pod.uid not in uids:
+            raise _wrong_victims(rules, f"yielded pod {info.pod.key}, which is not on the node, or a second time")
+        uids.remove(info.pod.uid)
+        yield info
+
+
+def _allowed(infos: Iterable[PodInfo], rules: PreemptionRules, pod: Pod) -> Iterator[PodInfo]:
+    """Yield the pods that `may_evict` allows; raise `TypeError` if it returned None."""
     for info in infos:
         answer: object = rules.may_evict(info, pod)  # of others' code, types prove nothing
         if answer:
@@ -45,6 +71,11 @@ def evictable(infos: Iterable[PodInfo], rules: PreemptionRules, pod: Pod) -> Ite
         elif answer is None:
             place = error_place(TypeError(), rules.may_evict)
             raise TypeError(f"{type(rules).__name__}.may_evict returned None; return True or False ({place})")
+
+
+def _wrong_victims(rules: PreemptionRules, what: str) -> TypeError:
+    place = error_place(TypeError(), rules.potential_victims)
+    return TypeError(f"{type(rules).__name__}.potential_victims {what} ({place})")
 
 
 def by_importance(infos: Sequence[PodInfo], rules: PreemptionRules, now: float) -> list[PodInfo]:

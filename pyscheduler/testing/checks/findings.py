@@ -40,6 +40,10 @@ CHECKS: Final[Mapping[str, str]] = {
         "Register the event in events_to_register, and return QUEUE from its hint when the event may help. "
         "If no event tells, call handle.activate([pod]); if time alone helps, pass retry_after to Status.unschedulable."
     ),
+    "victims": (
+        "Define potential_victims(node, preemptor, state) in the preemption rules as a generator. Each pod that it "
+        "yields is taken off the snapshot and the state before it goes on: count with what is left, and stop in time."
+    ),
     "earlier-pods": (
         "Let answers depend on the cluster and the pod only. Keep values of one attempt in the CycleState, and forget "
         "a pod when it is deleted, bound or unreserved."

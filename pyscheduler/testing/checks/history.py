@@ -12,6 +12,7 @@ from pyscheduler.testing.checks.permissions import UndeclaredRequests
 from pyscheduler.testing.checks.plugin_calls import observe_calls, place_of
 from pyscheduler.testing.checks.probes import Probes, ProbingPipeline
 from pyscheduler.testing.checks.sleeping_pods import SleepingPods
+from pyscheduler.testing.checks.victims_in_turn import VictimsInTurn
 from pyscheduler.testing.fake_cluster import FakeCluster
 from pyscheduler.testing.plugin_errors import unbound_pods
 
@@ -67,6 +68,7 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
         probes=probes,
     )
     sleeping = SleepingPods(framework, profile, probes, seen)
+    victims = VictimsInTurn(framework, cluster, profile, seen)
     try:
         await framework.settle()
         for number, step in enumerate(history):
@@ -80,6 +82,8 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
                 return
             if seen.wants("hints"):
                 await sleeping.check()
+            if seen.wants("victims") and not seen.findings:
+                await victims.check()
             if seen.findings:
                 return
         if seen.wants("earlier-pods"):
