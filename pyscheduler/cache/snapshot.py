@@ -242,6 +242,13 @@ class Snapshot:
         rows.sync()
         return rows
 
+    def forget_answers(self, names: Iterable[str]) -> None:
+        """Let everyone who keeps answers by row ask again about these nodes; names of other nodes are passed over."""
+        for name in names:
+            row = self._columns.index.get(name)
+            if row is not None:
+                self._columns.changes.note_pods(row)
+
     def _own(self, row: int) -> NodeInfo:
         """Return the NodeInfo of a row for changing; what a rollback needs is set aside."""
         self._check_open()

@@ -252,6 +252,14 @@ class Handle(Protocol):
         """
         ...
 
+    def forget_answers(self, nodes: Iterable[str]) -> None:
+        """Drop what is kept of answers with `Reuse.UNTIL_FORGOTTEN` about the nodes of these names.
+
+        Call it whenever an answer about a node may be another, for whatever reason but a change of the node or of its
+        pods. It retries no pod: call `activate`, or register the event that tells of the change.
+        """
+        ...
+
     def queue_place(self, uid: str) -> str:
         """Return where a pod waits: `active`, `backoff`, `unschedulable`, `held`, or `in_flight` while it is tried.
 

@@ -148,8 +148,9 @@ class Plugin:
       waits are cut to it. A plugin may set it on itself when it is made, from its args.
 
     A plugin that works on its own initiative defines `async def run(self) -> None`: started after the caches have
-    synced and leadership is won, cancelled at stop, and started again after a pause if it raises. `close()`, where
-    defined, is called at the end.
+    synced and leadership is won, cancelled at stop, and started again after a pause if it raises. What it needs for the
+    first pod it fetches in `async def prepare(self) -> None`: called at the same moment, and no pod is scheduled and no
+    `run()` started before it ends; after ten seconds it is cancelled. `close()`, where defined, is called at the end.
     """
 
     name: ClassVar[str] = "Plugin"

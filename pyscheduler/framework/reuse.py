@@ -27,6 +27,7 @@ class Reuse(Enum):
       be asked about nodes that do not fit.
     - `normalize_scores` gives a score by itself, the least and the greatest of all: equal scores stay equal.
     - Nothing else has a part in it: not the time, not objects of other kinds, not what the plugin has seen before.
+      With `UNTIL_FORGOTTEN` other things may, if the plugin says so at each change.
     """
 
     NEVER = "never"
@@ -39,3 +40,6 @@ class Reuse(Enum):
     """The node object and the pods on it. Kept until a pod comes to that node or goes, or the node changes."""
     WHILE_AMOUNTS_STAY = "while amounts stay"
     """Amounts only: what the node offers, what its pods request, how many they are. Equal amounts, equal answers."""
+    UNTIL_FORGOTTEN = "until forgotten"
+    """The node object, the pods on it, and what the plugin knows of it: kept until either changes, or the plugin calls
+    `handle.forget_answers([node_name])`. For measured load, reports of devices and the like."""

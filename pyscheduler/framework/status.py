@@ -66,9 +66,9 @@ class Status:
     or a rejection (a `FitError`); its text then stands before the reasons: of an `APIError` what the server said.
     `timeout_seconds` is set by `Status.wait` only.
 
-    `retry_after_seconds` belongs to rejections at PreEnqueue, PreFilter, Filter, Reserve and Permit: when this time has
-    passed since the end of the attempt, the pod is retried as after an event that helps it. Of several, the shortest
-    counts; less than a second counts as one second. Raises `TypeError` or `ValueError` if it is no number.
+    `retry_after_seconds` belongs to rejections at PreEnqueue, PreFilter, Filter, PostFilter, Reserve and Permit: when
+    this time has passed since the end of the attempt, the pod is retried as after an event that helps it. Of several,
+    the shortest counts; less than a second counts as one second. Raises `TypeError` or `ValueError` if it is no number.
     """
 
     __slots__ = ("code", "error", "plugin", "reasons", "retry_after_seconds", "timeout_seconds")

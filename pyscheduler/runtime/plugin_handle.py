@@ -78,6 +78,12 @@ class PluginHandle:
         """Sort these pods again, in whichever queue they are."""
         self._dependencies.queue.resort(_several(pods, "resort"))
 
+    def forget_answers(self, nodes: Iterable[str]) -> None:
+        """Let plugins with `Reuse.UNTIL_FORGOTTEN` be asked again about the nodes of these names."""
+        if isinstance(nodes, str):
+            raise TypeError("forget_answers() takes several names of nodes; write handle.forget_answers([name])")
+        self.snapshot.forget_answers(nodes)
+
     def queue_place(self, uid: str) -> str:
         """Return where a pod queues, or ""."""
         return self._dependencies.queue.place_of(uid) or ""

@@ -26,6 +26,7 @@ from pyscheduler.runtime.plugin_handle import PluginHandle
 from pyscheduler.runtime.preemption.search import grant_preemption
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Collection, Mapping, Sequence
 
     from pyscheduler.api import Pod
@@ -248,6 +249,18 @@ class Profile:
         return self._dependencies.rng.random() < SAMPLED_SHARE or self.calls.is_watching
 
     # Life
+
+    def start_preparations(self) -> list[asyncio.Task[None]]:
+        """Start `prepare()` of the plugins that have one, and return the tasks; a failure is reported.
+
+        A plain function of that name, or one with parameters, is the plugin's own: the name was free once.
+        """
+        return [
+            self.handle.background.spawn(prepare(), name=f"{self.name} {name}.prepare")
+            for name, plugin in self.plugins.items()
+            if inspect.iscoroutinefunction(prepare := getattr(plugin, "prepare", None))
+            and not inspect.signature(prepare).parameters
+        ]
 
     def start_background(self) -> None:
         """Start `run()` of the plugins that have one; call it once, when there is something to schedule."""

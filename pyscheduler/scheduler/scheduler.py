@@ -53,6 +53,9 @@ _FAR_BEHIND = 250
 #: How long a new leader waits for broken watches, in seconds.
 _CATCH_UP_SECONDS = 10.0
 
+#: How long the first cycle waits for `prepare()` of plugins, in seconds.
+_PREPARE_SECONDS = 10.0
+
 #: The loop yields after that many works in a row, or that many seconds. The other tasks (watch events, bindings that
 #: begin, events to be written) then run together, which costs much less than one by one.
 _WORKS_IN_A_ROW = 8
@@ -149,9 +152,10 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until stopped; `start` comes first, and where there is a lease, leadership."""
         self.queue.start()
+        self._loop = asyncio.current_task()
+        await self._prepare()
         for profile in self.profiles.values():
             profile.start_background()
-        self._loop = asyncio.current_task()
         await self.begin_to_bind(adopt_bindings(self.scheduling, self.profiles.values()))
         in_a_row, yielded_at = 0, self.clock.now()
         while (work := await self.work.next()) is not None:
@@ -166,6 +170,13 @@ class Scheduler:
             if not may_continue or in_a_row == _WORKS_IN_A_ROW or self.clock.now() - yielded_at >= _ROW_SECONDS:
                 await asyncio.sleep(0)
                 in_a_row, yielded_at = 0, self.clock.now()
+
+    async def _prepare(self) -> None:
+        """Wait for `prepare()` of all plugins, ten seconds at most."""
+        tasks = [task for profile in self.profiles.values() for task in profile.start_preparations()]
+        for task in await self._end_by(tasks, self.clock.now() + _PREPARE_SECONDS) if tasks else ():
+            self.recorder.warning("plugin_not_prepared")
+            _log.warning("Scheduling begins though a plugin is not prepared task=%s", task.get_name())
 
     def add_source(self, source: WorkSource) -> None:
         """Add a kind of work; call it before `start`. The queue holds the pods of the source's profiles for it."""

@@ -150,6 +150,7 @@ class SchedulingCycle:
                 attempt.state, attempt.queued.pod, error.diagnosis.node_statuses
             )
             error.diagnosis.post_filter_message = status.message
+            error.diagnosis.note_retry(status)
             nominating = result.nominating_info if result is not None else None
         return Failure(Status(Code.UNSCHEDULABLE, error=error), nominating)
 

@@ -23,6 +23,8 @@ from pyscheduler.framework import (
     NodeStatuses,
     NullRecorder,
     PermitPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
     PreEnqueuePlugin,
     PreFilterPlugin,
     Reuse,
@@ -283,3 +285,40 @@ def test_seconds_must_be_a_number() -> None:
         Status.unschedulable(retry_after=float("nan"))
     assert Status.unschedulable("x", retry_after=1) != Status.unschedulable("x")
     assert Status.unresolvable("x", retry_after=1).with_plugin("P").retry_after_seconds == 1
+
+
+class MakesRoom(PostFilterPlugin):
+    """Begins to make room, and says when it will be there; `after` by plugin."""
+
+    after = 40.0
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
+        return None, Status.unschedulable("room is being made", retry_after=self.after)
+
+
+class MakesRoomSooner(MakesRoom):
+    """The same, sooner."""
+
+    after = 25.0
+
+
+class Full(FilterPlugin):
+    """Rejects all nodes for half a minute, and registers no event."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return None if self.handle.clock.now() >= 1024 else Status.unschedulable("full")
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        return []
+
+
+async def test_post_filter_says_when_its_room_is_there(cluster: FakeCluster) -> None:
+    """The pod is retried at the earliest moment that a PostFilter plugin gave."""
+    framework = cluster.framework(enable=[Full, MakesRoom, MakesRoomSooner], disable=["DefaultPreemption"])
+    await framework.schedule("p")
+    await cluster.clock.advance(24)
+    assert not framework.result("p").bound
+    await cluster.clock.advance(2)
+    assert framework.result("p").bound

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FilterCache", "is_cacheable"]
 
-_MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
+_MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY, Reuse.UNTIL_FORGOTTEN)
 _CACHEABLE: Final = (Reuse.WHILE_NODE_STAYS, *_MOVING)
 #: The position of a pass: behind all plugins.
 _NOBODY: Final = 2**15 - 1

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoreCache", "is_cacheable_score"]
 
-_MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY)
+_MOVING: Final = (Reuse.WHILE_PODS_STAY, Reuse.WHILE_AMOUNTS_STAY, Reuse.UNTIL_FORGOTTEN)
 _INT32_MAX: Final = 2**31 - 1
 
 

@@ -103,6 +103,7 @@ class PostFiltering:
         sampled = context_of(state).sampled
         kept: PostFilterResult | None = None
         reasons: list[str] = []
+        retries: list[float] = []
         for method in self.methods:
             answer = await calls.run_async(method, pod, state, pod, statuses, sampled=sampled)
             if isinstance(answer, Status) and answer.is_error:
@@ -119,8 +120,12 @@ class PostFiltering:
             if result is not None and result.nominating_info is not None and result.nominating_info.override:
                 kept = result
             reasons.extend(status.reasons)
+            if status.retry_after_seconds is not None:
+                retries.append(status.retry_after_seconds)
         rejector = self.methods[0].plugin if self.methods else ""
-        return kept, Status(Code.UNSCHEDULABLE, reasons, plugin=rejector)
+        return kept, Status(
+            Code.UNSCHEDULABLE, reasons, plugin=rejector, retry_after_seconds=min(retries, default=None)
+        )
 
 
 def _is_answer(answer: object) -> TypeGuard[tuple[PostFilterResult | None, Status]]:

@@ -56,7 +56,8 @@ def amount_filters(methods: Iterable[PluginMethod]) -> AbstractSet[str] | None:
     found: set[str] = set()
     by_amounts = True
     for method in methods:
-        if not is_cacheable(method):
+        # Results are kept by the node's generation, which is the same after a plugin forgot its answers.
+        if not is_cacheable(method) or method.reuse is Reuse.UNTIL_FORGOTTEN:
             return None
         if method.reuse is Reuse.WHILE_AMOUNTS_STAY:
             found.add(method.plugin)

@@ -32,7 +32,7 @@ CHECKS: Final[Mapping[str, str]] = {
     ),
     "cache": (
         "Declare a `reuse` that covers everything the answers depend on, return False from may_reuse(pod) for the pods "
-        "concerned, or remove `reuse`."
+        "concerned, call handle.forget_answers([node_name]) at each change with UNTIL_FORGOTTEN, or remove `reuse`."
     ),
     "reserve": "Undo in unreserve everything that reserve did, also in a trial (state.trial); unreserve is idempotent.",
     "bind": "Await handle.client.bind(pod, node_name) before bind returns success, or return Status.skip().",
