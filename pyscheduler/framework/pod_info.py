@@ -118,6 +118,13 @@ class QueuedPodInfo:
     unschedulable_count: int = 0
     #: Errors (not rejections) in a row; they have a backoff of their own.
     consecutive_errors: int = 0
+    #: The number of its last attempt among all attempts; 0 before the first.
+    tried_in: int = attrs.field(default=0, init=False)
+    #: The number of its last attempt if it took free room of a node then; None if it did not, or room was kept for it.
+    taken_in: int | None = attrs.field(default=None, init=False)
+    #: The event that moved it since that attempt, together with all pods that the same plugins rejected; "" if another
+    #: reason moved it.
+    moved_by: str = attrs.field(default="", init=False)
     #: Whether it was taken by name since it last left the queue: `attempts` counts that only if the attempt fails.
     is_taken: bool = False
     #: What plugins wanted of the failure of its last attempt; None before the first.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
 
-__all__ = ["DefaultPreemption", "DefaultRules"]
+__all__ = ["DefaultPreemption"]
 
 _BY_PLACEMENT: Final = "preemption: not eligible due to placement-based pod group scheduling limitation"
 _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod to be finished")
@@ -51,7 +51,7 @@ _GROUP_UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for th
 _LEFT_TO_GROUP: Final = Status.unschedulable("preemption: not eligible due to workload aware preemption enabled")
 
 
-class DefaultRules(PreemptionRules):
+class _Rules(PreemptionRules):
     """The default rules, with the plugin's arguments for how long to search."""
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
@@ -63,7 +63,7 @@ class DefaultRules(PreemptionRules):
         return min(max(enough, args.min_candidate_nodes_absolute), num_nodes)
 
 
-class _QuorumRules(DefaultRules):
+class _QuorumRules(_Rules):
     """The same, and a victim without which its group has less than its minimum is protected."""
 
     def __init__(self, args: DefaultPreemptionArgs, groups: PodGroups) -> None:
@@ -86,7 +86,6 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
     """Make room by evicting pods of lower priority, and hold their preemptor back until they were told."""
 
     args_type = DefaultPreemptionArgs
-    rules_type: ClassVar[type[DefaultRules]] = DefaultRules
     watches: ClassVar[Sequence[ResourceKind]] = (kind_of(PodDisruptionBudget, "poddisruptionbudgets"),)
     rbac = (
         PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "delete")),
@@ -108,7 +107,7 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
                 # Whoever schedules them: all groups are to be known.
                 groups.sort_only(plugin)
         self._preemptor = handle.preemptor(
-            self.name, _QuorumRules(args, groups) if groups is not None else self.rules_type(args)
+            self.name, _QuorumRules(args, groups) if groups is not None else _Rules(args)
         )
         self._by_placement = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)

@@ -23,7 +23,6 @@ from pyscheduler.queue.tick_timer import TickTimer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.api import Pod
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
@@ -91,11 +90,11 @@ class EarlyRetries:
             self.wake(info, matches.label)
 
     def announce(
-        self, matches: Matches, old: object | None, new: object | None, concerns: Callable[[Pod], bool]
+        self, matches: Matches, old: object | None, new: object | None, concerns: Callable[[QueuedPodInfo], bool]
     ) -> None:
         """Announce an event to all listening pods that it `concerns`."""
         for uid, info in list(self._backoff.listening.items()):
-            if uid not in self._woken and concerns(info.pod):
+            if uid not in self._woken and concerns(info):
                 self.hear(info, matches, old, new)
 
     def settle(self, info: QueuedPodInfo, *, has_room: bool) -> bool:

@@ -146,7 +146,7 @@ class QueueingHints:
     def evaluate_all(self, info: QueuedPodInfo, events: Iterable[ObservedEvent]) -> Strategy:
         """Return the best strategy that follows from several events."""
         best = Strategy.SKIP
-        for event, old, new, _ in events:
+        for event, old, new, _, _ in events:
             strategy = self.evaluate(info, self.match(event), old, new)
             if strategy is Strategy.IMMEDIATELY:
                 return strategy

@@ -46,6 +46,8 @@ class ObservedEvent(NamedTuple):
     old: object | None
     new: object | None
     ignored_by: Ignores | None = None
+    #: The attempt that took the room which the event gives back; None: the room is new.
+    taken_in: int | None = None
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -131,7 +133,12 @@ class InFlight:
         return self._flights.get(uid)
 
     def observe(
-        self, event: ClusterEvent, old: object | None, new: object | None, ignored_by: Ignores | None = None
+        self,
+        event: ClusterEvent,
+        old: object | None,
+        new: object | None,
+        ignored_by: Ignores | None = None,
+        taken_in: int | None = None,
     ) -> None:
         """Keep an event if any pod is in flight; pods for which `ignored_by` is true ignore it."""
         if not self._flights:
@@ -140,7 +147,7 @@ class InFlight:
         if line is None:
             line = self._lines[event] = _Line()
         line.append(self._next, ignored_by)
-        self._events[self._next] = ObservedEvent(event, old, new, ignored_by)
+        self._events[self._next] = ObservedEvent(event, old, new, ignored_by, taken_in)
         self._next += 1
         self.event_counts[event.label] += 1
         self.seen_labels.add(event.label)

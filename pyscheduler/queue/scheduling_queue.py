@@ -76,9 +76,7 @@ class SchedulingQueue:
     `schedulerName`: the profile's PreEnqueue, its registrations by event, and the events that each plugin registered.
     `pop_from_backoff` is the feature gate SchedulerPopFromBackoffQ. `max_backoff_seconds` 0 means no backoff.
     `adjacency_key` returns the group whose pods leave activeQ back to back; without it `sort_key` alone decides.
-    `is_placed` returns whether a pod in flight (by uid) has a node. With `generic_workload`, the feature gate, pods of
-    a `spec.schedulingGroup` are retried after their backoff without an event, because no plugin knows which event
-    would help their group.
+    `is_placed` returns whether a pod in flight (by uid) has a node.
     """
 
     def __init__(  # noqa: PLR0913 - wiring, all by keyword
@@ -97,7 +95,6 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         adjacency_key: AdjacencyKey | None = None,
         is_placed: Callable[[str], bool] = lambda _uid: False,
-        generic_workload: bool = False,
         on_ready: Callable[[], object] = lambda: None,
         failures: PluginFailures | None = None,
     ) -> None:
@@ -107,7 +104,6 @@ class SchedulingQueue:
         self._hints = QueueingHints(hints, clock=clock, recorder=recorder, failures=failures)
         self._active = ActiveQueue(sort_key=sort_key, recorder=recorder, adjacency_key=adjacency_key)
         self._is_placed = is_placed
-        self._generic_workload = generic_workload
         self._holding: set[str] = set()
         #: How many pods were popped or taken so far.
         self.scheduling_cycle = 0
@@ -226,6 +222,7 @@ class SchedulingQueue:
         info.is_taken = is_taken
         info.attempts += not is_taken
         self.scheduling_cycle += 1
+        info.tried_in, info.taken_in = self.scheduling_cycle, None
         self.in_flight.begin(info)
         self.sub_queues.uncount_rejections(info)
 
@@ -287,21 +284,17 @@ class SchedulingQueue:
                 flight.is_named = True
                 self.in_flight.observe(FORCE_ACTIVATE, None, pod)
 
-    def retry_after_backoff(self, pods: Iterable[Pod], *, in_full: bool = True) -> None:
+    def retry_after_backoff(self, pods: Iterable[Pod]) -> None:
         """Retry pods, unless PreEnqueue rejects them, as soon as they have served their whole backoff, and not before.
 
-        For pods in flight, that is the backoff after this attempt. Without `in_full`, retry unschedulable pods as after
-        an event that helps them.
+        For pods in flight, that is the backoff after this attempt.
         """
         for pod in pods:
             flight = self.in_flight.get(pod.uid)
-            if flight is not None:
-                if not self._is_placed(pod.uid):
-                    flight.is_named, flight.serves_backoff = True, flight.serves_backoff or in_full
-            elif in_full:
+            if flight is None:
                 self.sub_queues.serve_backoff(pod.uid, FORCE_ACTIVATE.label)
-            elif (info := self._unschedulable.get(pod.uid)) is not None:
-                self._retry_due((info,))
+            elif not self._is_placed(pod.uid):
+                flight.is_named = flight.serves_backoff = True
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again in activeQ and backoffQ, because their sort keys have changed."""
@@ -339,10 +332,9 @@ class SchedulingQueue:
             if flight is not None and flight.serves_backoff:
                 must_serve_backoff(info)
             self.sub_queues.set_retry(info, retry_after_seconds, retry_plugin)
-            worth = self._strategy_after_flight(info, flight)
-            strategy = Strategy.AFTER_BACKOFF if self._needs_no_event(info) else worth
+            strategy = self._strategy_after_flight(info, flight)
             place = self.sub_queues.requeue(info, strategy, _SCHEDULE_ATTEMPT_FAILURE)
-            if place is QueuePlace.BACKOFF and worth is not Strategy.SKIP:
+            if place is QueuePlace.BACKOFF and strategy is not Strategy.SKIP:
                 self._early.wake(info, _SCHEDULE_ATTEMPT_FAILURE)
         finally:
             self.done(uid)
@@ -351,8 +343,16 @@ class SchedulingQueue:
         """Return True if a pod that an event woke is to be tried now; otherwise return it to backoffQ, unattempted."""
         if self._early.settle(info, has_room=has_room):
             return True
-        self._end_unattempted(info, lambda: self._backoff.put(info))
+        if has_room or self._backoff.is_backing_off(info):
+            self._end_unattempted(info, lambda: self._backoff.put(info))
+        else:
+            self._end_unattempted(info, lambda: self.sub_queues.to_unschedulable(info, info.moved_by))
         return False
+
+    def share_failure(self, info: QueuedPodInfo) -> None:
+        """Return a popped pod that would fail as another one did: with the same backoff, but without an attempt."""
+        info.attempts -= 1
+        self.requeue_failed(info, info.after_failure)
 
     def done(self, uid: str) -> None:
         """End the pod's flight: it will not return, or no event matters to it any more. Idempotent."""
@@ -365,12 +365,14 @@ class SchedulingQueue:
         new: object | None,
         pre_check: Callable[[Pod], bool] | None = None,
         ignored_by: Callable[[Pod], bool] | None = None,
+        taken_in: int | None = None,
     ) -> None:
         """Announce an event: move the unschedulable pods that it may help to activeQ, backoffQ or `held`.
 
         `old` and `new` are the object before and after, as hint functions expect them. Pods for which `pre_check` is
         false are left out. Pods in flight are judged by the event when they return (without `pre_check`). Pods for
-        which `ignored_by` is true ignore the event, in flight or not.
+        which `ignored_by` is true ignore the event, in flight or not. So do pods whose last attempt was before
+        `taken_in`, the attempt that took what the event gives back: the room was free when they failed.
         """
         matches = self._hints.match(event)
         if not matches.is_of_interest:
@@ -379,20 +381,29 @@ class SchedulingQueue:
         def is_concerned(group: RejectionGroup) -> bool:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
-        def hears(pod: Pod) -> bool:
-            return (pre_check is None or pre_check(pod)) and not (ignored_by and self._hints.ignores(ignored_by, pod))
+        def hears(info: QueuedPodInfo) -> bool:
+            is_old = self._has_seen(info, taken_in) or (pre_check is not None and not pre_check(info.pod))
+            return not (is_old or (ignored_by and self._hints.ignores(ignored_by, info.pod)))
 
-        pods = self._unschedulable.select(is_concerned, ignored_by)
-        if pre_check is not None or ignored_by is not None:
-            pods = [info for info in pods if hears(info.pod)]
-        self._move(pods, matches, old, new, ignored_by)
+        pods = [info for info in self._unschedulable.select(is_concerned, ignored_by) if hears(info)]
+        self._move(pods, matches, old, new, ignored_by, taken_in)
         self._early.announce(matches, old, new, hears)
 
-    def ignored_by(self, uid: str) -> Callable[[Pod], bool] | None:
-        """Return the predicate of the pods that ignore what this pod released after its last attempt; None: no pod."""
+    def _has_seen(self, info: QueuedPodInfo, taken_in: int | None) -> bool:
+        """Return True if the room that an attempt took was free in the pod's last attempt, which failed all the same.
+
+        Otherwise groups that each find room for some members, and give it back, would wake each other without end. Held
+        pods are taken in another order than that in which they are tried, and a gate may count what others hold.
+        """
+        came_first = taken_in is not None and 0 < info.tried_in < taken_in
+        return came_first and not info.is_gated and info.pod.scheduler_name not in self._holding
+
+    def last_release(self, uid: str) -> tuple[Callable[[Pod], bool] | None, int | None]:
+        """Return `ignored_by` and `taken_in` of what this pod released after its last attempt."""
         flight = self.in_flight.get(uid)
         info = flight.info if flight is not None else self.get(uid)
-        return info.after_failure.ignored_by if info is not None and info.after_failure is not None else None
+        after = info.after_failure if info is not None else None
+        return after.ignored_by if after is not None else None, info.taken_in if info is not None else None
 
     @property
     def active_count(self) -> int:
@@ -428,19 +439,8 @@ class SchedulingQueue:
             place = self.place_of(uid)
             if place is not None:
                 nominated = self.nominator.node_of(uid)
-                yield {"pod": info.pod.key, "queue": str(place), **self._describe(info), "nominatedNode": nominated}
-
-    def _describe(self, info: QueuedPodInfo) -> dict[str, object]:
-        now, until = self._clock.now(), info.backoff_until
-        return {
-            "attempts": info.attempts,
-            "unschedulablePlugins": sorted(info.unschedulable_plugins),
-            "pendingPlugins": sorted(info.pending_plugins),
-            "gatingPlugin": info.gating_plugin,
-            "waitingSeconds": round(now - info.enqueued_at, 3),
-            "backoffSeconds": round(max(until - now, 0.0), 3) if until is not None else 0.0,
-            **({"retrySeconds": round(info.retry_at - now, 3)} if info.retry_at is not None else {}),
-        }
+                facts = self.sub_queues.describe(info)
+                yield {"pod": info.pod.key, "queue": str(place), **facts, "nominatedNode": nominated}
 
     def check_invariants(self) -> None:
         """Raise AssertionError if a sub-queue is inconsistent or a pod both waits and is in flight."""
@@ -462,6 +462,7 @@ class SchedulingQueue:
             self.sub_queues.to_ready(QueuedPodInfo(pod_info=info, enqueued_at=self._clock.now()), event.label)
             return
         place, queued = found
+        queued.moved_by = ""
         before = old if old is not None else queued.pod
         self.sub_queues.update(place, queued, info)
         if place is QueuePlace.UNSCHEDULABLE:
@@ -488,15 +489,16 @@ class SchedulingQueue:
     def _activate(self, uid: str) -> bool:
         """Make a waiting pod ready; return False if it waits nowhere, is ready already, or PreEnqueue rejects it."""
         ready = self._active.get(uid)
-        if ready is not None and ready.woken_by:
-            ready.woken_by = ""
-            return True
+        if ready is not None:
+            was_woken, ready.moved_by, ready.woken_by = bool(ready.woken_by), "", ""
+            return was_woken
         info = self._unschedulable.get(uid)
         from_backoff = info is None
         if info is None:
             info = self._backoff.remove(uid)
             if info is None:
                 return False
+        info.moved_by = ""
         place = self.sub_queues.to_ready(info, FORCE_ACTIVATE.label, from_backoff=from_backoff)
         return place is not QueuePlace.UNSCHEDULABLE
 
@@ -511,6 +513,7 @@ class SchedulingQueue:
         else:
             info.consecutive_errors += 1
         info.backoff_until = None
+        info.moved_by = ""
         info.was_flushed = False
         self.sub_queues.count_rejections(info)
 
@@ -519,16 +522,10 @@ class SchedulingQueue:
         if flight is None or not (info.unschedulable_plugins or info.pending_plugins):
             # No plugin rejected the pod, or its flight is unknown: only another attempt can tell.
             return Strategy.AFTER_BACKOFF
-        if self._needs_no_event(info) and not listens(info):
-            return Strategy.AFTER_BACKOFF
         if flight.is_named and not info.pending_plugins:
             return Strategy.AFTER_BACKOFF
         worth = self._hints.evaluate_all(info, self._missed(info, flight))
         return Strategy.AFTER_BACKOFF if flight.is_named and worth is Strategy.SKIP else worth
-
-    def _needs_no_event(self, info: QueuedPodInfo) -> bool:
-        """Return True for a pod of one of Kubernetes' own groups: it is retried after its backoff in any case."""
-        return self._generic_workload and info.pod.spec.scheduling_group is not None
 
     def _missed(self, info: QueuedPodInfo, flight: Flight) -> Iterable[ObservedEvent]:
         """Return the events since the pop of a rejected pod, without those that cannot matter to it."""
@@ -548,7 +545,8 @@ class SchedulingQueue:
             # Most often the pod's own group released its nodes; then the answer is known.
             return ignored_by == own or self._hints.ignores(ignored_by, info.pod)
 
-        return self.in_flight.events_since_pop(flight, may_matter, ignores)
+        missed = self.in_flight.events_since_pop(flight, may_matter, ignores)
+        return (each for each in missed if not self._has_seen(info, each.taken_in))
 
     def _move(
         self,
@@ -557,6 +555,7 @@ class SchedulingQueue:
         old: object | None,
         new: object | None,
         ignored_by: Callable[[Pod], bool] | None = None,
+        taken_in: int | None = None,
     ) -> None:
         """Move those of `pods` that the event may help; none of them is behind a gate that ignores the event."""
         for info in pods:
@@ -567,9 +566,13 @@ class SchedulingQueue:
             if strategy is Strategy.SKIP:
                 continue
             self._unschedulable.remove(uid)
-            if self.sub_queues.requeue(info, strategy, matches.label) is QueuePlace.BACKOFF:
+            info.moved_by = "" if matches.is_wildcard else matches.label
+            place = self.sub_queues.requeue(info, strategy, matches.label)
+            if place is QueuePlace.BACKOFF:
                 self._early.wake(info, matches.label)
-        self.in_flight.observe(matches.event, old, new, ignored_by)
+            elif place is QueuePlace.ACTIVE and listens(info):
+                info.woken_by = info.moved_by
+        self.in_flight.observe(matches.event, old, new, ignored_by, taken_in)
 
     def _flush_backoff(self, now: float) -> None:
         for info in self._backoff.pop_completed(now):

@@ -256,6 +256,19 @@ class SubQueues:
             if not self.rejections[key]:
                 del self.rejections[key]
 
+    def describe(self, info: QueuedPodInfo) -> dict[str, object]:
+        """Return the facts about a pod as plain data, for the debugger."""
+        now, until = self._clock.now(), info.backoff_until
+        return {
+            "attempts": info.attempts,
+            "unschedulablePlugins": sorted(info.unschedulable_plugins),
+            "pendingPlugins": sorted(info.pending_plugins),
+            "gatingPlugin": info.gating_plugin,
+            "waitingSeconds": round(now - info.enqueued_at, 3),
+            "backoffSeconds": round(max(until - now, 0.0), 3) if until is not None else 0.0,
+            **({"retrySeconds": round(info.retry_at - now, 3)} if info.retry_at is not None else {}),
+        }
+
     def counts(self) -> dict[str, int]:
         """Return the values of scheduler_pending_pods, by its `queue` label.
 

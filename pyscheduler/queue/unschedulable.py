@@ -154,6 +154,11 @@ class UnschedulablePods:
         entry = self._entries.get(uid)
         return None if entry is None else entry.info
 
+    def sleeps(self, uid: str, rejectors: frozenset[str]) -> bool:
+        """Return True if a pod that these plugins rejected is here and only their events can move it."""
+        info = self.get(uid)
+        return info is not None and info.rejectors == rejectors and not info.is_gated and info.retry_at is None
+
     def select(
         self, concerns: Callable[[RejectionGroup], bool], ignored_by: Ignores | None = None
     ) -> list[QueuedPodInfo]:

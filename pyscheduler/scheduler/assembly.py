@@ -36,7 +36,6 @@ from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
 from pyscheduler.scheduler.failure import FailureHandler
-from pyscheduler.scheduler.gang_preemption import GangPreemption
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
@@ -168,7 +167,10 @@ def _make_scheduler(
     """Return the scheduler with its cycles."""
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
-    in_tree = make_in_tree_groups(next(iter(profiles.values())).handle) if gates["GenericWorkload"] else None
+    in_tree = None
+    if gates["GenericWorkload"]:
+        handle = next(iter(profiles.values())).handle
+        in_tree = make_in_tree_groups(handle, retries_after_backoff=gates["TopologyAwareWorkloadScheduling"])
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     scheduling = SchedulingCycle(
@@ -182,7 +184,6 @@ def _make_scheduler(
         plugin_failures=services.failures,
     )
     group_cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
-    scheduling.gangs = GangPreemption(group_cycles)
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
         group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
     queued_pods = QueuedPods(
@@ -285,7 +286,6 @@ def _make_queue(
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         adjacency_key=next(iter(profiles.values())).adjacency_key,
         is_placed=is_placed,
-        generic_workload=gates["GenericWorkload"],
         on_ready=on_ready,
         failures=services.failures,
     )

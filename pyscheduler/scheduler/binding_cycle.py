@@ -176,17 +176,20 @@ class BindingCycle:
         if attempt.on_failure is not None:
             attempt.on_failure()
         freed = self.scheduling.undo(attempt)
-        ignored_by = attempt.after_failure.ignored_by
+        ignored_by, taken_in = attempt.after_failure.ignored_by, attempt.queued.taken_in
         if status.is_rejected:
             # Announced after the pod is back in the queue, and not to the pod itself: its own room cannot help it.
-            gangs = self.scheduling.gangs
-            nominating = gangs.nomination_after(attempt) if gangs is not None else CLEAR_NOMINATION
-            self.scheduling.failure.handle(attempt, status, nominating)
+            self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)
             if freed:
                 self.scheduling.queue.move_all(
-                    ASSIGNED_POD_DELETE, pod, None, lambda other: other.uid != pod.uid, ignored_by=ignored_by
+                    ASSIGNED_POD_DELETE,
+                    pod,
+                    None,
+                    lambda other: other.uid != pod.uid,
+                    ignored_by=ignored_by,
+                    taken_in=taken_in,
                 )
         else:
             if freed:
-                self.scheduling.queue.move_all(ASSIGNED_POD_DELETE, pod, None, ignored_by=ignored_by)
+                self.scheduling.queue.move_all(ASSIGNED_POD_DELETE, pod, None, ignored_by=ignored_by, taken_in=taken_in)
             self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)

@@ -62,7 +62,8 @@ class InTreeGroups:
 
     #: The plugin at which members wait for each other.
     name: str = attrs.field(default=_PLUGIN, init=False)
-    retries_after_backoff: bool = attrs.field(default=True, init=False)
+    #: With placements, an event may help a group though it helps none of its members.
+    retries_after_backoff: bool = False
     tries_again: bool = attrs.field(default=True, init=False)
     directory: GroupDirectory
     groups: Lister[InTreePodGroup]
@@ -185,12 +186,13 @@ class InTreeGroups:
         self._told.pop(item.uid, None)
 
 
-def make_in_tree_groups(handle: Handle) -> InTreeGroups:
+def make_in_tree_groups(handle: Handle, *, retries_after_backoff: bool) -> InTreeGroups:
     """Return the `InTreeGroups` of a scheduler that watches PodGroups; `handle` is that of any of its profiles."""
     groups = PodGroups.of(handle)
     # The groups must be known also if no profile has GangScheduling.
     groups.claim(_PLUGIN)
     return InTreeGroups(
+        retries_after_backoff=retries_after_backoff,
         directory=groups.directory,
         groups=handle.lister(InTreePodGroup),
         client=handle.client,

@@ -30,10 +30,8 @@ __all__ = ["has_room", "places_by_node"]
 
 
 def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> bool:
-    """Return True if as many pods like this one as its group needs (`AfterFailure.room_for`) would find room."""
-    after = queued.after_failure
-    if after is None or after.room_for <= 0:
-        return True
+    """Return True if the pod would find room, and as many pods like it as its group needs (`AfterFailure.room_for`)."""
+    wanted = queued.after_failure.room_for if queued.after_failure is not None else 0
     scheduling.cache.update_snapshot(scheduling.snapshot)
     state = CycleState(Trial(TrialKind.QUESTION))
     try:
@@ -42,7 +40,7 @@ def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInf
         return True  # the attempt reports the error
     except FitError as error:
         return profile.others_may_help(error.diagnosis.node_statuses)
-    return _places(feasible, queued.pod_info) >= after.room_for
+    return wanted <= 1 or _places(feasible, queued.pod_info) >= wanted
 
 
 def _places(nodes: Nodes, info: PodInfo) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.podgroup import ExpiringMap, PodGroups
+from pyscheduler.podgroup import ExpiringMap, PodGroups, asks, places_needed
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.windows import Failures
 
@@ -61,6 +61,8 @@ class Members:
         self._retried: dict[GroupId, Moment] = {}
         #: The uid of the member that listens for room, by group, until the member is tried.
         self._listener: dict[GroupId, str] = {}
+        #: Groups whose listener is like all other members without a node: only room that it sees helps the group.
+        self._alike: set[GroupId] = set()
 
     def of(self, pod: Pod) -> GroupState | None:
         """Return the pod's group; None for a plain pod, and for a pod whose group another plugin serves."""
@@ -170,12 +172,27 @@ class Members:
             del self._listener[state.id]
         self._tried[pod.uid] = self.failures.moment(state.id)
 
-    def may_listen(self, state: GroupState, pod: Pod) -> bool:
-        """Return True if the member is the one of its group that listens for room."""
+    def places_to_listen_for(self, state: GroupState, pod: Pod) -> int:
+        """Return for how many pods like this member its group needs room; 0 if another member listens for room."""
         known = self._listener.get(state.id)
-        if known is None or known not in state.pending:
-            known = self._listener[state.id] = pod.uid
-        return known == pod.uid
+        if known is not None and known != pod.uid and known in state.pending:
+            return 0
+        self._listener[state.id] = pod.uid
+        unplaced = (*state.pending.values(), *state.waiting.values())
+        wanted = asks(pod)
+        if all(asks(each) == wanted for each in unplaced):
+            self._alike.add(state.id)
+        else:
+            self._alike.discard(state.id)
+        return places_needed(pod, unplaced, self.missing(state))
+
+    def is_listened_for(self, group: GroupId, pod: Pod) -> bool:
+        """Return True if another member, which is like all of its group, listens for room."""
+        listener = self._listener.get(group)
+        if listener is None or listener == pod.uid or group not in self._alike:
+            return False
+        state = self.directory.get(group)
+        return state is not None and listener in state.pending and listener not in state.gated
 
     def take_retry(self, state: GroupState, *, but: str) -> bool:
         """Return True, once, if a group timed out while members sleep that were not tried since the last change.
@@ -210,6 +227,7 @@ class Members:
         self.failures.forget(group)
         self._retried.pop(group, None)
         self._listener.pop(group, None)
+        self._alike.discard(group)
         self.permitted.remove(group)
         self.short.discard(group)
 

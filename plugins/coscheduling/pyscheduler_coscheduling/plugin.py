@@ -32,7 +32,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, places_needed, status_rules
+from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, status_rules
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import WAIT, QuotaReservations, reservation_rules
 from pyscheduler_coscheduling import quorum
@@ -177,9 +177,6 @@ class Coscheduling(
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         return self._group_cycle.groups(pod)
-
-    def groups_to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        return self._group_cycle.to_preempt(pod)
 
     def places_missing(self, group: Hashable) -> int:
         return self._group_cycle.missing(group)
@@ -371,10 +368,8 @@ class Coscheduling(
     def _listen_for_room(self, state: CycleState, group: GroupState, pod: Pod) -> None:
         """Let one member that does not fit say how much room its group needs, unless the group is in a window."""
         members, after = self.members, state.get(AFTER_FAILURE)
-        if after is None or members.failures.is_refused(group.id) or not members.may_listen(group, pod):
-            return
-        unplaced = (*group.pending.values(), *group.waiting.values())
-        after.room_for = places_needed(pod, unplaced, members.missing(group))
+        if after is not None and not members.failures.is_refused(group.id):
+            after.room_for = members.places_to_listen_for(group, pod)
 
     def _serve_backoff(self, state: CycleState) -> None:
         after = state.get(AFTER_FAILURE)

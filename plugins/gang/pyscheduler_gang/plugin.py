@@ -36,7 +36,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, StatusController, kinds_of, status_rules
+from pyscheduler.podgroup import DIALECTS, GroupId, PodGroups, StatusController, kinds_of, places_needed, status_rules
 from pyscheduler_gang import group_cycle, messages, network_topology
 from pyscheduler_gang.args import SERVABLE_DIALECTS, GangArgs
 from pyscheduler_gang.deadlock import DeadlockSide
@@ -159,11 +159,7 @@ class Gang(
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the gangs that are scheduled with the pod in one group cycle, if that is the strategy."""
-        return group_cycle.groups_to_schedule(self.gangs, pod) if self.gangs.uses_group_cycle else None
-
-    def groups_to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        """Return the gangs that must fit before a member may preempt."""
-        return None if self.gangs.uses_group_cycle else group_cycle.groups_to_schedule(self.gangs, pod)
+        return group_cycle.groups_to_schedule(self.gangs, pod)
 
     def places_missing(self, group: Hashable) -> int:
         """Return how many members with a node a gang still needs, at least one."""
@@ -264,6 +260,10 @@ class Gang(
             return None, Status.unschedulable(messages.rejected_itself(record.id))
         error = FitError(num_all_nodes=len(self.handle.snapshot.nodes), diagnosis=Diagnosis(node_statuses=statuses))
         self.verdicts.member_failed(record, pod, str(error))
+        after = state.get(AFTER_FAILURE)
+        if after is not None:
+            # After the roll-back, because the other members need room, too.
+            after.room_for = places_needed(pod, record.unbound(), self.places_missing(record.id))
         return None, Status.unschedulable(messages.rejected_itself(record.id))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

@@ -155,17 +155,20 @@ class Preemption:
         """Return why the pod may not preempt now, or ""."""
         # The API server may not know yet of a nomination that was made a moment ago.
         name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
-        nominated = self._handle.snapshot.get(name) if name and not self._is_stuck(name, pod) else None
+        nominated = self._handle.snapshot.get(name) if name else None
         return self._rules.refusal(pod, nominated, statuses.get(name))
-
-    def _is_stuck(self, node_name: str, pod: Pod) -> bool:
-        """Return True if victims of the pod may never leave the node."""
-        node = self._handle.snapshot.get(node_name)
-        return node is not None and self._rules.is_stuck(node, pod, self._handle.clock.wall())
 
     def is_preempting(self, uid: str) -> bool:
         """Return True if victims of the pod with that uid are still being evicted."""
         return self._evictions.is_under_way(uid)
+
+    async def may_have_victims(self, pod: Pod, turns: CooperativeYield) -> bool:
+        """Return False if no pod of the cluster can be a victim of this pod."""
+        if self._columns is None:
+            return True
+        nodes = self._handle.snapshot.nodes
+        await self._columns.sync(nodes, turns)
+        return self._columns.may_help(np.arange(len(nodes)), pod)
 
     async def preempt(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
@@ -179,23 +182,17 @@ class Preemption:
         elif not asks_only:
             return None, Status.from_error(LookupError(f'pod "{pod.name}" not found'))
         findings = PreemptionFindings(refusal=self.refusal(pod, statuses), plugin=self._plugin)
-        state.write(PREEMPTION_FINDINGS, findings)
+        if asks_only:
+            state.write(PREEMPTION_FINDINGS, findings)
         if inquiry is not None:
             inquiry.findings = findings
         if findings.refusal:
             return None, Status.unschedulable(findings.refusal)
-        nodes = self._handle.snapshot.nodes
-        if not len(nodes):
+        if not len(self._handle.snapshot.nodes):
             return None, Status.from_error(LookupError("no nodes available"))
-        worth = _Worth.of(statuses, nodes)
-        chosen = await self._choose(state, pod, worth, findings)
-        if isinstance(chosen, Candidate) and self._is_stuck(chosen.node_name, pod):
-            # Rare, so that the other nodes are not looked at before.
-            worth = worth.where(np.array([not self._is_stuck(name, pod) for name in worth.names], dtype=np.bool_))
-            chosen = await self._choose(state, pod, worth, findings)
+        chosen = await self._choose(state, pod, statuses, findings)
         if not isinstance(chosen, Candidate):
             return chosen
-        findings.chosen = chosen
         if not asks_only:
             failure = await self.evict(chosen, pod)
             if failure is not None:
@@ -203,13 +200,14 @@ class Preemption:
         return PostFilterResult.nominated(chosen.node_name), Status(Code.SUCCESS)
 
     async def _choose(
-        self, state: CycleState, pod: Pod, worth: _Worth, findings: PreemptionFindings
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses, findings: PreemptionFindings
     ) -> Candidate | tuple[PostFilterResult | None, Status]:
         """Return the best candidate, or the answer of PostFilter if there is none.
 
         In a trial `findings` get an entry for every node that is looked at.
         """
         snapshot = self._handle.snapshot
+        worth = _Worth.of(statuses, snapshot.nodes)
         turns = CooperativeYield(self._handle.clock)
         if not await self._may_help(state, pod, worth, turns):
             if state.trial is not None:
@@ -230,7 +228,8 @@ class Preemption:
         findings.best = best_of(candidates.values(), self._handle.clock.wall())
         if not findings.best:
             return None, _NO_CANDIDATE
-        return self._draw(findings.best)
+        findings.chosen = self._draw(findings.best)
+        return findings.chosen
 
     def _draw(self, best: Sequence[T]) -> T:
         return best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
@@ -253,7 +252,7 @@ class Preemption:
         """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""
         if self._groups is None:
             units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup))
-            self._groups = GroupSearch(self._handle, self._rules, self._evictions, units)
+            self._groups = GroupSearch(self._handle, self._evictions, units)
         return await self._groups.preempt(
             group,
             pods,
@@ -442,10 +441,6 @@ class _Worth:
     def from_row(self, start: int) -> _Worth:
         """Return the same nodes, rotated so that another one comes first."""
         return attrs.evolve(self, rows=np.roll(self.rows, -start), reasons=np.roll(self.reasons, -start))
-
-    def where(self, mask: NDArray[np.bool_]) -> _Worth:
-        """Return those of the nodes for which `mask`, bool[n], is True."""
-        return attrs.evolve(self, rows=self.rows[mask], reasons=self.reasons[mask])
 
     def refused_by(self, plugins: AbstractSet[str]) -> NDArray[np.bool_]:
         """Return bool[n]: which of them were rejected by one of these plugins."""
