@@ -2,7 +2,8 @@
 
 A gang is bound, or evicted, within a short burst. A gang that lost a member from outside, or whose queue was changed or
 deleted meanwhile, or that lost room while it was being bound, may stay broken for the grace period of its group; then
-it must be whole again or be evicted (KAI). Volcano leaves broken gangs to their controllers, and with its default tiers
+it must be whole again or be evicted (KAI). A gang whose minimum was raised needs no more than it had before, and one of
+which a member has succeeded lacks nobody. Volcano leaves broken gangs to their controllers, and with its default tiers
 it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 
@@ -20,6 +21,7 @@ from pyscheduler.audit.gangs import gang_state
 from pyscheduler.audit.rule import Rule
 
 if TYPE_CHECKING:
+    from pyscheduler.audit.batch_objects import Group
     from pyscheduler.audit.history import Change
     from pyscheduler.audit.verdict import Verdict
     from pyscheduler.audit.world import World
@@ -49,6 +51,9 @@ class GangRule(Rule):
         self._partial: dict[str, _Partial] = {}
         self._due: list[tuple[float, str]] = []
         self._causes: dict[str, _Cause] = {}
+        #: The groups as they were when their gangs were whole, and the jobs of which a member has succeeded.
+        self._reached: dict[str, Group | None] = {}
+        self._completing: set[str] = set()
 
     def advance(self, at: float) -> None:
         """Report the gangs whose time is over before `at`."""
@@ -94,7 +99,16 @@ class GangRule(Rule):
         known = self._partial.get(job)
         if known is None:
             self.judge()
-        if not state.partial or not any(map(self.world.is_ours, pods.values())):
+        if not state.active:
+            self._reached.pop(job, None)
+            self._completing.discard(job)
+        elif not state.partial:
+            self._reached[job] = group
+        if any(pod.phase == "Succeeded" for pod in pods.values()):
+            self._completing.add(job)
+        before = self._reached.get(job, group)
+        is_partial = state.partial and (before is group or gang_state(before, pods.values()).partial)
+        if not is_partial or not any(map(self.world.is_ours, pods.values())):
             self._partial.pop(job, None)
             return
         if known is not None and not (cause == "lost" or (cause == "evicted" and known.cause != "evicted")):
@@ -112,10 +126,9 @@ class GangRule(Rule):
     def _grace(self, job: str) -> float:
         """Return how long the gang may be broken, in seconds."""
         group = self.world.group_of(job)
-        pods = self.world.members.get(job, {}).values()
         if group is None or group.dialect != KAI or not self.options.evicts_stale_gangs:
             return math.inf
-        if any(pod.phase == "Succeeded" for pod in pods):
+        if job in self._completing:
             return math.inf
         own = group.staleness_seconds
         grace = self.options.staleness_seconds if own is None else own

@@ -145,6 +145,7 @@ def build_job(axis: ResourceAxis, spec: JobSpec, *, priority: float, preemptible
         last_start=spec.last_start,
         last_eviction=spec.last_eviction,
         stale_since=spec.stale_since,
+        reached=spec.reached,
         staleness_grace=spec.staleness_grace,
         preemption_delay=spec.preemption_delay or 0.0,
         waiting_time=spec.sla_waiting_time,

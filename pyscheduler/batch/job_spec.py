@@ -87,6 +87,8 @@ class JobSpec:
     stale_since: float | None = None
     last_start: float | None = None
     last_eviction: float | None = None
+    #: The minimums that the job and its sub-groups had since it started, by its annotation (KAI).
+    reached: Mapping[str, int] = attrs.field(default=NOTHING, hash=False)
     #: Seconds after which the job must be enqueued (Volcano's sla annotation).
     sla_waiting_time: float | None = None
     #: Volcano's annotations `volcano.sh/jdb-min-available` and `-max-unavailable`: a number or a percentage.

@@ -6,12 +6,14 @@ Sources: KAI-Scheduler `pkg/apis/scheduling/v2` (Queue), `pkg/apis/scheduling/v2
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
 from pyscheduler.batch.queue_spec import QueueSpec
+from pyscheduler.batch.tasks import NOTHING
 from pyscheduler.batch.values import (
     Warnings,
     boolean,
@@ -36,6 +38,7 @@ __all__ = [
     "LAST_EVICTION_ANNOTATION",
     "LAST_START_ANNOTATION",
     "QUEUE_LABEL",
+    "REACHED_ANNOTATION",
     "STALE_ANNOTATION",
     "SUB_GROUP_LABEL",
     "kai_job",
@@ -51,6 +54,8 @@ PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION_ANNOTATION: Final = "kai.scheduler/last-eviction-timestamp"
+REACHED_ANNOTATION: Final = "pyscheduler.io/reached-minimum"
+"""`Job.reached` as JSON, for the next leader; an annotation of our own."""
 
 _TIMES: Final = (STALE_ANNOTATION, LAST_START_ANNOTATION, LAST_EVICTION_ANNOTATION)
 _PRIORITY: Final = 100
@@ -177,10 +182,25 @@ def kai_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         stale_since=stale,
         last_start=start,
         last_eviction=eviction,
+        reached=_reached(annotations.get(REACHED_ANNOTATION), warnings) if annotations else NOTHING,
         topology=mapping_of(spec.topology_constraint, "spec.topologyConstraint", warnings),
         warnings=tuple(warnings),
         error=error if fields.min is not None else "InvalidMinMember",
     )
+
+
+def _reached(text: str | None, warnings: Warnings) -> Mapping[str, int]:
+    """Return what the annotation says about the minimums that a job had."""
+    if text is None:
+        return NOTHING
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(type(each) is int for each in found.values()):
+        warn(warnings, REACHED_ANNOTATION, text, "is not what the scheduler wrote; it does not count")
+        return NOTHING
+    return found
 
 
 def kai_last_start(stamp: float | None, pods: Iterable[Pod]) -> float | None:

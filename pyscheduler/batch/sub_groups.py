@@ -1,13 +1,21 @@
-"""The parts of a job with their minimums: KAI's tree of sub-groups, or the policies and roles of Volcano."""
+"""The parts of a job with their minimums: KAI's tree of sub-groups, or the policies and roles of Volcano.
+
+A running gang is broken if it lost members, not if its minimum was raised or its members complete. So each job knows
+the minimums that it and its sub-groups had at some time since they started (`Job.reached`): it needs no more than that
+to keep what runs. Once a member has succeeded, the others need nobody.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.tasks import TaskState
+import attrs
+
+from pyscheduler.batch.tasks import NOTHING, TaskState
 from pyscheduler.podgroup import SubGroup as Node
-from pyscheduler.podgroup.sub_groups import missing, shortage
+from pyscheduler.podgroup.sub_groups import cut_off, missing, shortage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -15,15 +23,22 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
 
 __all__ = [
+    "COMPLETING",
+    "broken_parts",
     "counts_by_part",
     "counts_by_role",
     "has_minimum",
+    "has_what_it_reached",
     "is_whole",
     "minimum_by_role_applies",
     "parts_missing",
     "parts_shortage",
     "policies_of",
+    "reached_minimums",
 ]
+
+COMPLETING: Final[Mapping[str, int]] = MappingProxyType({"": 0})
+"""What a job has reached of which a member has succeeded."""
 
 
 def policies_of(job: Job) -> Mapping[str, tuple[int, int]]:
@@ -84,7 +99,58 @@ def parts_shortage(job: Job, counts: Mapping[str, int]) -> str:
     return shortage(_tree(job, counts), counts) if job.sub_groups else ""
 
 
+def reached_minimums(job: Job, before: Mapping[str, int], states: Collection[TaskState]) -> Mapping[str, int]:
+    """Return by name of a sub-group, "" for the job, the smallest minimum that it had, or has with these states.
+
+    `before`: the same of a moment ago. Empty for jobs that cannot be broken, and for those with policies of Volcano.
+    """
+    if job.counts[TaskState.SUCCEEDED] or before.get("") == 0:
+        return COMPLETING
+    if policies_of(job) or (job.min_member < 2 and not job.sub_groups):
+        return NOTHING
+    counts = _counts(job, states)
+    found: dict[str, int] = {}
+
+    def read(node: Node) -> bool:
+        has_tasks = [read(child) for child in node.children] if node.children else [counts[node.name] > 0]
+        if any(has_tasks) and not missing(node, counts):
+            found[node.name] = node.needed
+        elif node.name in before:
+            found[node.name] = min(before[node.name], node.needed)
+        return any(has_tasks)
+
+    read(_tree(job, counts))
+    return found
+
+
+def has_what_it_reached(job: Job, states: Collection[TaskState]) -> bool:
+    """Return whether the tasks in the states are the minimum that the job had: it may be lower than the present one."""
+    if policies_of(job):
+        return has_minimum(job, states)
+    counts = _counts(job, states)
+    return not missing(_lowered(_tree(job, counts), job.reached), counts)
+
+
+def broken_parts(job: Job, counts: Mapping[str, int]) -> frozenset[str]:
+    """Return the sub-groups, or "" for a job without any, that have tasks and are below the minimum that they had."""
+    if job.reached.get("") == 0:
+        return frozenset()
+    names = cut_off(_lowered(_tree(job, counts), job.reached), counts)
+    return frozenset(name for name in names if counts.get(name))
+
+
+def _lowered(node: Node, reached: Mapping[str, int]) -> Node:
+    children = tuple([_lowered(child, reached) for child in node.children])
+    return attrs.evolve(node, minimum=min(node.needed, reached.get(node.name, node.needed)), children=children)
+
+
+def _counts(job: Job, states: Collection[TaskState]) -> Counter[str]:
+    return counts_by_part(job, states) if job.sub_groups else Counter({"": job.count(states)})
+
+
 def _tree(job: Job, counts: Mapping[str, int]) -> Node:
+    if not job.sub_groups:
+        return Node("", job.min_member)
     policies = policies_of(job)
     if policies:
         nodes = [Node(name, needed, size=size) for name, (needed, size) in policies.items()]

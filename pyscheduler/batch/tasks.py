@@ -182,7 +182,9 @@ class Job:
     stale_since: float | None = None
     #: By uid of a task that was placed and is not bound in the API, because its binding failed: when it failed last.
     lost: Mapping[str, float] = attrs.field(default=NOTHING, init=False)
-    #: Whether the job had its minimum of nodes, and lost some of them without an eviction: it comes first in its queue.
+    #: By name of a sub-group, "" for the job, the smallest minimum that it had since it started: see `sub_groups`.
+    reached: Mapping[str, int] = NOTHING
+    #: Whether the job lost nodes of the minimum that it had, without an eviction: it comes first in its queue.
     is_broken: bool = False
     #: Seconds; negative means never; None means the default of the preset.
     staleness_grace: float | None = None

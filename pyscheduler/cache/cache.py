@@ -36,7 +36,7 @@ from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.recorder import NullRecorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler.api import Node
     from pyscheduler.cache.snapshot import Snapshot
@@ -311,6 +311,11 @@ class Cache:
         """Return the generation of a node's latest change, of its pods included; None where there is no such node."""
         info = self._nodes.get(name)
         return info.generation if info is not None and info.node is not None else None
+
+    def pods_on(self, name: str) -> Sequence[PodInfo]:
+        """Return the assumed and bound pods of a node."""
+        info = self._nodes.get(name)
+        return info.pods if info is not None else ()
 
     @property
     def generation(self) -> int:

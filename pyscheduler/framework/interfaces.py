@@ -431,6 +431,14 @@ class GroupCyclePlugin(Plugin):
         """
         raise NotImplementedError
 
+    def groups_to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the groups of a pod that is scheduled by itself, and may preempt only if all of them can start then.
+
+        Each has its unbound members, and `pod` is among them; Permit decides in a trial whether they are enough. None
+        for a pod that may preempt for itself alone.
+        """
+        return None
+
     def places_missing(self, group: Hashable) -> int:
         """Return how many members without a place must find one before the group can start; 1 where that is unknown."""
         return 1

@@ -13,6 +13,7 @@ import attrs
 
 from pyscheduler.api import DecodeError, parse_time
 from pyscheduler.framework.cycle_state import StateKey
+from pyscheduler.framework.departures import is_preempted, is_stuck
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import PREEMPTION_INQUIRY
 
@@ -38,10 +39,6 @@ __all__ = [
     "preemption_findings",
     "start_time",
 ]
-
-#: What the scheduler writes into the condition of a victim.
-DISRUPTION_TARGET: Final = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +105,7 @@ class PreemptionRules:
             return ""
         # A victim that has given its share back may be no potential victim any more; what it frees counts all the same.
         any_counts = type(self).potential_victims is not PreemptionRules.potential_victims
-        if any(_is_preempted(info.pod) and (any_counts or self.may_evict(info, pod)) for info in nominated.pods):
+        if any(is_preempted(info.pod) and (any_counts or self.may_evict(info, pod)) for info in nominated.pods):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
@@ -130,6 +127,16 @@ class PreemptionRules:
         of the state of the preemptor's cycle, one for each node.
         """
         return [info for info in node.pods if self.may_evict(info, preemptor)]
+
+    def is_stuck(self, node: NodeInfo, preemptor: Pod, now: float) -> bool:
+        """Return True if pods of lower priority may never leave a node: `preemptor` looks for other victims then.
+
+        That is so if the node is not ready, or if such a pod outlives its grace period. `now` in seconds since the
+        epoch.
+
+        Differs from kube-scheduler, where a preemptor waits until the node is tainted.
+        """
+        return is_stuck(node, preemptor, now)
 
     def group_budget(self, victim: Pod) -> tuple[Hashable, int] | None:
         """Return what else protects the victim, as a budget: whose it is, and how many of its pods may go now.
@@ -163,16 +170,6 @@ def start_time(pod: Pod, now: float) -> float:
         return parse_time(text)
     except DecodeError:
         return now
-
-
-def _is_preempted(pod: Pod) -> bool:
-    """Tell whether the pod is ending because a scheduler preempted it."""
-    if not pod.is_terminating:
-        return False
-    for condition in pod.status.conditions:
-        if condition.type == DISRUPTION_TARGET:
-            return condition.status == "True" and condition.reason == PREEMPTION_BY_SCHEDULER
-    return False
 
 
 class PreemptionExtender(Protocol):

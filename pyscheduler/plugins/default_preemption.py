@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceKind
 
-__all__ = ["DefaultPreemption"]
+__all__ = ["DefaultPreemption", "DefaultRules"]
 
 _BY_PLACEMENT: Final = "preemption: not eligible due to placement-based pod group scheduling limitation"
 _UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for this pod to be finished")
@@ -51,7 +51,7 @@ _GROUP_UNDER_WAY: Final = Status.unresolvable("waiting for the preemption for th
 _LEFT_TO_GROUP: Final = Status.unschedulable("preemption: not eligible due to workload aware preemption enabled")
 
 
-class _Rules(PreemptionRules):
+class DefaultRules(PreemptionRules):
     """The default rules, with the plugin's arguments for how long to search."""
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
@@ -63,7 +63,7 @@ class _Rules(PreemptionRules):
         return min(max(enough, args.min_candidate_nodes_absolute), num_nodes)
 
 
-class _QuorumRules(_Rules):
+class _QuorumRules(DefaultRules):
     """The same, and a victim without which its group has less than its minimum is protected."""
 
     def __init__(self, args: DefaultPreemptionArgs, groups: PodGroups) -> None:
@@ -86,6 +86,7 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
     """Make room by evicting pods of lower priority, and hold their preemptor back until they were told."""
 
     args_type = DefaultPreemptionArgs
+    rules_type: ClassVar[type[DefaultRules]] = DefaultRules
     watches: ClassVar[Sequence[ResourceKind]] = (kind_of(PodDisruptionBudget, "poddisruptionbudgets"),)
     rbac = (
         PolicyRule(api_groups=("",), resources=("pods",), verbs=("get", "delete")),
@@ -107,7 +108,7 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
                 # Whoever schedules them: all groups are to be known.
                 groups.sort_only(plugin)
         self._preemptor = handle.preemptor(
-            self.name, _QuorumRules(args, groups) if groups is not None else _Rules(args)
+            self.name, _QuorumRules(args, groups) if groups is not None else self.rules_type(args)
         )
         self._by_placement = handle.feature_gates.get("TopologyAwareWorkloadScheduling", False)
         self._in_background = handle.feature_gates.get("SchedulerAsyncPreemption", True)

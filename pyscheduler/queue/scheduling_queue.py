@@ -284,17 +284,21 @@ class SchedulingQueue:
                 flight.is_named = True
                 self.in_flight.observe(FORCE_ACTIVATE, None, pod)
 
-    def retry_after_backoff(self, pods: Iterable[Pod]) -> None:
+    def retry_after_backoff(self, pods: Iterable[Pod], *, in_full: bool = True) -> None:
         """Retry pods, unless PreEnqueue rejects them, as soon as they have served their whole backoff, and not before.
 
-        For pods in flight, that is the backoff after this attempt.
+        For pods in flight, that is the backoff after this attempt. Without `in_full`, retry unschedulable pods as after
+        an event that helps them.
         """
         for pod in pods:
             flight = self.in_flight.get(pod.uid)
-            if flight is None:
+            if flight is not None:
+                if not self._is_placed(pod.uid):
+                    flight.is_named, flight.serves_backoff = True, flight.serves_backoff or in_full
+            elif in_full:
                 self.sub_queues.serve_backoff(pod.uid, FORCE_ACTIVATE.label)
-            elif not self._is_placed(pod.uid):
-                flight.is_named = flight.serves_backoff = True
+            elif (info := self._unschedulable.get(pod.uid)) is not None:
+                self._retry_due((info,))
 
     def resort(self, pods: Iterable[Pod]) -> None:
         """Sort these pods again in activeQ and backoffQ, because their sort keys have changed."""

@@ -36,6 +36,7 @@ from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
 from pyscheduler.scheduler.failure import FailureHandler
+from pyscheduler.scheduler.gang_preemption import GangPreemption
 from pyscheduler.scheduler.gauges import register_gauges
 from pyscheduler.scheduler.group_commit import GroupCommit
 from pyscheduler.scheduler.group_cycle import GroupCycles
@@ -184,6 +185,7 @@ def _make_scheduler(
         plugin_failures=services.failures,
     )
     group_cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
+    scheduling.gangs = GangPreemption(group_cycles)
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
         group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
     queued_pods = QueuedPods(

@@ -179,7 +179,9 @@ class BindingCycle:
         ignored_by, taken_in = attempt.after_failure.ignored_by, attempt.queued.taken_in
         if status.is_rejected:
             # Announced after the pod is back in the queue, and not to the pod itself: its own room cannot help it.
-            self.scheduling.failure.handle(attempt, status, CLEAR_NOMINATION)
+            gangs = self.scheduling.gangs
+            nominating = gangs.nomination_after(attempt) if gangs is not None else CLEAR_NOMINATION
+            self.scheduling.failure.handle(attempt, status, nominating)
             if freed:
                 self.scheduling.queue.move_all(
                     ASSIGNED_POD_DELETE,

@@ -21,6 +21,7 @@ import attrs
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.cache.errors import CacheError
 from pyscheduler.framework.changes import node_changes, pod_changes
+from pyscheduler.framework.departures import is_ready, leaving
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.framework.events import (
     ASSIGNED_POD_ADD,
@@ -113,6 +114,9 @@ class EventHandlers:
             started = self.clock.now()
             self.queue.move_all(event, old, new)
             self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
+        if is_ready(old) and not is_ready(new):
+            # The victims of nominated pods may never be gone.
+            self.queue.retry_after_backoff(self._nominated(new.name), in_full=False)
 
     def delete_node(self, node: Node) -> None:
         """Remove the node."""
@@ -165,6 +169,7 @@ class EventHandlers:
             if self.cache.get_pod(pod.uid) is not None:
                 self.cache.remove_pod(pod)
             self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            self._retry_preemptors(pod)
             self._timed(ASSIGNED_POD_DELETE, began)
         elif pod.scheduler_name in self.profiles:
             began = self.clock.now()
@@ -176,6 +181,21 @@ class EventHandlers:
                 # Pods of the same or a lower priority could not use its room.
                 self.queue.move_all(ASSIGNED_POD_DELETE, pod, None, _others_at_most(pod))
             self._timed(UNSCHEDULED_POD_DELETE, began)
+
+    def _retry_preemptors(self, victim: Pod) -> None:
+        """Retry the pods that waited for a victim, if it was the last on the node that they are nominated to.
+
+        Differs from kube-scheduler, which leaves it to hints. They judge each victim alone: if an earlier victim had
+        the host port that the pod needs, the pod may have been held back when it went, and the last victim does not
+        help.
+        """
+        waiting = self._nominated(victim.node_name)
+        if waiting:
+            there = self.cache.pods_on(victim.node_name)
+            self.queue.retry_after_backoff([pod for pod in waiting if not leaving(there, pod)], in_full=False)
+
+    def _nominated(self, node_name: str) -> list[Pod]:
+        return [info.pod for info in self.queue.nominator.pods_on(node_name)]
 
     def unreadable_pod(self, failure: Malformed, gone: bool) -> None:
         """Write an event about a pod that cannot be decoded; the informer has counted and logged it."""

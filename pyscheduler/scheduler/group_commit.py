@@ -104,8 +104,15 @@ class Decision:
     needs_preemption: bool = False
     #: UIDs of members that did not fit in an earlier order.
     hard: frozenset[str] = frozenset()
+    #: The nodes of members, by UID, when the group last fitted without victims of its own preemption.
+    plan: dict[str, str] = attrs.Factory(dict)
     #: The generation of each node that a member was placed on, as of the trial.
     generations: dict[str, int] = attrs.Factory(dict)
+
+    @property
+    def has_enough(self) -> bool:
+        """Return True if enough members have nodes, or will have them once victims are gone."""
+        return self.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}
 
     def missing(self) -> int:
         """Return how many members must find a node; for members of one group."""
@@ -172,8 +179,11 @@ class GroupCommit:
             if member.set_back:
                 self._reject(member, decision.rejectors(), decision.source)
                 continue
+            planned = decision.plan.get(member.uid)
+            if planned is not None:
+                member.nominating = NominatingInfo(planned)
             if member.status is None:
-                nominating = NominatingInfo(attempt.node_name)
+                nominating = member.nominating if planned is not None else NominatingInfo(attempt.node_name)
                 self.scheduling.failure.handle(attempt, status, nominating)
                 continue
             failure = None

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict, PodGroupUnschedulableError
+from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.plugin_failures import GROUP_CYCLE
 from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.status import Code, Status
@@ -31,6 +33,7 @@ from pyscheduler.podgroup import asks
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, rejection_of
 from pyscheduler.runtime.statement import Statement
+from pyscheduler.scheduler.awaited_room import awaited_room
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
 from pyscheduler.scheduler.group_placements import ended
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.group_cycle import MemberTree
     from pyscheduler.framework.group_placements import PlacementLevels
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.pod_info import QueuedPodInfo
+    from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import GroupCommit
@@ -123,7 +126,7 @@ class GroupCycles:
                 self.scheduling.queue.done(info.pod.uid)
             else:
                 self.scheduling.recorder.queue_wait(began - info.enqueued_at)
-                members.append(self._member(profile, info, group_of.get(info.pod.uid)))
+                members.append(self.member(profile, info, group_of.get(info.pod.uid)))
             await turns.yield_if_due()
         if not members:
             return ()
@@ -175,14 +178,15 @@ class GroupCycles:
             attempt = self.scheduling.begin(self.profiles[info.pod.scheduler_name], info)
             self.scheduling.failure.handle(attempt, Status.from_error(error), CLEAR_NOMINATION)
 
-    def _member(self, profile: Profile, info: QueuedPodInfo, group: Hashable) -> Member:
+    def member(self, profile: Profile, info: QueuedPodInfo, group: Hashable) -> Member:
+        """Return a member that is not tried yet."""
         attempt = self.scheduling.begin(profile, info)
         attempt.after_failure.serve_backoff = True
         return Member(attempt=attempt, group=group)
 
     def _anew(self, decision: Decision, order: Sequence[Member]) -> Decision:
         """Return the beginning of another decision about the same members, in another order."""
-        members = [self._member(decision.profile, each.attempt.queued, each.group) for each in order]
+        members = [self.member(decision.profile, each.attempt.queued, each.group) for each in order]
         return Decision(source=decision.source, profile=decision.profile, members=members, began=decision.began)
 
     def _tell(self, groups: _Groups, decision: Decision) -> None:
@@ -230,21 +234,36 @@ class GroupCycles:
             _log.exception("Plugin failed to name the nodes of a group plugin=%s", decision.source.name)
             return Status.from_error(error)
 
-    async def _try_orders(self, decision: Decision, turns: CooperativeYield) -> Decision:
+    async def rehearse(
+        self,
+        source: GroupSource,
+        groups: Mapping[Hashable, Iterable[Pod]],
+        profile: Profile,
+        infos: Iterable[QueuedPodInfo],
+        turns: CooperativeYield,
+    ) -> Decision:
+        """Return the decision that a cycle would come to about these members of the groups, and change nothing."""
+        group_of = {pod.uid: group for group, pods in groups.items() for pod in pods}
+        members = [self.member(profile, info, group_of[info.pod.uid]) for info in infos]
+        decision = Decision(source=source, profile=profile, members=members, began=self.scheduling.clock.now())
+        return await self._try_orders(decision, turns, TrialKind.QUESTION)
+
+    async def _try_orders(
+        self, decision: Decision, turns: CooperativeYield, kind: TrialKind = TrialKind.ATTEMPT
+    ) -> Decision:
         """Try all members; if they do not fit and are not alike, try them in another order."""
-        await self._decide(decision, turns)
+        await self._decide(decision, turns, kind)
         if not decision.source.tries_again or not (order := _other_order(decision)):
             return decision
         again = self._anew(decision, order)
         again.nodes, again.may_preempt = decision.nodes, decision.may_preempt
         again.hard = frozenset(member.uid for member in decision.members if _lacks_room(member))
-        await self._decide(again, turns)
-        feasible = again.verdict.outcome in {GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION}
-        return again if feasible else decision
+        await self._decide(again, turns, kind)
+        return again if again.has_enough else decision
 
-    async def _decide(self, decision: Decision, turns: CooperativeYield) -> None:
+    async def _decide(self, decision: Decision, turns: CooperativeYield, kind: TrialKind) -> None:
         """Try all members on one snapshot, and undo everything; record the verdict and the outcome of each member."""
-        with Statement(self.scheduling.snapshot, TrialKind.ATTEMPT) as statement:
+        with Statement(self.scheduling.snapshot, kind) as statement:
             await self._try_all(decision, statement, turns)
             changes = await statement.commit(turns)
         decision.generations = dict(changes.generations)
@@ -253,7 +272,7 @@ class GroupCycles:
         """Try the members of all groups, those of groups with parts by part."""
 
         async def attempt(member: Member) -> bool:
-            await self._try(member, statement, decision.nodes, post_filter=decision.may_preempt)
+            await self.try_member(member, statement, decision.nodes, post_filter=decision.may_preempt)
             if not _go_on(decision, member):
                 raise TrialOverError
             await turns.yield_if_due()
@@ -294,16 +313,19 @@ class GroupCycles:
         spare = len(again.members) - decision.missing()
         with statement.undo_at_end():
             for member in again.members:
-                await self._try(member, statement, decision.nodes, post_filter=False)
+                await self.try_member(member, statement, decision.nodes, post_filter=False)
                 spare -= not member.is_placed
-                if not _go_on(again, member) or again.status is None or spare < 0:
+                if not _go_on(again, member) or again.has_enough or spare < 0:
                     break
                 await turns.yield_if_due()
+        if again.has_enough:
+            decision.plan = {each.uid: each.attempt.node_name for each in again.members if each.is_placed}
+            return None
         if again.verdict.outcome is GroupOutcome.UNSCHEDULABLE and self.placements is not None:
             return self.placements.refused(again)
         return again.status
 
-    async def _try(
+    async def try_member(
         self, member: Member, statement: Statement, nodes: Nodes | None, *, post_filter: bool = True
     ) -> None:
         """Find a node for one member, or a node where victims can make room, and place it there."""
@@ -311,8 +333,16 @@ class GroupCycles:
         state = attempt.state
         state.begin_trial(statement.trial)
         attempt.started_at = self.scheduling.clock.now()
+        victims: Sequence[PodInfo] = ()
         try:
-            found = await self.scheduling.find_node(attempt, nodes, post_filter=post_filter)
+            found = await self.scheduling.find_node(attempt, nodes, post_filter=False)
+            if isinstance(found, Failure) and isinstance(found.status.error, FitError):
+                awaited = awaited_room(self.scheduling, attempt.profile, attempt.queued.pod_info, nodes)
+                if awaited is not None:
+                    node_name, victims = awaited
+                    found.nominating = NominatingInfo(node_name)
+                elif post_filter:
+                    found = await self.scheduling.make_room(attempt, found.status.error)
         except Exception as error:  # noqa: BLE001 - a bug must cost the group this attempt, not the loop
             self.scheduling.recorder.warning("scheduling_cycle_failed")
             _log.exception("Scheduling cycle failed pod=%s", attempt.pod.key)
@@ -323,17 +353,19 @@ class GroupCycles:
                 return
             found = Placement(node_name=member.nominating.node_name, evaluated_nodes=0, feasible_nodes=0)
             findings = preemption_findings(state)
-            if findings is not None and findings.chosen is not None:
+            if not victims and findings is not None and findings.chosen is not None:
                 member.preemptor, member.candidate = findings.plugin, findings.chosen
         attempt.placement = found
-        self._place(member, statement)
+        self._place(member, statement, victims)
 
-    def _place(self, member: Member, statement: Statement) -> None:
-        """Put a member on its node, run Reserve and Permit; take that back if one rejects it."""
+    def _place(self, member: Member, statement: Statement, leaving: Sequence[PodInfo]) -> None:
+        """Put a member on its node, without the pods that leave it, run Reserve and Permit; undo it if one rejects."""
         attempt, profile, node_name = member.attempt, member.attempt.profile, member.attempt.node_name
         state, queued = attempt.state, attempt.queued
         assumed = queued.pod_info.with_pod(queued.pod.with_node_name(node_name))
         checkpoint = statement.checkpoint()
+        if leaving:
+            statement.evict_all(leaving, node_name, free_ports=True)
         if member.candidate is not None:
             release = profile.preemptors[member.preemptor].release(state)
             statement.evict_all(member.candidate.victims, node_name, free_ports=True, release=release)

@@ -2,11 +2,12 @@
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them. Its own
 members do not preempt one by one then. The group goes back into the queue as one that waits for a preemption; members
-that had a node without any victim are nominated to it.
+are nominated to the nodes that they have without the victims.
 
 Differs from kube-scheduler: a group whose members are to be tried in another order preempts only if that fails, too. A
 group that waits for the preemption of another PostFilter plugin does not preempt in addition. A PersistentVolumeClaim
-with the access mode ReadWriteOncePod counts as free once the victim that uses it is taken off.
+with the access mode ReadWriteOncePod counts as free once the victim that uses it is taken off. There, only members that
+had a node without any victim are nominated, so that new pods may take the room of the first victims that end.
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """
 

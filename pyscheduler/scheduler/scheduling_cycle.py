@@ -21,9 +21,11 @@ from pyscheduler.framework.cycle_state import (
     CycleState,
     PodsToActivate,
 )
+from pyscheduler.framework.departures import leaving, seconds_left
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.plugin_failures import PluginFailures
+from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import rejection_of
@@ -32,6 +34,8 @@ from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyscheduler.api import Pod
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.placement import Placement, PlacementPipeline
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.failure import FailureHandler
+    from pyscheduler.scheduler.gang_preemption import GangPreemption
 
 __all__ = ["Failure", "SchedulingCycle"]
 
@@ -69,6 +74,8 @@ class SchedulingCycle:
     queue: SchedulingQueue
     pipeline: PlacementPipeline
     failure: FailureHandler
+    #: Makes room for groups whose members are scheduled one by one.
+    gangs: GangPreemption | None = None
     plugin_failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
 
     def begin(self, profile: Profile, queued: QueuedPodInfo) -> Attempt:
@@ -138,18 +145,53 @@ class SchedulingCycle:
         except FitError as error:
             if not post_filter:
                 return Failure(Status(Code.UNSCHEDULABLE, error=error), None)
-            return await self._post_filter(attempt, error)
+            return await self.make_room(attempt, error)
         finally:
             self.recorder.algorithm(self.clock.now() - attempt.started_at)
 
-    async def _post_filter(self, attempt: Attempt, error: FitError) -> Failure:
-        """Let PostFilter plugins make room for a later attempt."""
+    async def make_room(self, attempt: Attempt, error: FitError) -> Failure:
+        """Make room for a later attempt of a pod that fits nowhere: for its whole group, or for itself."""
+        failure: Failure | None = None
+        if self.gangs is not None and attempt.state.trial is None:
+            failure = await self.gangs.make_room(attempt, error)
+        if failure is None:
+            failure = await self.ask_post_filters(attempt, error)
+        self._give_up_later(attempt, error, failure.nominating)
+        return failure
+
+    def _give_up_later(self, attempt: Attempt, error: FitError, nominating: NominatingInfo | None) -> None:
+        """Have a nominated pod retried when its victims should be gone: if they are not, no event may come."""
+        pod = attempt.queued.pod
+        name = self.queue.nominator.node_of(pod.uid) if nominating is None else nominating.node_name
+        node = self.snapshot.get(name) if name else None
+        if node is None:
+            return
+        findings = preemption_findings(attempt.state)
+        chosen = findings.chosen if findings is not None else None
+        victims = leaving(node.pods, pod) if chosen is None else chosen.victims
+        seconds = seconds_left(victims, self.clock.wall())
+        if seconds is not None and seconds > 0:
+            plugin = findings.plugin if findings is not None else ""
+            error.diagnosis.note_retry(Status.unschedulable(retry_after=seconds).with_plugin(plugin))
+
+    async def ask_post_filters(self, attempt: Attempt, error: FitError, *, instead_of_preemption: str = "") -> Failure:
+        """Run the PostFilter plugins, or only those that do not preempt, with a message that stands for the others.
+
+        Who only asks whether a pod fits wants nothing but preemption.
+        """
         nominating: NominatingInfo | None = CLEAR_NOMINATION
-        if attempt.profile.has_post_filter:
-            result, status = await attempt.profile.run_post_filter(
-                attempt.state, attempt.queued.pod, error.diagnosis.node_statuses
+        profile, state = attempt.profile, attempt.state
+        if profile.has_post_filter:
+            runs: Collection[str] | None = None
+            if instead_of_preemption:
+                runs = profile.plugins.keys() - profile.preemptors.keys()
+            elif state.trial is not None and state.trial.is_question:
+                runs = profile.preemptors.keys()
+            result, status = await profile.run_post_filter(
+                state, attempt.queued.pod, error.diagnosis.node_statuses, runs=runs
             )
-            error.diagnosis.post_filter_message = status.message
+            messages = (instead_of_preemption, status.message)
+            error.diagnosis.post_filter_message = ", ".join(text for text in messages if text)
             error.diagnosis.note_retry(status)
             nominating = result.nominating_info if result is not None else None
         return Failure(Status(Code.UNSCHEDULABLE, error=error), nominating)

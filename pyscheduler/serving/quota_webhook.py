@@ -18,6 +18,7 @@ from pyscheduler.api import DecodeError, Pod
 from pyscheduler.api.kinds import PODS
 from pyscheduler.framework.errors import ConfigError, ForbiddenError
 from pyscheduler.serving.admission_review import answer, read_review
+from pyscheduler.serving.connections import ConnectionLimits
 from pyscheduler.serving.health_checks import PING, Check, Probes
 from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.tls_serving import ServingTLS
@@ -43,6 +44,8 @@ _RELOAD_SECONDS: Final = 10.0
 #: review has more than the pod.
 _MOST_BYTES: Final = 8 << 20
 _BODY_SECONDS: Final = 10.0
+#: The API server opens a connection for each pod that is created at the same moment, and allows the pod if that fails.
+_CONNECTIONS: Final = ConnectionLimits(total=1024, per_address=512)
 #: Why a pod was allowed without a decision.
 NOT_SYNCED: Final = "not_synced"
 UNREADABLE: Final = "unreadable"
@@ -68,7 +71,7 @@ class QuotaWebhook:
             livez=(PING,),
             readyz=(Check("informer-sync", self._why_not_ready),),
         )
-        self._server = HTTPServer(self._answer)
+        self._server = HTTPServer(self._answer, _CONNECTIONS)
         self._reloading: asyncio.Task[None] | None = None
 
     @property

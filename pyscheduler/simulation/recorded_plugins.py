@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import Namespace
 from pyscheduler.framework import ClusterEventWithHint, EventResource
+from pyscheduler.plugins.default_preemption import DefaultPreemption, DefaultRules
 from pyscheduler.plugins.inter_pod_affinity.hints import Hints
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.plugins.inter_pod_affinity.terms import Namespaces, Target
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import AffinityTerm, Handle, QueueingHintFn
+    from pyscheduler.framework import AffinityTerm, Handle, NodeInfo, QueueingHintFn
     from pyscheduler.framework.plugin_args import InterPodAffinityArgs
     from pyscheduler.runtime.assembly.registry import Registry
 
@@ -30,6 +31,17 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 def use_recorded_plugins(registry: Registry) -> None:
     """Replace the plugins that decide otherwise than kube-scheduler 1.36.2."""
     registry.replace(InterPodAffinity.name, _RecordedInterPodAffinity)
+    registry.replace(DefaultPreemption.name, _RecordedDefaultPreemption)
+
+
+class _RecordedRules(DefaultRules):
+    def is_stuck(self, node: NodeInfo, preemptor: Pod, now: float) -> bool:  # noqa: ARG002 - as declared
+        return False
+
+
+class _RecordedDefaultPreemption(DefaultPreemption):
+    name = DefaultPreemption.name
+    rules_type = _RecordedRules
 
 
 class _RecordedInterPodAffinity(InterPodAffinity):

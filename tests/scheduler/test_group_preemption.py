@@ -17,7 +17,6 @@ from pyscheduler.framework import PostFilterPlugin, PostFilterResult, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.runtime.preemption.place_counts import PlaceCounts
 from pyscheduler.runtime.preemption.victim_units import VictimUnit
-from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import FakeCluster
 from tests.plugins.test_default_preemption import budget, gone
@@ -117,7 +116,7 @@ async def test_full_preemption(cluster: FakeCluster) -> None:
         assert target.message == "pyscheduler: preempting to accommodate a higher priority podgroup"
     message = f"0/1 nodes are available: 1 Insufficient cpu. {NOT_BY_ITSELF}"
     assert {framework.result(name).message for name in named("g", 3)} == {message}
-    assert not any(pod.status.nominated_node_name for pod in cluster.pods())
+    assert {cluster.pod(name).status.nominated_node_name for name in named("g", 3)} == {"n"}
     assert condition(cluster, "g") == ("False", "Unschedulable", UNSCHEDULABLE)
     text = metrics.render()[0].decode()
     assert "scheduler_preemption_victims_sum 3.0" in text
@@ -388,8 +387,8 @@ async def test_without_the_plugin_nobody_preempts(cluster: FakeCluster) -> None:
     assert condition(cluster, "g")[2] == text(reason)
 
 
-async def test_members_with_a_node_are_nominated_to_it(cluster: FakeCluster) -> None:
-    """Their message says that the group is unschedulable; the others' says what they lack."""
+async def test_members_are_nominated_to_the_nodes_that_they_will_have(cluster: FakeCluster) -> None:
+    """Those with a node are told that the group is unschedulable; those that wait for victims, what they lack."""
     cluster.add_node("a", allocatable={"cpu": "1"})
     cluster.add_node("b", allocatable={"cpu": "1"})
     framework = cluster.framework(feature_gates=GATES)
@@ -399,10 +398,10 @@ async def test_members_with_a_node_are_nominated_to_it(cluster: FakeCluster) -> 
     await framework.settle()
     assert set(notes(cluster)) == {"low"}
     nominated = {pod.name: pod.status.nominated_node_name for pod in cluster.pods() if pod.name.startswith("g")}
-    assert sorted(nominated.values()) == ["", "a"]
+    assert sorted(nominated.values()) == ["a", "b"]
     messages = {nominated[name]: framework.result(name).message for name in named("g", 2)}
     assert messages["a"] == f"{UNSCHEDULABLE}"
-    assert messages[""].startswith("0/2 nodes are available: 2 Insufficient cpu. ")
+    assert messages["b"].startswith("0/2 nodes are available: 2 Insufficient cpu. ")
 
 
 class Counting(PostFilterPlugin):
@@ -458,19 +457,8 @@ async def test_members_wait_for_the_evictions_of_their_group(cluster: FakeCluste
     assert states(framework, named("g", 2)) == {"bound": 2}
 
 
-async def test_a_retry_while_victims_end_chooses_the_same_victims(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Places are counted although a member is nominated, and nobody else is evicted."""
-    counted: list[bool] = []
-    count = GroupPreemption._count
-
-    def noted(*args: Any) -> Any:
-        places = count(*args)
-        counted.append(places is not None)
-        return places
-
-    monkeypatch.setattr(GroupPreemption, "_count", noted)
+async def test_a_retry_while_victims_end_keeps_victims_and_nodes(cluster: FakeCluster) -> None:
+    """A group that is retried before its victims are gone evicts nobody else, and its members stay nominated."""
     for name in ("a", "b", "c"):
         cluster.add_node(name, allocatable={"cpu": "2"})
     framework = cluster.framework(feature_gates=f"{GATES},SchedulerAsyncPreemption=false")
@@ -480,10 +468,13 @@ async def test_a_retry_while_victims_end_chooses_the_same_victims(
     members(cluster, "g", 3, priority=100)
     await framework.settle()
     assert gone(cluster) == {"low0", "low1"}
-    assert sorted(pod.status.nominated_node_name for pod in cluster.pods() if pod.name[0] == "g") == ["", "", "c"]
+
+    def nominated() -> list[str]:
+        return sorted(cluster.pod(name).status.nominated_node_name for name in named("g", 3))
+
+    assert nominated() == ["a", "a", "c"]
     await cluster.clock.advance(20)
-    assert len(counted) > 2
-    assert all(counted)
+    assert nominated() == ["a", "a", "c"]
     assert set(notes(cluster)) == {"low0", "low1"}
     cluster.delete_pod("low0")
     cluster.delete_pod("low1")

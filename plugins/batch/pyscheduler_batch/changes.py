@@ -94,6 +94,7 @@ def group_facts(row: JobDialect, pool: NodePool, group: KubeObject) -> object:
         stale_since=None,
         last_start=None,
         last_eviction=None,
+        reached={},
         warnings=(),
     )
     return described, pool.has(group), isinstance(group, GroupObject) and group.status.phase == COMPLETED

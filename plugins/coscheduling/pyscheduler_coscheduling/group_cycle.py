@@ -38,7 +38,15 @@ class GroupCycleRules:
     def groups(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the pod's group with its members of the same profile, if it is scheduled in a group cycle."""
         group = self._members.of(pod) if self.enabled else None
-        if group is None or not group.group.is_declared or self._is_refused(group, pod):
+        return None if group is None else self._unbound(group, pod)
+
+    def to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the pod's group in the same form, if its members are tried one by one and it has not its minimum."""
+        group = self._members.of(pod) if not self.enabled else None
+        return None if group is None or self._members.satisfied(group) else self._unbound(group, pod)
+
+    def _unbound(self, group: GroupState, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        if not group.group.is_declared or self._is_refused(group, pod):
             return None
         members = [each for each in group.pending.values() if each.scheduler_name == pod.scheduler_name]
         return {group.id: members if pod.uid in group.pending else [*members, pod]}

@@ -178,6 +178,9 @@ class Coscheduling(
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         return self._group_cycle.groups(pod)
 
+    def groups_to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        return self._group_cycle.to_preempt(pod)
+
     def places_missing(self, group: Hashable) -> int:
         return self._group_cycle.missing(group)
 

@@ -24,7 +24,7 @@ __all__ = ["groups_to_schedule", "permit"]
 
 def groups_to_schedule(gangs: Gangs, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
     """Return the gangs of the pod's gang group with their members of the same profile; None to schedule it alone."""
-    record = gangs.of(pod) if gangs.uses_group_cycle else None
+    record = gangs.of(pod)
     if record is None or not record.state.group.is_declared:
         return None
     if gangs.is_satisfied_for_good(record) and not gangs.gathers(record):

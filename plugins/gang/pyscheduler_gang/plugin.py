@@ -159,7 +159,11 @@ class Gang(
 
     def groups_to_schedule(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the gangs that are scheduled with the pod in one group cycle, if that is the strategy."""
-        return group_cycle.groups_to_schedule(self.gangs, pod)
+        return group_cycle.groups_to_schedule(self.gangs, pod) if self.gangs.uses_group_cycle else None
+
+    def groups_to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
+        """Return the gangs that must fit before a member may preempt."""
+        return None if self.gangs.uses_group_cycle else group_cycle.groups_to_schedule(self.gangs, pod)
 
     def places_missing(self, group: Hashable) -> int:
         """Return how many members with a node a gang still needs, at least one."""

@@ -91,20 +91,28 @@ class PostFiltering:
     calls: PluginCalls
     methods: Sequence[PluginMethod]
 
-    async def run(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult | None, Status]:
-        """Run plugins until one succeeds, fails or says that nothing can help; else join what they said."""
+    async def run(
+        self, state: CycleState, pod: Pod, statuses: NodeStatuses, *, runs: Collection[str] | None = None
+    ) -> tuple[PostFilterResult | None, Status]:
+        """Run plugins until one succeeds, fails or says that nothing can help; else join what they said.
+
+        `runs` names the plugins that run; None: all.
+        """
         began = self.calls.clock.now()
-        result, status = await self._run(state, pod, statuses)
+        methods = [method for method in self.methods if runs is None or method.plugin in runs]
+        result, status = await self._run(methods, state, pod, statuses)
         self.calls.point("PostFilter", status, began)
         return result, status
 
-    async def _run(self, state: CycleState, pod: Pod, statuses: NodeStatuses) -> tuple[PostFilterResult | None, Status]:
+    async def _run(
+        self, methods: Sequence[PluginMethod], state: CycleState, pod: Pod, statuses: NodeStatuses
+    ) -> tuple[PostFilterResult | None, Status]:
         calls = self.calls
         sampled = context_of(state).sampled
         kept: PostFilterResult | None = None
         reasons: list[str] = []
         retries: list[float] = []
-        for method in self.methods:
+        for method in methods:
             answer = await calls.run_async(method, pod, state, pod, statuses, sampled=sampled)
             if isinstance(answer, Status) and answer.is_error:
                 return None, answer

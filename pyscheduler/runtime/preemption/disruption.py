@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.api import Pod, format_time
+from pyscheduler.framework.departures import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from pyscheduler.framework.errors import ConflictError, NotFoundError
-from pyscheduler.framework.preemption import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler.runtime.extension_points.reserving import Release
@@ -51,10 +52,11 @@ _NO_VICTIMS: Final = Status.unresolvable("No preemption victims found for incomi
 class GroupSearch:
     """Makes room for pod groups in the name of one plugin."""
 
-    __slots__ = ("_evictions", "_handle", "_units")
+    __slots__ = ("_evictions", "_handle", "_rules", "_units")
 
-    def __init__(self, handle: Handle, evictions: Evictions, units: VictimUnits) -> None:
+    def __init__(self, handle: Handle, rules: PreemptionRules, evictions: Evictions, units: VictimUnits) -> None:
         self._handle = handle
+        self._rules = rules
         self._evictions = evictions
         self._units = units
 
@@ -80,6 +82,7 @@ class GroupSearch:
         if any(pod.spec.preemption_policy == "Never" for pod in pods):
             return _NEVER
         units = await self._units.below(group.spec.priority or 0, self._handle.clock.wall(), turns)
+        units = self._without_stuck(units, pods[0])
         if not units:
             return _NO_VICTIMS
         units = await _protected_first(units, budgets, turns)
@@ -105,6 +108,14 @@ class GroupSearch:
         _log.info("Victims for the pod group are determined podGroup=%s victims=%d", group.key, len(infos))
         candidate = Candidate(node_name=_DOMAIN, victims=infos)
         return await self._evictions.evict(candidate, EvictionCause.of_group(group, pods[0].scheduler_name, waiting))
+
+    def _without_stuck(self, units: list[VictimUnit], pod: Pod) -> list[VictimUnit]:
+        """Leave out the units on nodes that victims may never leave."""
+        snapshot, now = self._handle.snapshot, self._handle.clock.wall()
+        names = dict.fromkeys(name for unit in units for _, name in unit.pods)
+        nodes = ((name, snapshot.get(name)) for name in names)
+        stuck = {name for name, node in nodes if node is not None and self._rules.is_stuck(node, pod, now)}
+        return [unit for unit in units if all(name not in stuck for _, name in unit.pods)] if stuck else units
 
     def _statement(self, release: Release | None) -> Statement:
         return Statement(self._handle.snapshot, TrialKind.EXPLAIN, release=release)

@@ -155,8 +155,13 @@ class Preemption:
         """Return why the pod may not preempt now, or ""."""
         # The API server may not know yet of a nomination that was made a moment ago.
         name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
-        nominated = self._handle.snapshot.get(name) if name else None
+        nominated = self._handle.snapshot.get(name) if name and not self._is_stuck(name, pod) else None
         return self._rules.refusal(pod, nominated, statuses.get(name))
+
+    def _is_stuck(self, node_name: str, pod: Pod) -> bool:
+        """Return True if victims of the pod may never leave the node."""
+        node = self._handle.snapshot.get(node_name)
+        return node is not None and self._rules.is_stuck(node, pod, self._handle.clock.wall())
 
     def is_preempting(self, uid: str) -> bool:
         """Return True if victims of the pod with that uid are still being evicted."""
@@ -182,17 +187,23 @@ class Preemption:
         elif not asks_only:
             return None, Status.from_error(LookupError(f'pod "{pod.name}" not found'))
         findings = PreemptionFindings(refusal=self.refusal(pod, statuses), plugin=self._plugin)
-        if asks_only:
-            state.write(PREEMPTION_FINDINGS, findings)
+        state.write(PREEMPTION_FINDINGS, findings)
         if inquiry is not None:
             inquiry.findings = findings
         if findings.refusal:
             return None, Status.unschedulable(findings.refusal)
-        if not len(self._handle.snapshot.nodes):
+        nodes = self._handle.snapshot.nodes
+        if not len(nodes):
             return None, Status.from_error(LookupError("no nodes available"))
-        chosen = await self._choose(state, pod, statuses, findings)
+        worth = _Worth.of(statuses, nodes)
+        chosen = await self._choose(state, pod, worth, findings)
+        if isinstance(chosen, Candidate) and self._is_stuck(chosen.node_name, pod):
+            # Rare, so that the other nodes are not looked at before.
+            worth = worth.where(np.array([not self._is_stuck(name, pod) for name in worth.names], dtype=np.bool_))
+            chosen = await self._choose(state, pod, worth, findings)
         if not isinstance(chosen, Candidate):
             return chosen
+        findings.chosen = chosen
         if not asks_only:
             failure = await self.evict(chosen, pod)
             if failure is not None:
@@ -200,14 +211,13 @@ class Preemption:
         return PostFilterResult.nominated(chosen.node_name), Status(Code.SUCCESS)
 
     async def _choose(
-        self, state: CycleState, pod: Pod, statuses: NodeStatuses, findings: PreemptionFindings
+        self, state: CycleState, pod: Pod, worth: _Worth, findings: PreemptionFindings
     ) -> Candidate | tuple[PostFilterResult | None, Status]:
         """Return the best candidate, or the answer of PostFilter if there is none.
 
         In a trial `findings` get an entry for every node that is looked at.
         """
         snapshot = self._handle.snapshot
-        worth = _Worth.of(statuses, snapshot.nodes)
         turns = CooperativeYield(self._handle.clock)
         if not await self._may_help(state, pod, worth, turns):
             if state.trial is not None:
@@ -228,8 +238,7 @@ class Preemption:
         findings.best = best_of(candidates.values(), self._handle.clock.wall())
         if not findings.best:
             return None, _NO_CANDIDATE
-        findings.chosen = self._draw(findings.best)
-        return findings.chosen
+        return self._draw(findings.best)
 
     def _draw(self, best: Sequence[T]) -> T:
         return best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
@@ -252,7 +261,7 @@ class Preemption:
         """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""
         if self._groups is None:
             units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup))
-            self._groups = GroupSearch(self._handle, self._evictions, units)
+            self._groups = GroupSearch(self._handle, self._rules, self._evictions, units)
         return await self._groups.preempt(
             group,
             pods,
@@ -441,6 +450,10 @@ class _Worth:
     def from_row(self, start: int) -> _Worth:
         """Return the same nodes, rotated so that another one comes first."""
         return attrs.evolve(self, rows=np.roll(self.rows, -start), reasons=np.roll(self.reasons, -start))
+
+    def where(self, mask: NDArray[np.bool_]) -> _Worth:
+        """Return those of the nodes for which `mask`, bool[n], is True."""
+        return attrs.evolve(self, rows=self.rows[mask], reasons=self.reasons[mask])
 
     def refused_by(self, plugins: AbstractSet[str]) -> NDArray[np.bool_]:
         """Return bool[n]: which of them were rejected by one of these plugins."""

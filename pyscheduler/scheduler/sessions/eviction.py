@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.framework.departures import DISRUPTION_TARGET
 from pyscheduler.framework.errors import APIError, ForbiddenError, NotFoundError, TransportError
-from pyscheduler.framework.preemption import DISRUPTION_TARGET
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition, withdraw_condition
 from pyscheduler.scheduler.sessions.backoff import Backoff

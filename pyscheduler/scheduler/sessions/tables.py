@@ -7,6 +7,7 @@ copies of the node and queue tables; the ledger puts its tasks back where they w
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,7 +19,6 @@ from pyscheduler.batch.build import build_job, build_queues
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.plugin import NodeUse
-from pyscheduler.batch.sub_groups import has_minimum
 from pyscheduler.batch.tasks import (
     ACTIVE,
     ALLOCATED,
@@ -31,6 +31,7 @@ from pyscheduler.batch.tasks import (
     state_of_waiting,
 )
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
+from pyscheduler.scheduler.sessions.gang_memory import GangMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -136,8 +137,7 @@ class ClusterTables:
         self._has_new_jobs = False
         #: By uid, the jobs that must not be placed while they hold no node, and why.
         self._held: Mapping[str, str] = {}
-        #: The keys of the jobs that had their minimum of nodes, and were not evicted since.
-        self._whole: set[str] = set()
+        self._gangs = GangMemory()
 
     # What others report
 
@@ -145,8 +145,9 @@ class ClusterTables:
         """Take notice that the description of a job changed; None: a queue or a priority class."""
         if job_key is None:
             self._is_stale = True
-        else:
-            self._dirty[job_key] = None
+            return
+        self._dirty[job_key] = None
+        self._gangs.read_ended(job_key, partial(self._plugin.ended, job_key))
 
     def hold(self, held: Mapping[str, str]) -> None:
         """Keep jobs out of their queues while they hold no node. `held`: by uid of a job, why."""
@@ -356,7 +357,7 @@ class ClusterTables:
             is_leaving = pod.is_terminating or pod.uid in self._evicting
             if is_leaving:
                 if is_own and (pod.uid in self._evicting or _was_evicted(pod)):
-                    self._whole.discard(self._plugin.job_key(pod))
+                    self._gangs.evicted(self._plugin.job_key(pod))
                 leaving.append(info)
                 releasing += self._amounts_of(info)
             if is_own:
@@ -439,7 +440,7 @@ class ClusterTables:
         self._unknown.pop(key, None)
         if not is_here:
             self._entries.pop(key, None)
-            self._whole.discard(key)
+            self._gangs.forget(key)
             return
         if entry is None:
             entry = self._new_entry(key)
@@ -462,7 +463,7 @@ class ClusterTables:
         self.jobs[job.uid] = job
         self.memory.note(job.uid)
         self._count(job, 1.0)
-        self._note_whole(key, job)
+        self._gangs.note(key, job)
 
     async def _add_tasks(
         self, key: str, job: Job, spec: JobSpec, infos: Sequence[PodInfo], turns: CooperativeYield
@@ -494,16 +495,6 @@ class ClusterTables:
         # A group has a uid of its own.
         if len(pods) == 1 and not ended and pods[0].uid == job.uid and job.counts[TaskState.PENDING]:
             job.look_alike = self._look_alike(job, pods[0], requests[0], facts_of(spec, pods[0]))
-
-    def _note_whole(self, key: str, job: Job) -> None:
-        """Remember whether a job has its minimum of nodes; mark one that had it."""
-        active = job.count(ACTIVE)
-        is_whole = has_minimum(job, ACTIVE) if job.sub_groups else active >= job.min_member
-        if is_whole and active:
-            self._whole.add(key)
-        elif not active:
-            self._whole.discard(key)
-        job.is_broken = not is_whole and key in self._whole
 
     def _look_alike(self, job: Job, pod: Pod, request: Amounts, facts: TaskFacts) -> int | None:
         """Return the number that a job of one waiting pod shares with those that differ in age and name only."""

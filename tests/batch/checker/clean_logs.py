@@ -57,6 +57,26 @@ def evicted_gang_with_a_member_on_a_lost_node() -> Log:
     return log
 
 
+def gang_whose_minimum_was_raised() -> Log:
+    """Raise the minimum of a running gang; there is no room for more."""
+    log = situation()
+    log.job("j", "a", 2, node="n1")
+    log.wait(1.0)
+    log.update("PodGroup", "j", spec={"queue": "a", "minMember": 4})
+    log.wait(300.0)
+    return log
+
+
+def gang_with_a_success_that_was_removed() -> Log:
+    """Let a member succeed and remove its pod; the others go on."""
+    log = situation()
+    log.job("j", "a", 2, node="n1")
+    log.update("Pod", "j-0", status={"phase": "Succeeded"})
+    log.delete("Pod", "j-0")
+    log.wait(300.0)
+    return log
+
+
 def gang_whose_queue_was_deleted() -> Log:
     """Bind a part of a gang; its queue is deleted before the rest is bound."""
     log = situation()
@@ -423,6 +443,8 @@ CLEAN = (
     evicted_broken_gang,
     evicted_gang_with_a_member_on_a_lost_node,
     gang_with_a_success,
+    gang_with_a_success_that_was_removed,
+    gang_whose_minimum_was_raised,
     gang_whose_queue_was_deleted,
     fair_reclaim,
     reclaim_from_what_was_never_bound,

@@ -57,6 +57,8 @@ class Allocate(Action):
 async def _allocate(cycle: Cycle, gang: Gang) -> bool:
     """Place the next tasks of a job and carry it out; return whether that was possible."""
     job = gang.job
+    if cycle.session.is_live and not gang.to_place():
+        return False  # the sub-groups of the tasks that wait have too few pods
     had_tasks = job.count(ALLOCATED) > 0
     statement = cycle.statement()
     try:

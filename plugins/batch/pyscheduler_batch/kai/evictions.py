@@ -19,7 +19,7 @@ from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF, ZERO, Gang, Quantities, add
-from pyscheduler_batch.kai.kept_jobs import is_stale
+from pyscheduler_batch.kai.kept_jobs import stale_tasks
 from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.search_memory import attempt_of
@@ -75,6 +75,8 @@ class _Evicting(Action, ABC):
             if skips and not look_alikes.is_easier(gang):
                 continue
             tasks = gang.to_place()
+            if session.is_live and not tasks:
+                continue
             too_large = next((task for task in tasks if cycle.placement.is_too_large(task)), None)
             if too_large is not None:
                 session.record(gang.job, POD_SCHEDULING_ERRORS, f"no node is large enough for {too_large.key}")
@@ -480,7 +482,8 @@ class StaleGangEviction(Action):
         """Stamp stale jobs, evict those whose grace period is over, and clear the stamp of others."""
         cycle = await prepared_cycle(session)
         for job in cycle.kept.maybe_stale(session):
-            if not is_stale(job, cycle.gangs):
+            tasks = stale_tasks(job, cycle.gangs, is_live=session.is_live)
+            if not tasks:
                 if not job.counts[TaskState.PIPELINED]:  # the room that the job waits for may not come
                     job.stale_since = None
                 continue
@@ -499,7 +502,6 @@ class StaleGangEviction(Action):
             gang = cycle.gangs[job.uid]
             if gang.is_satisfied() and max(job.lost.values()) < job.stale_since + grace:
                 continue  # one more attempt: what is placed now may be bound
-            tasks = [task for task in gang.tasks if task.state in ACTIVE]
             if any(map(session.is_refused, tasks)):
                 continue  # what is placed now may be bound meanwhile
             statement = session.statement()

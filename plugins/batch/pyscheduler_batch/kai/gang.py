@@ -50,10 +50,11 @@ class TaskRules:
 
     `key` orders the tasks of a job; `first_pod` returns the first of some pods without a task, and is None if the order
     does not follow from the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open
-    statement evicted: they are to be placed again.
+    statement evicted: they are to be placed again. `starts_whole`: whether only sub-groups are placed of which enough
+    tasks exist. Differs from KAI-Scheduler, which also places those that there are; in simulations of it we do so, too.
     """
 
-    __slots__ = ("_sums", "first_pod", "key", "quantities", "virtual")
+    __slots__ = ("_sums", "first_pod", "key", "quantities", "starts_whole", "virtual")
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class TaskRules:
         self.first_pod = first_pod
         self.quantities = quantities
         self.virtual = virtual
+        self.starts_whole = False
         self._sums: dict[tuple[Quantities, int], Quantities] = {}
 
     def times(self, request: Amounts, count: int) -> Quantities:
@@ -398,6 +400,8 @@ class Gang:
 
     def _from_branch(self, branch: Branch, *, for_real: bool) -> list[Task]:
         children = _ordered(branch)
+        if self._rules.starts_whole and not self.is_part and len(children) > 1:
+            children = [child for child in children if self._may_start(child, for_real=for_real)]
         if branch.members < branch.needed:
             found: list[Task] = []
             for child in children[: branch.needed]:
@@ -409,6 +413,14 @@ class Gang:
             if tasks:
                 return tasks
         return []
+
+    def _may_start(self, member: Leaf | Branch, *, for_real: bool) -> bool:
+        """Return whether a sub-group has its minimum, or enough tasks to be placed."""
+        if isinstance(member, Branch):
+            able = sum(self._may_start(child, for_real=for_real) for child in member.children)
+            return able >= member.needed
+        more = sum(self.is_placeable(task, for_real=for_real) for task in member.tasks)
+        return member.active + more >= member.minimum
 
     def _from_member(self, member: Leaf | Branch, *, for_real: bool) -> list[Task]:
         if isinstance(member, Branch):

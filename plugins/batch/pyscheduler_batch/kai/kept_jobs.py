@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.memory import Kept
+from pyscheduler.batch.sub_groups import broken_parts
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.backlog import Backlog
 from pyscheduler_batch.kai.gang import USED, Gang, TaskRules
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.kai.gang import Quantities
     from pyscheduler_batch.kai.orders import Keys
     from pyscheduler_batch.kai.proportion import Proportion
 
-__all__ = ["Gangs", "KeptJobs", "is_candidate", "is_stale"]
+__all__ = ["Gangs", "KeptJobs", "is_candidate", "stale_tasks"]
 
 
 #: Jobs with so many tasks are read before others get their turn.
@@ -116,6 +117,7 @@ class KeptJobs(Kept):
     def follow(self, session: Session, proportion: Proportion) -> Iterator[None]:
         """Read the jobs that changed since the last pass; yield after some of them."""
         self.virtual.clear()
+        self._rules.starts_whole = session.is_live
         self.gangs.jobs = jobs = session.jobs
         if self._is_new:
             self._is_new = False
@@ -147,7 +149,7 @@ class KeptJobs(Kept):
         row, is_placed = (-1, False) if candidate is None else (candidate.queue_row, candidate.count(ACTIVE) > 0)
         self._sizes.put(uid, row, None if candidate is None else self._gpus(candidate))
         self._priorities.put(uid, row, candidate.priority if candidate is not None and is_placed else None)
-        if job is not None and (job.stale_since is not None or is_stale(job, self.gangs)):
+        if job is not None and (job.stale_since is not None or _is_stale(job, self.gangs)):
             self._stale.add(uid)
         else:
             self._stale.discard(uid)
@@ -177,12 +179,12 @@ class KeptJobs(Kept):
         """Return the jobs that may be stale, or were, in the order of all jobs."""
         jobs = {uid: session.jobs[uid] for uid in self._stale}
         jobs.update((task.job.uid, task.job) for task, _ in session.ledger.moved.values())
-        found = {uid: job for uid, job in jobs.items() if job.stale_since is not None or is_stale(job, self.gangs)}
+        found = {uid: job for uid, job in jobs.items() if job.stale_since is not None or _is_stale(job, self.gangs)}
         return [job for uid, job in session.jobs.items() if uid in found] if len(found) > 1 else [*found.values()]
 
 
-def is_stale(job: Job, gangs: Mapping[str, Gang]) -> bool:
-    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum.
+def _is_stale(job: Job, gangs: Mapping[str, Gang]) -> bool:
+    """Return whether a job runs, no task of it has succeeded, and some leaf is below its minimum; see `stale_tasks`.
 
     A task whose binding failed counts once it is bound. Differs from KAI-Scheduler, which counts it whenever a cycle
     places it again: while each of its bindings fails, the gang is never stale there.
@@ -192,3 +194,21 @@ def is_stale(job: Job, gangs: Mapping[str, Gang]) -> bool:
         return False
     leaves = gangs[job.uid].used_by_leaf()
     return any(used for _, used in leaves) and any(used < leaf.minimum for leaf, used in leaves)
+
+
+def stale_tasks(job: Job, gangs: Mapping[str, Gang], *, is_live: bool) -> list[Task]:
+    """Return the active tasks of a stale job that cannot work without those that it lost.
+
+    Differs from KAI-Scheduler in a live scheduler: there a job is stale if any leaf is below its present minimum, and
+    all its tasks are evicted, also if `minSubGroup` is met, if the minimum was raised, or if members have succeeded and
+    were removed.
+    """
+    if not _is_stale(job, gangs):
+        return []
+    gang = gangs[job.uid]
+    used = gang.used_by_leaf()
+    if is_live:
+        counts = {leaf.name: count for leaf, count in used} if job.sub_groups else {"": used[0][1]}
+        broken = broken_parts(job, counts)
+        used = [(leaf, count) for leaf, count in used if (leaf.name if job.sub_groups else "") in broken]
+    return [task for leaf, _ in used for task in leaf.tasks if task.state in ACTIVE]

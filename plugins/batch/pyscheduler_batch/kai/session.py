@@ -37,13 +37,14 @@ class KaiSession(Session):
         children = Counter(each.parent for each in job.sub_groups.values())
         leaves = {each.name: each.min_member for each in job.sub_groups.values() if not children[each.name]}
         texts: list[str] = []
-        if job.sub_groups and not has_minimum(job, _PRESENT):
-            there = counts_by_part(job, _PRESENT)
+        if job.sub_groups:
+            has_all, there = has_minimum(job, _PRESENT), counts_by_part(job, _PRESENT)
             texts += [
                 f"{there[name]} of at least {least} pods of sub-group {name} are present"
                 for name, least in leaves.items()
-                if there[name] < least
+                if there[name] < least and (there[name] or not has_all)
             ]
+        if job.sub_groups and not has_all:
             minima = {"": job.min_sub_group, **{each.name: each.min_sub_group for each in job.sub_groups.values()}}
             texts += [
                 f"{f'sub-group {name}' if name else 'the job'} has {children[name]} of at least {least} sub-groups"

@@ -5,14 +5,21 @@ Sources: KAI-Scheduler `pkg/scheduler/cache/status_updater`, `pkg/podgroupcontro
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler.batch.axis import PODS
-from pyscheduler.batch.kai_objects import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_ANNOTATION
+from pyscheduler.batch.kai_objects import (
+    LAST_EVICTION_ANNOTATION,
+    LAST_START_ANNOTATION,
+    REACHED_ANNOTATION,
+    STALE_ANNOTATION,
+)
 from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
+from pyscheduler.batch.sub_groups import reached_minimums
 from pyscheduler.batch.tasks import ALIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.backoff import ONCE
 from pyscheduler_batch.kai.cycle import cycle_of
@@ -80,6 +87,7 @@ class KaiReport:
     stale_since: float | None = None
     last_start: float | None = None
     last_eviction: float | None = None
+    reached: Mapping[str, int] = attrs.Factory(dict)
     notes: Sequence[Note] = ()
     now: float = 0.0
 
@@ -87,7 +95,8 @@ class KaiReport:
         """Return what the group's annotations and status lack."""
         patches = []
         stale = None if self.stale_since is None else format_time(self.stale_since)
-        wanted: dict[str, str | None] = {STALE_ANNOTATION: stale}
+        reached = json.dumps({**self.reached}, separators=(",", ":")) if self.reached else None
+        wanted: dict[str, str | None] = {STALE_ANNOTATION: stale, REACHED_ANNOTATION: reached}
         if self.last_start is not None:
             wanted[LAST_START_ANNOTATION] = format_time(self.last_start)
         if self.last_eviction is not None:
@@ -165,6 +174,7 @@ def kai_report(
         stale_since=job.stale_since,
         last_start=job.last_start,
         last_eviction=job.last_eviction,
+        reached=reached_minimums(job, job.reached, ALLOCATED) if job.count(ALLOCATED) else {},
         notes=notes,
         now=session.now,
     )

@@ -117,7 +117,11 @@ class Statuses:
             last_start = spec.last_start if report.last_start is None else report.last_start
             last_eviction = spec.last_eviction if report.last_eviction is None else report.last_eviction
             return attrs.evolve(
-                spec, stale_since=report.stale_since, last_start=last_start, last_eviction=last_eviction
+                spec,
+                stale_since=report.stale_since,
+                reached=report.reached,
+                last_start=last_start,
+                last_eviction=last_eviction,
             )
         return spec
 

@@ -1,0 +1,156 @@
+"""Preemption for gangs whose members are scheduled one by one and wait for each other at Permit.
+
+A member that finds no node must not preempt for itself alone: if another member fits nowhere, the victims are evicted
+in vain, again and again. So all members without a node are tried first, in a trial that changes nothing. If the group
+fits, all victims are evicted and all members nominated at once. Until the victims are gone, the PostFilter of the
+group's plugin does not run for members that wait for them, because it would roll the group back; and members that lose
+their nodes stay nominated to them.
+
+Differs from kube-scheduler: there, each member preempts for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.group_cycle import GroupOutcome
+from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.plugin_failures import GROUP_CYCLE
+from pyscheduler.framework.preemption import PREEMPTION_FINDINGS, PreemptionFindings
+from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.trial import Trial, TrialKind
+from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.scheduler.awaited_room import awaited_room
+from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.scheduling_cycle import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.diagnosis import FitError
+    from pyscheduler.framework.interfaces import GroupCyclePlugin
+    from pyscheduler.framework.pod_info import QueuedPodInfo
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.attempt import Attempt
+    from pyscheduler.scheduler.group_commit import Decision
+    from pyscheduler.scheduler.group_cycle import GroupCycles
+
+__all__ = ["GangPreemption"]
+
+_log = logging.getLogger(__name__)
+
+_IN_VAIN = "preemption: not eligible because the other pods of its group would not fit"
+
+
+@attrs.frozen
+class _Gang:
+    """The groups that a pod must start with, and their plugin."""
+
+    source: GroupCyclePlugin
+    members: Mapping[Hashable, Iterable[Pod]]
+
+
+@attrs.frozen
+class GangPreemption:
+    """Preempts for groups as a whole."""
+
+    cycles: GroupCycles
+
+    async def make_room(self, attempt: Attempt, error: FitError) -> Failure | None:
+        """Make room for the group of a pod that fits nowhere; return None if the pod may preempt for itself."""
+        profile = attempt.profile
+        gang = self._gang(profile, attempt.queued.pod) if profile.preemptors else None
+        if gang is None:
+            return None
+        others = self._others(attempt.queued, gang)
+        quiet = Failure(Status(Code.UNSCHEDULABLE, error=error), self._nomination(attempt.queued))
+        if any(self._is_awaiting(profile, info) for info in (attempt.queued, *others)):
+            return quiet
+        statuses = error.diagnosis.node_statuses
+        if not len(statuses.rows_with(Code.UNSCHEDULABLE)) and statuses.absent.code is not Code.UNSCHEDULABLE:
+            return None
+        turns = CooperativeYield(self.cycles.scheduling.clock)
+        if not await self._can_preempt(attempt, error):
+            if not any(map(self._nomination, others)):
+                return None
+            decision = await self.cycles.rehearse(gang.source, gang.members, profile, others, turns)
+            return quiet if decision.has_enough else None
+        infos = [attempt.queued, *others]
+        decision = await self.cycles.rehearse(gang.source, gang.members, profile, infos, turns)
+        own = next(each for each in decision.members if each.uid == attempt.queued.pod.uid)
+        if not own.is_placed or decision.verdict.outcome is not GroupOutcome.WAITING_ON_PREEMPTION:
+            return await self.cycles.scheduling.ask_post_filters(attempt, error, instead_of_preemption=_IN_VAIN)
+        return await self._preempt(decision, attempt, error)
+
+    def nomination_after(self, attempt: Attempt) -> NominatingInfo:
+        """Return the nomination of a pod that loses its node: the same node, if its group waits for victims to end."""
+        profile = attempt.profile
+        gang = self._gang(profile, attempt.queued.pod) if profile.preemptors else None
+        if gang is None or not any(self._is_awaiting(profile, info) for info in self._others(attempt.queued, gang)):
+            return CLEAR_NOMINATION
+        return NominatingInfo(attempt.node_name)
+
+    def _gang(self, profile: Profile, pod: Pod) -> _Gang | None:
+        for source in profile.group_cycle_plugins:
+            try:
+                members = source.groups_to_preempt(pod)
+            except PLUGIN_FAILURES as error:
+                failures, call = self.cycles.scheduling.plugin_failures, source.groups_to_preempt
+                failures.report(error, plugin=source.name, point=GROUP_CYCLE, about=f"pod={pod.key}", call=call)
+                continue
+            if members is not None:
+                return _Gang(source, members)
+        return None
+
+    def _others(self, first: QueuedPodInfo, gang: _Gang) -> list[QueuedPodInfo]:
+        """Return the other members that wait in the queue, in the order in which they would be tried."""
+        queue = self.cycles.scheduling.queue
+        uids = [pod.uid for pods in gang.members.values() for pod in pods if pod.uid != first.pod.uid]
+        found = [info for uid in uids if (info := queue.get(uid)) is not None]
+        return sorted(found, key=lambda info: (-info.pod.priority, info.first_attempt_rank))
+
+    def _is_awaiting(self, profile: Profile, info: QueuedPodInfo) -> bool:
+        """Return True if victims of a member are being evicted, or are leaving the node that it is nominated to."""
+        if any(preemptor.is_preempting(info.pod.uid) for preemptor in profile.preemptors.values()):
+            return True
+        return awaited_room(self.cycles.scheduling, profile, info.pod_info) is not None
+
+    def _nomination(self, info: QueuedPodInfo) -> NominatingInfo | None:
+        """Return the nomination of a pod, as it is; None if it has none."""
+        node_name = self.cycles.scheduling.queue.nominator.node_of(info.pod.uid)
+        return NominatingInfo(node_name) if node_name else None
+
+    async def _can_preempt(self, attempt: Attempt, error: FitError) -> bool:
+        """Return True if victims can make room for the pod; that is less work than a trial of the whole group."""
+        profile, state = attempt.profile, attempt.state.clone()
+        state.begin_trial(Trial(TrialKind.QUESTION))
+        result, _ = await profile.run_post_filter(
+            state, attempt.queued.pod, error.diagnosis.node_statuses, runs=profile.preemptors.keys()
+        )
+        nominating = result.nominating_info if result is not None else None
+        return nominating is not None and bool(nominating.node_name)
+
+    async def _preempt(self, decision: Decision, attempt: Attempt, error: FitError) -> Failure:
+        """Evict the victims of all members, and nominate these."""
+        scheduling, own = self.cycles.scheduling, CLEAR_NOMINATION
+        for member in decision.members:
+            if not member.is_placed:
+                continue
+            info, node_name = member.attempt.queued, member.attempt.node_name
+            if member.candidate is not None:
+                preemption = attempt.profile.preemptors[member.preemptor]
+                failure = await preemption.evict(member.candidate, info.pod)
+                if failure is not None:
+                    return Failure(failure)
+            if member.uid == attempt.queued.pod.uid:
+                own = NominatingInfo(node_name)
+                findings = PreemptionFindings(chosen=member.candidate, plugin=member.preemptor)
+                attempt.state.write(PREEMPTION_FINDINGS, findings)
+            else:
+                scheduling.queue.nominator.add(info.pod_info, NominatingInfo(node_name))
+        return Failure(Status(Code.UNSCHEDULABLE, error=error), own)

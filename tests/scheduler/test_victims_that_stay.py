@@ -1,0 +1,123 @@
+"""Preemptors and victims that end late, never, or in an order that hints do not foresee."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import Node
+from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
+from pyscheduler.testing import FakeCluster
+
+
+def evicted(cluster: FakeCluster) -> list[str]:
+    """Return the names of the victims, in order."""
+    return [event["regarding"]["name"] for event in cluster.events("Preempted")]
+
+
+def add_low(cluster: FakeCluster, *node_names: str, seconds: int = 30) -> None:
+    """Add a pod to each node that fills it; the later the node, the higher the priority."""
+    for priority, node_name in enumerate(node_names):
+        spec = {"terminationGracePeriodSeconds": seconds}
+        cluster.add_node(node_name, allocatable={"cpu": "1"})
+        cluster.add_pod(f"low-{node_name}", requests={"cpu": "1"}, priority=priority, node_name=node_name, spec=spec)
+
+
+def set_ready(cluster: FakeCluster, node_name: str, status: str) -> None:
+    """Let a node report whether it is ready."""
+    conditions = [{"type": "Ready", "status": status}]
+    cluster.patch(Node, node_name, {"status": {"conditions": conditions}}, namespace="", status=True)
+
+
+async def test_a_preemptor_is_retried_once_its_last_victim_is_gone(pyscheduler_cluster: FakeCluster) -> None:
+    """The victim with the port is gone while the last one is still being evicted, which has no port."""
+    cluster = pyscheduler_cluster
+    cluster.add_node("n", allocatable={"cpu": "2"})
+    framework = cluster.framework()
+    at_once = {"terminationGracePeriodSeconds": 0}
+    cluster.add_pod("port", requests={"cpu": "1"}, priority=2, node_name="n", spec=at_once, host_ports=[80])
+    cluster.add_pod("cpu", requests={"cpu": "1"}, priority=1, node_name="n")
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/cpu", delay_seconds=3.0))
+    cluster.add_pod("p", requests={"cpu": "2"}, priority=100, host_ports=[80])
+    await framework.settle()
+    await cluster.clock.advance(15)
+    assert evicted(cluster) == ["port", "cpu"]
+    cluster.delete_pod("cpu")
+    await cluster.clock.advance(11)
+    assert framework.result("p").bound
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+async def test_a_preemptor_gives_up_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster, status: str) -> None:
+    """Nobody ends the victim on such a node, so another node is chosen; not that one again."""
+    cluster = pyscheduler_cluster
+    add_low(cluster, "a", "b")
+    framework = cluster.framework()
+    set_ready(cluster, "a", "True")
+    cluster.add_pod("p", requests={"cpu": "1"}, priority=100)
+    await framework.settle()
+    assert evicted(cluster) == ["low-a"]
+    set_ready(cluster, "a", status)
+    await cluster.clock.advance(11)
+    assert evicted(cluster) == ["low-a", "low-b"]
+    assert cluster.pod("p").status.nominated_node_name == "b"
+    cluster.delete_pod("low-b")
+    await cluster.clock.advance(11)
+    assert framework.result("p").node == "b"
+
+
+async def test_a_preemptor_gives_up_victims_that_outlive_their_grace_period(pyscheduler_cluster: FakeCluster) -> None:
+    """It waits for the grace period and half a minute more, then it chooses another node."""
+    cluster = pyscheduler_cluster
+    add_low(cluster, "a", "b", seconds=40)
+    framework = cluster.framework()
+    cluster.add_pod("p", requests={"cpu": "1"}, priority=100)
+    await framework.settle()
+    await cluster.clock.advance(65)
+    assert evicted(cluster) == ["low-a"]
+    await cluster.clock.advance(20)
+    assert evicted(cluster) == ["low-a", "low-b"]
+    cluster.delete_pod("low-b")
+    await cluster.clock.advance(11)
+    assert framework.result("p").node == "b"
+
+
+async def test_no_victims_are_chosen_on_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster) -> None:
+    """Also if it would be the cheapest."""
+    cluster = pyscheduler_cluster
+    add_low(cluster, "a", "b")
+    framework = cluster.framework()
+    set_ready(cluster, "a", "Unknown")
+    cluster.add_pod("p", requests={"cpu": "1"}, priority=100)
+    await framework.settle()
+    assert evicted(cluster) == ["low-b"]
+
+
+@pytest.mark.parametrize("gates", ["", "WorkloadAwarePreemption=true"])
+async def test_a_group_gives_up_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster, gates: str) -> None:
+    """The member on that node gets another victim; the other member keeps its node."""
+    cluster = pyscheduler_cluster
+    if not cluster.serves(IN_TREE_PODGROUPS):
+        cluster.serve(IN_TREE_PODGROUPS)
+    add_low(cluster, "a", "b", "c")
+    framework = cluster.framework(
+        feature_gates=",".join(filter(None, ("GenericWorkload=true,GangScheduling=true", gates)))
+    )
+    group: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 100}
+    metadata = {"name": "g", "namespace": "default"}
+    manifest = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": group}
+    cluster.add(manifest, InTreePodGroup)
+    for name in ("g-0", "g-1"):
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        cluster.add_pod(name, requests={"cpu": "1"}, priority=100, spec=spec)
+    await framework.settle()
+    assert sorted(evicted(cluster)) == ["low-a", "low-b"]
+    set_ready(cluster, "a", "False")
+    await cluster.clock.advance(25)
+    assert sorted(evicted(cluster)) == ["low-a", "low-b", "low-c"]
+    cluster.delete_pod("low-b")
+    cluster.delete_pod("low-c")
+    await cluster.clock.advance(25)
+    assert {framework.result(name).node for name in ("g-0", "g-1")} == {"b", "c"}
