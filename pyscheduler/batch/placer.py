@@ -36,6 +36,10 @@ class Placer(Protocol):
         """Return bool[N]: the nodes that accept the task or that evictions could make acceptable."""
         ...
 
+    def why_not(self, task: Task) -> str:
+        """Return why the filters accept no node for a task; "" if they accept one, or were not asked."""
+        ...
+
     def may_run_together(self, tasks: Sequence[Task]) -> bool:
         """Return False if the filters certainly keep the tasks from running at the same time, whatever is evicted."""
         ...

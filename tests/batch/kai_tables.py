@@ -50,6 +50,10 @@ class LabelPlacer:
         """Return bool[N]: the nodes with all labels; evictions change no labels."""
         return self.feasible(task)
 
+    def why_not(self, task: Task) -> str:
+        """Return "": the recorded messages are KAI's."""
+        return ""
+
     def may_run_together(self, tasks: Sequence[Task]) -> bool:
         """Return True: tasks do not keep each other out."""
         return True

@@ -56,6 +56,7 @@ from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
 from pyscheduler_batch.volcano.device_quotas import claims_of
+from pyscheduler_batch.volcano.resource_quota import QuotaLimits
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         ]
         has_quotas = RESOURCE_QUOTAS in self._policy_kinds
         self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
+        self._quota_limits = QuotaLimits()
         self._session_type = session_type(self._args)
         self._is_running = False
         #: The key of a job that was read last, and the identity of its group.
@@ -271,7 +273,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             session.hyper_nodes = [item for lister in self._topologies for item in lister]
             session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
             if self._quotas is not None:
-                session.quotas = self._quotas_of
+                session.quotas = self._quota_limits.tightest
             session.claims_of = self._claims_of
             session.has_device_parts = self.handle.feature_gates["DRAConsumableCapacity"]
         if isinstance(session, KubeBatchSession):
@@ -296,9 +298,6 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return {}  # no profile has the plugin DynamicResources, so no pod gets its claims
         # The pod of a task may be older than the claims that were made for it.
         return claims_of(self.handle.lister(Pod).get(pod.name, pod.namespace) or pod, claims.get)
-
-    def _quotas_of(self, namespace: str) -> Iterable[ResourceQuota]:
-        return () if self._quotas is None else (each for each in self._quotas if each.namespace == namespace)
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
@@ -337,14 +336,28 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changes.all_changed, on_update=updated, on_delete=changes.all_changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changes.all_changed, on_delete=changes.all_changed)
-        others: list[Lister[Any]] = [self._classes, *self._topologies]
-        for each in others if self._quotas is None else [*others, self._quotas]:
+        for each in (self._classes, *self._topologies):
             each.add_event_handler(
                 on_add=changes.all_changed, on_update=changes.all_changed, on_delete=changes.all_changed
+            )
+        if self._quotas is not None:
+            self._quotas.add_event_handler(
+                on_add=self._limit_changed,
+                on_update=lambda _, new: self._limit_changed(new),
+                on_delete=self._limit_gone,
             )
         self._groups.directory.subscribe(changes.group_changed)
         for kind in self._row.groups.kinds:
             self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
+
+    def _limit_changed(self, quota: ResourceQuota) -> None:
+        if self._quota_limits.put(quota):
+            # No job has this key: jobs are not read anew, which would let tenants delay others with quotas that change.
+            self._changes.tell(f"quota/{quota.namespace}")
+
+    def _limit_gone(self, quota: ResourceQuota) -> None:
+        self._quota_limits.remove(quota)
+        self._changes.tell(f"quota/{quota.namespace}")
 
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name, and GPUs for KAI, which divides them in any case."""

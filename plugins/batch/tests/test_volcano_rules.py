@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from pyscheduler.api import ResourceQuota, ResourceQuotaStatus
+from pyscheduler.api import ObjectMeta, ResourceQuota, ResourceQuotaStatus
 from pyscheduler.batch.contract import Claim, Preemptable, Tasks
 from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.session import EnabledPolicy
@@ -20,6 +20,7 @@ from pyscheduler_batch.presets import preset
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
+from pyscheduler_batch.volcano.resource_quota import QuotaLimits
 from pyscheduler_batch.volcano.status import gang_condition, group_phase
 
 GIB = 1024**3
@@ -356,12 +357,12 @@ def test_resourcequota_counts_what_the_namespace_uses_and_what_it_lets_in() -> N
         job_of(run, f"g{number}").min_amounts = {"cpu": 2000.0, "requests.cpu": 2.0}
     roomy = ResourceQuotaStatus(hard={"cpu": "100", "services": "0"}, used={"cpu": "1"})
     tight = ResourceQuotaStatus(hard={"requests.cpu": "5"}, used={"requests.cpu": "1"})
-    quotas = [ResourceQuota(status=status) for status in (roomy, tight, ResourceQuotaStatus())]
-    asked: list[str] = []
-    run.session.quotas = lambda namespace: asked.append(namespace) or quotas
+    limits = QuotaLimits()
+    for number, status in enumerate((roomy, tight, ResourceQuotaStatus())):
+        limits.put(ResourceQuota(metadata=ObjectMeta(name=str(number), namespace="ns"), status=status))
+    run.session.quotas = limits.tightest
     run.act()
     assert [job_of(run, f"g{number}").phase for number in range(3)] == ["Inqueue", "Inqueue", "Pending"]
-    assert set(asked) == {"ns"}
     message = (
         "resource quota insufficient, requested: map[requests.cpu:2], used: map[requests.cpu:1], "
         "limited: map[requests.cpu:5]"

@@ -122,7 +122,8 @@ async def test_kube_batch_says_whether_room_or_the_share_is_missing(kube_batch: 
     await kube_batch.pass_time(5)
     kube_batch.job("late", "q", 2, requests=unit)
     await kube_batch.pass_time(5)
-    assert messages(kube_batch) == {"late": "QueueOverused: queue q holds its share already", "huge": NO_ROOM}
+    huge = "NotEnoughResources: 0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient memory."
+    assert messages(kube_batch) == {"late": "QueueOverused: queue q holds its share already", "huge": huge}
     kube_batch.cluster.delete(Pod, "huge-0")
     await kube_batch.pass_time(5)
     assert messages(kube_batch) == {}
@@ -149,7 +150,7 @@ async def test_kube_batch_says_it_on_each_pod_of_a_gang_that_is_too_large(kube_b
             annotations={"scheduling.k8s.io/group-name": "big"},
         )
     await kube_batch.pass_time(5)
-    assert messages(kube_batch) == {"big": NO_ROOM}
+    assert messages(kube_batch) == {"big": "NotEnoughResources: 0/2 nodes are available: 2 Insufficient cpu."}
 
 
 async def test_volcano_promises_nothing_to_a_part_of_a_gang(volcano: Any) -> None:
@@ -252,3 +253,62 @@ async def test_a_job_says_which_annotation_cannot_be_used(kai: Any, annotations:
     start = f"PodSchedulingErrors: the annotations of default/bad-0 cannot be used: {expected}"
     assert condition.message.startswith(start)
     assert kai.events("bad-0")[0][-1].startswith(start)
+
+
+CAUSES = [
+    pytest.param(
+        {"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]}},
+        'persistentvolumeclaim "missing" not found',
+        id="claim",
+    ),
+    pytest.param(
+        {"node_selector": {"pool": "none"}}, "2 node(s) didn't match Pod's node affinity/selector", id="label"
+    ),
+    pytest.param({}, "2 node(s) had untolerated taint(s)", id="taint"),
+]
+
+
+@pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("more", "text"), CAUSES)
+async def test_a_job_that_all_nodes_reject_is_told_why(
+    request: pytest.FixtureRequest, preset: str, count: int, more: dict[str, Any], text: str
+) -> None:
+    """The condition has the line of the filters, and does not say that room is missing."""
+    cluster: Any = request.getfixturevalue(preset)
+    for name in ("n0", "n1"):
+        taints = [] if more else [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+        cluster.cluster.add_node(name, allocatable={"cpu": "8", "memory": "64Gi", "pods": "110"}, taints=taints)
+    cluster.queue("q")
+    await cluster.start()
+    cluster.job("g", "q", count, **more)
+    cluster.group("alone", "q", 1)
+    cluster.pods("alone", 1, requests={"cpu": "0"}, **more)
+    await cluster.pass_time(5)
+    for said in messages(cluster).values():
+        assert f"0/2 nodes are available: {text}" in said
+        assert "no node has room" not in said
+
+
+@pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])
+async def test_a_gang_says_that_some_of_its_pods_have_gates(request: pytest.FixtureRequest, preset: str) -> None:
+    """Until the gates are removed; the gang starts then."""
+    cluster: Any = request.getfixturevalue(preset)
+    cluster.nodes(1, cpu="8")
+    cluster.queue("q")
+    await cluster.start()
+    cluster.group("g", "q", 3)
+    cluster.pods("g", 2)
+    cluster.pods("g", 1, start=2, spec={"schedulingGates": [{"name": "example.com/hold"}]})
+    await cluster.pass_time(5)
+    text = "NotReady: 1 of 3 pods have scheduling gates; the job needs at least 3 without"
+    said = {
+        each.message
+        for pod in cluster.cluster.pods()
+        for each in pod.status.conditions
+        if each.reason == "Unschedulable"
+    }
+    assert said == {text}
+    cluster.cluster.patch(Pod, "g-2", {"spec": {"schedulingGates": []}})
+    await cluster.pass_time(5)
+    assert cluster.nodes_of("g") == ["n0"] * 3

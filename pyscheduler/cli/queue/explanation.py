@@ -219,7 +219,9 @@ def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> S
     if missing:
         default = "NotReady" if entry.spec.dialect == "kai" else "NotEnoughTasks"
         reason = found[0][0] if found else default
-        text = f"{'; '.join(missing)}; the job waits for its controller to create pods"
+        has_all = job.counts[TaskState.GATED] and job.count((*ACTIVE, *WAITING)) >= entry.spec.min_member
+        waits = "until the gates are removed" if has_all else "for its controller to create pods"
+        text = f"{'; '.join(missing)}; the job waits {waits}"
         # What KAI says of sub-groups is more than which of them lack pods.
         return Step("pods", HOLDS, reason, found[0][1] if reason == "NotReady" and found else text)
     for reason, message in found:

@@ -185,6 +185,11 @@ class SnapshotPlacer:
             answer.curable.flags.writeable = False
         return answer.curable
 
+    def why_not(self, task: Task) -> str:
+        """Return why the last answer about the pod, or about a look-alike, accepts no node; "" if it accepts one."""
+        answer = self._answers.get(self._keys.exact(self._infos[task.uid]))
+        return "" if answer is None or answer.error is None else str(answer.error)
+
     def may_run_together(self, tasks: Sequence[Task]) -> bool:
         """Return False if more tasks keep each other out of a topology domain than there are domains for them.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.batch.queue_problems import queue_problem
+from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler.scheduler.failure import truncated
 from pyscheduler.scheduler.sessions.guards import TURN_EVERY
@@ -22,17 +23,21 @@ __all__ = ["PIPELINED", "reasons_of", "waiting_texts"]
 PIPELINED: Final = "Pipelined"
 #: The longest text of a job that waits, in bytes, as for messages of conditions elsewhere in Kubernetes.
 _LONGEST_TEXT: Final = 32_768
+#: The states of pods that count for a gang once nothing holds them back.
+_FREE: Final = (ALIVE | {TaskState.SUCCEEDED}) - {TaskState.GATED}
 
 
 def reasons_of(session: Session, job: Job, *, is_cut: bool = False) -> Mapping[str, str]:
     """Return by reason the message why a job waits; empty if the pass did not come to it.
 
-    What is wrong with its queue comes first, then what the pass recorded. `is_cut`: what the model would say of a job
-    that was tried means nothing.
+    What is wrong with its queue comes first, then its scheduling gates, then what the pass recorded. `is_cut`: what the
+    model would say of a job that was tried means nothing.
     """
     problem = queue_problem(job, session.queues)
     if problem is not None:
         return dict([problem])
+    if gated := _gated_text(job):
+        return {NOT_READY: gated}
     reasons = session.reasons.get(job.uid)
     if reasons:
         return reasons
@@ -40,6 +45,15 @@ def reasons_of(session: Session, job: Job, *, is_cut: bool = False) -> Mapping[s
     if job.counts[TaskState.PIPELINED] and job.count(ACTIVE) >= job.min_member:
         return {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
     return {} if is_cut else session.why_waiting(job)
+
+
+def _gated_text(job: Job) -> str:
+    """Return how many pods have scheduling gates, if the job lacks only these for its minimum; else ""."""
+    gated = job.counts[TaskState.GATED]
+    if not gated or is_whole(job, _FREE) or not is_whole(job, _FREE | {TaskState.GATED}):
+        return ""
+    free = job.count(_FREE)
+    return f"{gated} of {free + gated} pods have scheduling gates; the job needs at least {job.min_member} without"
 
 
 async def waiting_texts(
@@ -61,7 +75,8 @@ async def waiting_texts(
             continue
         reasons = session.reasons.get(job.uid)
         # Some models keep reasons from pass to pass. What is wrong with a queue comes before them.
-        if reasons and reasons is before.get(job.uid) and not job.queue_error and not session.queues.problems:
+        is_known = reasons and reasons is before.get(job.uid) and not counts[TaskState.GATED]
+        if is_known and not job.queue_error and not session.queues.problems:
             text = texts_before.get(job.key)
             if text is not None:
                 found[job.key] = text

@@ -59,6 +59,10 @@ class ResourcePlacer:
         """Return bool[N]: all nodes."""
         return np.ones(len(self._nodes), dtype=np.bool_)
 
+    def why_not(self, task: Task) -> str:  # noqa: ARG002 - amounts only
+        """Return "": there are no filters."""
+        return ""
+
     def may_run_together(self, tasks: Sequence[Task]) -> bool:  # noqa: ARG002 - amounts only
         """Return True: tasks do not keep each other out."""
         return True

@@ -55,7 +55,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def no_room(pod: str) -> str:
-    """Return why a job waits: the first of its pods (`namespace/name`) that finds no node."""
+    """Return why a job waits: the first of its pods (`namespace/name`) that finds no node large enough."""
     return f"no node has room for {pod}"
 
 
@@ -300,7 +300,7 @@ class Placement:
         return True
 
     def _why_no_node(self, task: Task) -> str:
-        """Return why a task finds no node: the annotations by which it shares GPUs cannot be used, or there is no room.
+        """Return why a task finds no node: unusable annotations by which it shares GPUs, the filters, or no room.
 
         KAI-Scheduler refuses to create pods with such annotations.
         """
@@ -309,7 +309,7 @@ class Placement:
                 share_request(task.pod.annotations, has_whole_gpus=pod_requests(task.pod).get(GPU, 0) > 0)
             except ValueError as error:
                 return f"the annotations of {task.key} cannot be used: {error}"
-        return no_room(task.key)
+        return self._session.placer.why_not(task) or no_room(task.key)
 
     def _place_task(self, trial: _Trial, rows: NDArray[np.int64], task: Task) -> bool:
         """Place one task. If no other task of the gang was placed, a failure holds for other gangs."""

@@ -300,7 +300,8 @@ class _Search:
         if not is_promising:
             outcome.note(cycle.reads)
             for task in outcome.refused:
-                cycle.session.record(task.job, POD_SCHEDULING_ERRORS, no_room(task.key))
+                why = cycle.session.placer.why_not(task) or no_room(task.key)
+                cycle.session.record(task.job, POD_SCHEDULING_ERRORS, why)
         return is_promising
 
     def _note_failure(self, gang: Gang, tasks: Sequence[Task]) -> None:

@@ -49,7 +49,7 @@ class Allocate(Action):
                 await session.turn()
                 task = tasks.popleft()
                 if not _place(session, task):
-                    session.fit_failures[job.uid].add(task.uid)
+                    session.note_unfit(task)
                     break
                 if tasks and session.job_ready(job):
                     jobs[queue].push(job)

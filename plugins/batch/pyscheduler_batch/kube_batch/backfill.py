@@ -31,5 +31,5 @@ class Backfill(Action):
                     if len(rows):
                         session.bind_on(task, int(rows[0]))
                     else:
-                        session.fit_failures[job.uid].add(task.uid)
+                        session.note_unfit(task)
             await session.turn()

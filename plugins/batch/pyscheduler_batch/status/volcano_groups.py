@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler_batch.changes import COMPLETED
 from pyscheduler_batch.kube_batch import status as kube_batch
 from pyscheduler_batch.status.report import Note, merged_conditions, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
@@ -28,6 +29,7 @@ __all__ = ["VolcanoReport", "ended_report", "volcano_report"]
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"
+_ENDED = (TaskState.SUCCEEDED, TaskState.FAILED)
 _WAITING = (TaskState.PENDING, TaskState.GATED, TaskState.ALLOCATED, TaskState.PIPELINED)
 
 
@@ -96,7 +98,12 @@ def volcano_report(
     else:
         condition = gang_condition(job, session)
     is_unschedulable = condition is not None and condition.type == UNSCHEDULABLE
-    job.phase = (kube_batch.group_phase if is_kube_batch else group_phase)(job, is_unschedulable=is_unschedulable)
+    if is_kube_batch:
+        job.phase = kube_batch.group_phase(job, is_unschedulable=is_unschedulable)
+    else:
+        phase = group_phase(job, is_unschedulable=is_unschedulable)
+        is_done = phase == "Pending" and not job.count(ALIVE) and _stays_completed(job.phase, job.count(_ENDED))
+        job.phase = COMPLETED if is_done else phase
     return VolcanoReport(
         phase=job.phase,
         running=job.counts[TaskState.RUNNING],
@@ -161,8 +168,17 @@ def ended_report(*, phase: str, min_member: int, succeeded: int, failed: int, pr
     if preset == kube_batch.PRESET:
         return VolcanoReport(phase="Pending", succeeded=succeeded, failed=failed, admitted=0)
     ended = succeeded + failed
-    if ended and ended >= min_member:
-        phase = "Completed"
+    if (ended and ended >= min_member) or _stays_completed(phase, ended):
+        phase = COMPLETED
     elif phase != "Inqueue":
         phase = "Pending"
     return VolcanoReport(phase=phase, succeeded=succeeded, failed=failed)
+
+
+def _stays_completed(phase: str, ended: int) -> bool:
+    """Return whether a group without living members is done although fewer than its minimum are there.
+
+    Controllers remove the pods of a job that has ended: all of them, or those that still ran. The group would be
+    enqueued again, and reserve its `minResources` for ever.
+    """
+    return phase == COMPLETED or (phase in {"Running", "Unknown"} and ended > 0)

@@ -141,7 +141,7 @@ async def _allocate_on(
             if session.job_ready(job):
                 break
             continue
-        failures.add(task.uid)
+        session.note_unfit(task)
         if not _may_go_on(job, failures, session.books.best_effort):
             break
     if session.job_ready(job) or session.job_pipelined(job):
@@ -215,7 +215,7 @@ async def _allocate_part(
                 break
             continue
         part.failures.add(task.uid)
-        session.fit_failures[job.uid].add(task.uid)
+        session.note_unfit(task)
         if not part.may_go_on(job):
             break
 

@@ -33,7 +33,7 @@ class Backfill(Action):
         for task in _waiting(session):
             rows = session.bindable(task, np.flatnonzero(session.feasible(task)))
             if not len(rows):
-                session.fit_failures[task.job.uid].add(task.uid)
+                session.note_unfit(task)
                 continue
             session.statement().allocate(task, session.best_node(task, rows))
             if session.job_ready(task.job):

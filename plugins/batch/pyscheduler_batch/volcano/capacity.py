@@ -214,7 +214,7 @@ class Capacity(QueuePolicy):
     def job_enqueued(self, job: Job) -> None:
         """Reserve the job's minimum in its queue and in all queues above."""
         if self.is_sound:
-            self.reserve(job, np.array(self._path(job.queue_row), dtype=np.int64))
+            self.reserve(job, self._path(job.queue_row))
             if self._devices is not None:
                 self._devices.reserve(job)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from pyscheduler.batch.contract import Action
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import is_pending
+from pyscheduler_batch.volcano.stuck import stuck_text
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -25,21 +26,37 @@ class Enqueue(Action):
         """Set the phase of the jobs that are admitted to Inqueue."""
         session = cast("VolcanoSession", session)
         queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
-        waiting: dict[int, PriorityQueue[Job]] = {}
+        waiting: dict[int, list[Job]] = {}
         for job in session.grouped()[0]:
             if job.queue_row not in waiting:
-                waiting[job.queue_row] = PriorityQueue(session.job_less)
+                waiting[job.queue_row] = []
                 queues.push(job.queue_row)
             if is_pending(job):
-                waiting[job.queue_row].push(job)
+                waiting[job.queue_row].append(job)
+        for jobs in waiting.values():
+            # No key changes here. Comparisons of jobs in a heap would cost more than all else with many groups.
+            jobs.sort(key=lambda job: (session.order_key(job), job.created, job.uid), reverse=True)
+            await session.turn()
         while len(queues):
             queue = queues.pop()
-            if not len(waiting[queue]):
+            if not waiting[queue]:
                 continue
             job = waiting[queue].pop()
-            if job.min_resources is None or session.job_enqueueable(job):
+            if _is_admitted(session, job):
                 session.job_enqueued(job)
                 job.phase = "Inqueue"
                 session.memory.note(job.uid)
             queues.push(queue)
             await session.turn()
+
+
+def _is_admitted(session: VolcanoSession, job: Job) -> bool:
+    """Return whether a job is enqueued; record why not."""
+    if job.min_resources is None:
+        return True
+    if not session.job_enqueueable(job):
+        return False
+    why = stuck_text(session, job) if session.is_live else ""
+    if why:
+        session.record(job, "NotEnoughResources", why)
+    return not why

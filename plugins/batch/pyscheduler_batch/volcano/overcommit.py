@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, float_argument
-from pyscheduler_batch.volcano.reservations import is_settled, minimum_of, reserved_rest
+from pyscheduler_batch.volcano.reservations import Reservers, is_settled, minimum_of, reserved_rest
 
 if TYPE_CHECKING:
+    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job
 
 __all__ = ["Overcommit"]
@@ -30,12 +33,13 @@ class Overcommit(VolcanoPolicy):
         used = (session.nodes.allocatable - session.nodes.idle).sum(axis=0)
         self._idle = session.total * (factor if factor >= 1.0 else _DEFAULT_FACTOR) - used
         self._inqueue = session.axis.zeros()
+        self._reservers = Reservers()
         books = session.books
         for job in books.kept.declaring():
-            if job.phase == "Inqueue":
-                self._inqueue += minimum_of(job, len(session.axis))
+            if job.phase == "Inqueue" and job.uid not in session.stuck:
+                self._reserve(job, minimum_of(job, len(session.axis)))
             elif is_settled(job):
-                self._inqueue += reserved_rest(job, books.allocated[books.rows[job.uid]])
+                self._reserve(job, reserved_rest(job, books.allocated[books.rows[job.uid]]))
 
     def job_enqueueable(self, job: Job) -> int:
         """Accept a job without minResources, or one that fits."""
@@ -44,11 +48,16 @@ class Overcommit(VolcanoPolicy):
         used = self._inqueue + job.min_resources
         if self.session.scale.within(used, self._idle, job.min_resources):
             return 1
-        over = self.session.scale.exceeded(used, self._idle, job.min_resources).tolist()
-        names = [f"overused {name}" for name, is_over in zip(self.session.axis.names, over, strict=True) if is_over]
-        self.session.record(job, "ClusterOverused", f"resource in cluster is overused: {', '.join(names)}")
+        over = self.session.scale.exceeded(used, self._idle, job.min_resources)
+        names = [f"overused {self.session.axis.names[column]}" for column in np.flatnonzero(over).tolist()]
+        text = f"resource in cluster is overused: {', '.join(names)}{self._reservers.text(0, over)}"
+        self.session.record(job, "ClusterOverused", text)
         return -1
 
     def job_enqueued(self, job: Job) -> None:
         """Reserve the job's minimum."""
-        self._inqueue += minimum_of(job, len(self.session.axis))
+        self._reserve(job, minimum_of(job, len(self.session.axis)))
+
+    def _reserve(self, job: Job, amounts: Amounts) -> None:
+        self._inqueue += amounts
+        self._reservers.add(job, (0,), amounts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import attrs
 import numpy as np
 
 from pyscheduler.batch.contract import Refusal
@@ -119,7 +120,10 @@ class Proportion(QueuePolicy):
         used = self.allocated[queue] + request
         if self.session.scale.within(used, self.deserved[queue], request):
             return None
-        return self.over_limit(queue, used, self.deserved[queue], request)
+        refusal = self.over_limit(queue, used, self.deserved[queue], request)
+        # A gang that is larger than the share would wait for ever beside idle nodes.
+        text = f"{refusal.message}, its share by weight; a larger weight or a guarantee of the queue raises it"
+        return attrs.evolve(refusal, message=text)
 
     def allocatable(self, job: Job, tasks: Sequence[Task]) -> Refusal | None:
         """Refuse tasks that would take the queue beyond what it deserves."""
@@ -156,4 +160,4 @@ class Proportion(QueuePolicy):
 
     def job_enqueued(self, job: Job) -> None:
         """Reserve the job's minimum."""
-        self.reserve(job, job.queue_row)
+        self.reserve(job, [job.queue_row])

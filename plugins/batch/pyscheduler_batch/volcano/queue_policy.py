@@ -10,7 +10,7 @@ import numpy as np
 from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.contract import Refusal
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
-from pyscheduler_batch.volcano.reservations import QueueSums, minimum_of
+from pyscheduler_batch.volcano.reservations import QueueSums, Reservers, minimum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +63,10 @@ class QueuePolicy(VolcanoPolicy):
     def count_queues(self) -> None:
         """Add up what the jobs of each queue request, reserve and hold."""
         session = self.session
-        self.sums = QueueSums(session.books, len(session.queues))
+        self.sums = QueueSums(session.books, len(session.queues), session.stuck)
+        self._reservers = Reservers()
+        for job, rest in self.sums.reserved:
+            self._reservers.add(job, session.queues.paths[job.queue_row].tolist(), rest)
         self._kept_shares: dict[int, float] = {}
         #: By gate, queue and id of a request, the request and the answer.
         self._kept_answers: dict[tuple[str, int, int], tuple[Amounts, Any]] = {}
@@ -130,16 +133,19 @@ class QueuePolicy(VolcanoPolicy):
         over = self.session.scale.exceeded(used, self.real_capability[queue], minimum)
         names = [name for name, is_over in zip(self.session.axis.names, over.tolist(), strict=True) if is_over]
         listed = ", ".join(f"insufficient {name}" for name in names)
-        self.session.record(job, "QueueQuota", f"queue resource quota insufficient: {listed}")
+        text = f"queue resource quota insufficient: {listed}{self._reservers.text(queue, over)}"
+        self.session.record(job, "QueueQuota", text)
 
     def minimum(self, job: Job) -> Amounts:
         """Return float64[R]: the job's minResources as declared; zeros if it declares none."""
         return self.session.axis.zeros() if job.min_resources is None else job.min_resources
 
-    def reserve(self, job: Job, rows: NDArray[np.int64] | int) -> None:
+    def reserve(self, job: Job, rows: Sequence[int]) -> None:
         """Reserve the minimum of an enqueued job in these queues."""
         if job.min_resources is not None:
-            self.sums.inqueue[rows] += minimum_of(job, len(self.session.axis))
+            minimum = minimum_of(job, len(self.session.axis))
+            self.sums.inqueue[rows] += minimum
+            self._reservers.add(job, rows, minimum)
 
     def over_limit(self, queue: int, used: Amounts, limit: Amounts, request: Amounts) -> Refusal:
         """Return the refusal for amounts beyond a limit of the queue."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pyscheduler.batch.tasks import ALLOCATED, TaskState
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from numpy.typing import NDArray
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.tasks import Job
     from pyscheduler_batch.volcano.books import Books
 
-__all__ = ["QueueSums", "gated_amounts", "is_settled", "minimum_of", "reserved_rest"]
+__all__ = ["QueueSums", "Reservers", "gated_amounts", "is_settled", "minimum_of", "reserved_rest"]
+
+#: How many jobs a text names.
+_NAMED: Final = 3
 
 
 def gated_amounts(job: Job, width: int) -> Amounts:
@@ -49,10 +54,37 @@ def is_settled(job: Job) -> bool:
     return job.phase == "Running" and job.min_resources is not None and job.count(ALLOCATED) >= job.min_member
 
 
-class QueueSums:
-    """Sums over the jobs of each queue at the begin of a session; float64[Q, R] each."""
+class Reservers:
+    """The jobs that reserve something, a few by row (of a queue) and resource: whom a refused job waits for."""
 
-    def __init__(self, books: Books, queues: int) -> None:
+    def __init__(self) -> None:
+        self._keys: dict[tuple[int, int], list[str]] = {}
+
+    def add(self, job: Job, rows: Iterable[int], amounts: Amounts) -> None:
+        """Note what a job reserves; `amounts`: float64[R]."""
+        columns = np.flatnonzero(amounts > 0).tolist()
+        for row in rows:
+            for column in columns:
+                keys = self._keys.setdefault((row, column), [])
+                if len(keys) <= _NAMED:
+                    keys.append(job.key)
+
+    def text(self, row: int, over: NDArray[np.bool_]) -> str:
+        """Return who reserves the resources `over` (bool[R]), as the end of a sentence; "" for nobody."""
+        columns = np.flatnonzero(over).tolist()
+        keys = [*dict.fromkeys(key for column in columns for key in self._keys.get((row, column), ()))]
+        if not keys:
+            return ""
+        return f", reserved by enqueued groups: {', '.join(keys[:_NAMED])}{' and others' if keys[_NAMED:] else ''}"
+
+
+class QueueSums:
+    """Sums over the jobs of each queue at the begin of a session; float64[Q, R] each.
+
+    `stuck`: uids of enqueued jobs that reserve nothing.
+    """
+
+    def __init__(self, books: Books, queues: int, stuck: Collection[str] = ()) -> None:
         allocated = books.allocated
         width = allocated.shape[1]
         is_job = books.kept.queue_rows >= 0
@@ -62,11 +94,15 @@ class QueueSums:
         self.has_jobs = np.zeros(queues, dtype=np.bool_)
         self.has_jobs[at] = True
         self.request = _sums(at, (allocated + books.waiting_request)[is_job], queues)
+        #: The jobs that reserve something beside what they hold, and how much.
+        self.reserved: list[tuple[Job, Amounts]] = []
         elastic = allocated.copy()
         for job in books.kept.declaring():
             row = books.rows[job.uid]
-            if job.phase == "Inqueue" or is_settled(job):
-                self.inqueue[job.queue_row] += reserved_rest(job, allocated[row])
+            if (job.phase == "Inqueue" and job.uid not in stuck) or is_settled(job):
+                rest = reserved_rest(job, allocated[row])
+                self.inqueue[job.queue_row] += rest
+                self.reserved.append((job, rest))
             elastic[row] = np.maximum(allocated[row] - job.min_resources, 0.0)
         self.elastic = _sums(at, elastic[is_job], queues)
 

@@ -1,12 +1,15 @@
 """resourcequota: enqueue a job if each ResourceQuota of its namespace has room.
 
 Source: Volcano `plugins/resourcequota`. Scopes of quotas do not count. Differs from Volcano: the message has
-plain amounts.
+plain amounts, and a job is compared with one quota for each resource that it names: the one with the least room. With
+all quotas of a namespace, a tenant with hundreds of quotas and groups would keep all others waiting.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
+
+import attrs
 
 from pyscheduler.batch.values import amounts_of
 from pyscheduler.podgroup.quotas import exceeded
@@ -15,9 +18,66 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pyscheduler.api import ResourceQuota
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["ResourceQuotas"]
+__all__ = ["QuotaLimit", "QuotaLimits", "ResourceQuotas"]
+
+
+@attrs.frozen
+class QuotaLimit:
+    """The amounts of a quota by resource, as its status has them."""
+
+    hard: Mapping[str, float]
+    used: Mapping[str, float]
+
+    @classmethod
+    def of(cls, quota: ResourceQuota) -> QuotaLimit:
+        """Read a quota; a limit that cannot be read limits nothing."""
+        return cls(amounts_of(quota.status.hard, "status", []), amounts_of(quota.status.used, "status", []))
+
+    def room(self, name: str) -> float:
+        """Return how much of a limited resource is left."""
+        return self.hard[name] - self.used.get(name, 0.0)
+
+
+class QuotaLimits:
+    """The quotas by namespace. Each is read once, and the tightest of a namespace are found once after a change."""
+
+    def __init__(self) -> None:
+        self._limits: dict[str, dict[str, QuotaLimit]] = {}
+        self._tightest: dict[str, Mapping[str, QuotaLimit]] = {}
+
+    def put(self, quota: ResourceQuota) -> bool:
+        """Take over a quota that came or changed; return whether its amounts did."""
+        limits, limit = self._limits.setdefault(quota.namespace, {}), QuotaLimit.of(quota)
+        is_changed = limits.get(quota.name) != limit
+        if is_changed:
+            limits[quota.name] = limit
+            self._tightest.pop(quota.namespace, None)
+        return is_changed
+
+    def remove(self, quota: ResourceQuota) -> None:
+        """Forget a quota."""
+        limits = self._limits[quota.namespace]
+        del limits[quota.name]
+        if not limits:
+            del self._limits[quota.namespace]
+        self._tightest.pop(quota.namespace, None)
+
+    def tightest(self, namespace: str) -> Mapping[str, QuotaLimit]:
+        """Return by limited resource the quota of a namespace with the least room for it."""
+        limits, found = self._limits.get(namespace), self._tightest.get(namespace)
+        if limits is None:
+            return {}
+        if found is None:
+            best: dict[str, QuotaLimit] = {}
+            for limit in limits.values():
+                for name in limit.hard:
+                    if name not in best or limit.room(name) < best[name].room(name):
+                        best[name] = limit
+            found = self._tightest[namespace] = best
+        return found
 
 
 class ResourceQuotas(VolcanoPolicy):
@@ -33,16 +93,16 @@ class ResourceQuotas(VolcanoPolicy):
         """Accept a job without minResources, or one that fits; a quota limits only the resources that it names."""
         namespace = job.key.partition("/")[0]
         pending = self._pending.get(namespace, {})
-        for quota in self.session.quotas(namespace):
-            hard, used = (amounts_of(each, "status", []) for each in (quota.status.hard, quota.status.used))
-            over = exceeded(job.min_amounts, hard, used, pending)
-            if over:
-                listed = (
-                    f"{title}: {_listed(quantities, over)}"
-                    for title, quantities in (("requested", job.min_amounts), ("used", used), ("limited", hard))
-                )
-                self.session.record(job, "ResourceQuota", f"resource quota insufficient, {', '.join(listed)}")
-                return -1
+        limits = self.session.quotas(namespace)
+        for name, amount in job.min_amounts.items():
+            limit = limits.get(name)
+            if limit is None or not exceeded({name: amount}, limit.hard, limit.used, pending):
+                continue
+            over = exceeded(job.min_amounts, limit.hard, limit.used, pending)
+            amounts = (("requested", job.min_amounts), ("used", limit.used), ("limited", limit.hard))
+            listed = ", ".join(f"{title}: {_listed(quantities, over)}" for title, quantities in amounts)
+            self.session.record(job, "ResourceQuota", f"resource quota insufficient, {listed}")
+            return -1
         return 1
 
     def job_enqueued(self, job: Job) -> None:

@@ -26,18 +26,20 @@ from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.job_facts import is_pending
 from pyscheduler_batch.volcano.kept_jobs import KeptJobs
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
+from pyscheduler_batch.volcano.stuck import find_stuck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod, ResourceQuota
+    from pyscheduler.api import Pod
     from pyscheduler.batch.contract import Claim, Policy
     from pyscheduler.batch.statement import Statement
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
+    from pyscheduler_batch.volcano.resource_quota import QuotaLimit
 
 __all__ = ["VolcanoSession"]
 
@@ -52,8 +54,8 @@ def _no_claims(_: Pod) -> Mapping[str, Mapping[str, float]]:
     return {}
 
 
-def _no_quotas(_: str) -> Iterable[ResourceQuota]:
-    return ()
+def _no_quotas(_: str) -> Mapping[str, QuotaLimit]:
+    return {}
 
 
 _OVERUSED: Final = "QueueOverused"
@@ -75,10 +77,12 @@ class VolcanoSession(Session):
     _protected_from_others: frozenset[str] | None = None
     #: By row of a queue, whether it is overused at the end of the pass.
     _overused_at_end: dict[int, bool] = attrs.field(factory=dict, init=False)
-    #: Returns the ResourceQuotas of a namespace, if the profile has the policy `resourcequota`.
-    quotas: Callable[[str], Iterable[ResourceQuota]] = _no_quotas
+    #: Returns by resource the tightest quota of a namespace, if the profile has the policy `resourcequota`.
+    quotas: Callable[[str], Mapping[str, QuotaLimit]] = _no_quotas
     #: Returns by claim what the resource claims of a pod request, as in `device_quotas`.
     claims_of: Callable[[Pod], Mapping[str, Mapping[str, float]]] = _no_claims
+    #: UIDs of the enqueued jobs that reserve nothing, because no node can hold their pods.
+    stuck: Collection[str] = attrs.field(default=(), init=False)
     #: Whether parts of devices count if the configuration does not say.
     has_device_parts: bool = True
 
@@ -148,6 +152,7 @@ class VolcanoSession(Session):
             if at % _TURN_EVERY == 0:
                 await self.turn()
         _ = self.books, self.ledger
+        self.stuck = await find_stuck(self)
         await super().open()
 
     def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
@@ -337,6 +342,12 @@ class VolcanoSession(Session):
             return {_NOT_ENOUGH: why}
         # Room only shrinks in a pass: of jobs that look alike only the first one is tried.
         return _NO_ROOM if job.uid in self.fit_failures or job.look_alike is not None else {}
+
+    def note_unfit(self, task: Task) -> None:
+        """Note that a task fits on no node, and why if the filters refused all nodes."""
+        self.fit_failures[task.job.uid].add(task.uid)
+        if why := self.placer.why_not(task):
+            self.record(task.job, _NOT_ENOUGH, why)
 
     def why_no_domain(self, job: Job) -> str:
         """Return why no HyperNode took a job that must run in one; "" if none was tried or it need not."""
