@@ -130,7 +130,8 @@ def command(context: click.Context, /, **options: Any) -> None:
     The simulation runs the real scheduler with the installed plugins on an embedded API server. The
     same seed gives the same output, byte for byte.
 
-    The exit code is 0 if every scenario passed, 1 if a scenario failed, and 2 if a file cannot be read.
+    The exit code is 0 if every scenario passed, 1 if a scenario failed, 2 if a file cannot be read, and 3 if a job of a
+    trace never ran.
 
     \b
       pyscheduler simulate scenarios.yaml

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["SimulateOptions", "readable_time", "replay"]
 
 _DAY_SECONDS = 86400.0
+#: How many jobs that never ran are named.
+_MOST_NAMED = 10
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +48,7 @@ class SimulateOptions:
 
 
 def replay(options: SimulateOptions, trace: str) -> None:
-    """Replay a trace and print the results; raise `ConfigError` for a mistake."""
+    """Replay a trace and print the results; raise `ConfigError` for a mistake. Exit with 3 if a job never ran."""
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
@@ -73,10 +75,17 @@ def replay(options: SimulateOptions, trace: str) -> None:
     finally:
         if with_progress is not None:
             click.echo("\r\x1b[K", nl=False, err=True)
+    never_ran = played.never_ran()
     if options.output == "json":
-        print_line(report_as_json(report))
+        print_line(report_as_json(report, never_ran))
     else:
         _show(report, played)
+    if never_ran:
+        for name, why in [*never_ran.items()][:_MOST_NAMED]:
+            click.echo(f"error: job {name} never ran: {why or 'the pods have no condition'}", err=True)
+        if len(never_ran) > _MOST_NAMED:
+            click.echo(f"error: {len(never_ran) - _MOST_NAMED} more jobs never ran", err=True)
+        sys.exit(3)
 
 
 def _progress_line() -> Callable[[Progress], object]:

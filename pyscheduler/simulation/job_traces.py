@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SHAPES", "TRACES", "Job", "NodePool", "Shape", "read_jobs", "read_pool"]
 
+#: The number of a line, and its values by column.
+_Row: TypeAlias = tuple[int, dict[str, str]]
 Shape: TypeAlias = Literal["worker", "nodepack"]
 #: How the GPUs of a job are divided into workers: as in the trace, or into as few workers as possible.
 SHAPES: Final[tuple[Shape, ...]] = ("nodepack", "worker")
@@ -38,6 +40,8 @@ _REQUESTS: Final = ("cpu_milli_per_worker", "memory_mib_per_worker")
 _NODEPACK: Final = ("nodepack_workers", "nodepack_gpu_per_worker")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+#: The team of all jobs of a trace without the column `vc`.
+_ONE_TEAM: Final = "default"
 _QUEUE: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
 #: More pods than any pool has room for, and a hundred years; a replay of more would use up the memory, or not end.
 _MOST: Final = {
@@ -118,11 +122,12 @@ def read_jobs(trace: str, *, vc: str | None = None, shape: Shape | None = None, 
     rows = list(_rows(path))
     if vc is not None or not all_vcs or not rows:
         rows = _of_vc(rows, vc, str(path))
-    has_nodepack = _NODEPACK[0] in rows[0]
+    has_nodepack = _NODEPACK[0] in rows[0][1]
     if shape == "nodepack" and not has_nodepack:
         raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=str(path))
     packed = has_nodepack and shape != "worker"
-    jobs = [_job(path, row, packed=packed) for row in rows]
+    team = _ONE_TEAM if all_vcs else ""
+    jobs = [_job(str(path), line, row, packed=packed, team=team) for line, row in rows]
     odd = next((job for job in jobs if all_vcs and not _QUEUE.fullmatch(job.team)), None)
     if odd is not None:
         text = f"vc of job {odd.name} is {odd.team!r}; with --compare, it must be the name of a queue, such as vc1"
@@ -141,7 +146,8 @@ def _missing(trace: str, path: Path) -> str:
     return f'--trace: there is no file "{trace}", and no trace of that name; known are {", ".join(TRACES)}'
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def _rows(path: Path) -> Iterator[_Row]:
+    """Yield the rows with the numbers of their lines."""
     try:
         with path.open("rb") as file:
             opener = gzip.open if file.read(2) == _GZIP else open
@@ -154,17 +160,17 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
                 short = [name for name, value in row.items() if value is None]
                 if short:
                     raise ConfigError(f"line {reader.line_num} has no {', '.join(short)}", source=str(path))
-                yield row
+                yield reader.line_num, row
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"cannot be read: {why.lower()}", source=str(path)) from error
 
 
-def _of_vc(rows: list[dict[str, str]], vc: str | None, source: str) -> list[dict[str, str]]:
+def _of_vc(rows: list[_Row], vc: str | None, source: str) -> list[_Row]:
     """Return the rows of one virtual cluster; times begin with its first job."""
     if not rows:
         raise ConfigError("the trace has no jobs", source=source)
-    known = list(dict.fromkeys(row["vc"] for row in rows)) if "vc" in rows[0] else []
+    known = list(dict.fromkeys(row["vc"] for _, row in rows)) if "vc" in rows[0][1] else []
     if vc is None:
         if len(known) > 1:
             raise ConfigError(
@@ -175,11 +181,16 @@ def _of_vc(rows: list[dict[str, str]], vc: str | None, source: str) -> list[dict
         raise ConfigError(
             f'--vc: no virtual cluster "{vc}" in the trace; it has {", ".join(known) or "none"}', source=source
         )
-    return [row for row in rows if row["vc"] == vc]
+    return [(line, row) for line, row in rows if row["vc"] == vc]
 
 
-def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
-    def number(column: str) -> float:
+def _job(source: str, line: int, row: dict[str, str], *, packed: bool, team: str) -> Job:
+    """Return the job of a row; `team`: if the file has no column for it. A fraction would lose work in silence."""
+
+    def mistake(text: str) -> ConfigError:
+        return ConfigError(f"line {line}: {text}", source=source)
+
+    def number(column: str, *, is_whole: bool = False) -> float:
         text = row[column]
         try:
             value = float(text)
@@ -188,24 +199,24 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
         most = _MOST.get(column, math.inf)
         if not 0 <= value <= most or math.isinf(value):
             form = "of 0 or more" if math.isinf(most) else f"from 0 to {most}"
-            raise ConfigError(
-                f"{column} of job {row['job_id']} is {text!r}; it must be a number {form}", source=str(path)
-            )
+            raise mistake(f"{column} of job {row['job_id']} is {text!r}; it must be a number {form}")
+        if is_whole and not value.is_integer():
+            raise mistake(f"{column} of job {row['job_id']} is {text!r}; it must be a whole number")
         return value
 
     name = row["job_id"]
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"job_id {name!r} cannot be the name of an object", source=str(path))
-    worker = {column: int(number(column)) for column in (*_JOB[3:], *_REQUESTS)}
+        raise mistake(f"job_id {name!r} cannot be the name of an object")
+    worker = {column: int(number(column, is_whole=True)) for column in (*_JOB[3:], *_REQUESTS)}
     workers, gpus = worker["workers"], worker["gpu_per_worker"]
     factor = 1
     if packed:
         # The trace gives requests per worker of the first shape; they are scaled with the GPUs of a worker.
-        packed_workers, packed_gpus = (int(number(column)) for column in _NODEPACK)
+        packed_workers, packed_gpus = (int(number(column, is_whole=True)) for column in _NODEPACK)
         factor = packed_gpus // gpus if gpus else 1
         workers, gpus = packed_workers, packed_gpus
     if not workers:
-        raise ConfigError(f"job {name} has no workers", source=str(path))
+        raise mistake(f"job {name} has no workers")
     return Job(
         name=name,
         arrival=number("arrival_s"),
@@ -214,5 +225,5 @@ def _job(path: Path, row: dict[str, str], *, packed: bool) -> Job:
         gpus=gpus,
         cpu_milli=worker["cpu_milli_per_worker"] * factor,
         memory_mib=worker["memory_mib_per_worker"] * factor,
-        team=row.get("vc", ""),
+        team=row.get("vc", team),
     )

@@ -228,6 +228,7 @@ def _result(
     waits = np.array([_wait(run, makespan) for run in runs])
     slowdowns = np.array([_slowdown(run) for run in runs if run.ended is not None])
     error = share_error(runs, teams, max(capacity, 1.0), makespan)
+    last_end = max((run.ended for run in runs if run.ended is not None), default=makespan)
     used = sum((stopped - began) * run.job.gpu_count for run in runs for began, stopped in run.spans)
     # The last span of a job that ended is whole.
     lost = [(run.job.gpu_count, run.spans[:-1] if run.ended is not None else run.spans) for run in runs]
@@ -244,7 +245,7 @@ def _result(
         wait_p95_s=_percentile(waits, 95),
         slowdown_mean=_rounded(slowdowns.mean()) if len(slowdowns) else None,
         slowdown_p95=_percentile(slowdowns, 95) if len(slowdowns) else None,
-        gpu_utilisation=_rounded(used / (capacity * makespan) if capacity and makespan else 0.0, 6),
+        gpu_utilisation=_rounded(used / (capacity * last_end) if capacity and last_end else 0.0, 6),
         share_error_mean=_rounded(error.mean(), 6),
         share_error_p95=_rounded(error.percentile(95), 6),
         share_error_series=[_rounded(value, 6) for value in error.series(_PARTS)],

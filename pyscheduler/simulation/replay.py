@@ -215,6 +215,12 @@ class Replay:
                     found.setdefault(pod["metadata"]["name"].rpartition("-")[0], condition.get("message", ""))
         return found
 
+    def never_ran(self) -> dict[str, str]:
+        """Return by name of a job that has not ended why it waits, once the replay is over; "" if that is not known."""
+        messages = self.waiting_messages()
+        ended = {name for name, run in self.meter.runs.items() if run.ended is not None}
+        return {job.name: messages.get(job.name, "") for job in self._jobs if job.name not in ended}
+
     async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
         """Replay the trace until its end, or until nothing changes any more; call `progress` at intervals."""
         began = time.perf_counter()
@@ -342,7 +348,9 @@ class Replay:
         jct_mean, jct_p50 = mean_and_median(completion_times(runs))
         wait_mean, wait_p50 = mean_and_median(waiting_times(runs))
         makespan = max(run.ended for run in runs if run.ended is not None) if self._all_done() else self._now()
-        capacity = self._pool.count * self._pool.gpus * makespan
+        # The time in which jobs only waited that never ran is not a matter of the others.
+        last_end = max((run.ended for run in runs if run.ended is not None), default=makespan)
+        capacity = self._pool.count * self._pool.gpus * last_end
         return ReplayReport(
             jobs=len(self._jobs),
             finished=self._finished,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.simulation.replay_meter import JobRun
 
@@ -78,9 +78,12 @@ _IN_JSON: Final = (
 )
 
 
-def report_as_json(report: ReplayReport) -> bytes:
-    """Return the report as one JSON object."""
-    return msgspec.json.format(msgspec.json.encode({name: getattr(report, name) for name in _IN_JSON}), indent=1)
+def report_as_json(report: ReplayReport, never_ran: Mapping[str, str]) -> bytes:
+    """Return the report as one JSON object; with the jobs that never ran and why they wait, if there are some."""
+    told = {name: getattr(report, name) for name in _IN_JSON}
+    if never_ran:
+        told["never_ran"] = never_ran
+    return msgspec.json.format(msgspec.json.encode(told), indent=1)
 
 
 def completion_times(runs: Sequence[JobRun]) -> list[float]:

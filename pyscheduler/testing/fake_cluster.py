@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
-from pyscheduler.api import KubeObject, Node, Pod, decode, encode
+from pyscheduler.api import KubeObject, Node, Pod, PodCondition, decode, encode
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
@@ -221,7 +221,7 @@ class FakeCluster:
         served: set[tuple[str, str]] = set()
         for pod in self.pods():
             if pod.node_name in nodes and not pod.is_terminal:
-                nodes[pod.node_name].add_pod(PodInfo.of(pod))
+                nodes[pod.node_name].add_pod(PodInfo.of(_as_allocated(pod)))
                 made = pod.status.extended_resource_claim_status
                 served.update((pod.node_name, each.resource_name) for each in (made.request_mappings if made else ()))
         for name, info in nodes.items():
@@ -255,3 +255,14 @@ class FakeCluster:
     async def _stop_schedulers(self) -> None:
         # All at once: none goes on while the clock advances for another.
         await asyncio.gather(*(framework.scheduler.stop() for framework in self._frameworks))
+
+
+def _as_allocated(pod: Pod) -> Pod:
+    """Return the pod as if its resizes were infeasible: with what its node says to have set aside for it.
+
+    A resize that the node defers asks for more than the node has, and the scheduler has no part in it.
+    """
+    mark = PodCondition(type="PodResizePending", status="True", reason="Infeasible")
+    return msgspec.structs.replace(
+        pod, status=msgspec.structs.replace(pod.status, conditions=(mark, *pod.status.conditions))
+    )

@@ -135,3 +135,21 @@ def test_mistakes_are_one_line_and_code_2(
     assert len(err.splitlines()) == 1
     assert err.startswith("error: ")
     assert complaint in err
+
+
+def test_a_job_that_never_ran_is_named(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """On standard error, with the reason; the exit code is 3. It does not count in the utilisation."""
+    path = tmp_path / "three.csv"
+    path.write_text(TRACE + "huge,90,10,1,16,8000,1024\n")
+    arguments = ("--trace", path, "--nodes", "2x8gpu", "--config", ROOT / "configs/coscheduling.yaml")
+    text = "error: job huge never ran: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
+    told = json.loads(out)
+    assert (code, list(told)) == (3, [*FIELDS, "never_ran"])
+    assert (told["finished"], [*told["never_ran"]]) == (2, ["huge"])
+    assert told["gpu_utilisation"] == pytest.approx(2 / 3, abs=0.001)
+    assert err.startswith(text)
+    assert len(err.splitlines()) == 1
+    code, out, err = simulate(capsysbinary, *arguments)
+    assert (code, err.startswith(text)) == (3, True)
+    assert re.search(r"^GPU utilisation +66\.7%$", out, re.MULTILINE)

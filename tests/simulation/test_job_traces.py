@@ -72,6 +72,12 @@ def test_a_file_may_have_one_shape_and_no_virtual_clusters(tmp_path: Path) -> No
     ]
 
 
+def test_teams_are_optional(tmp_path: Path) -> None:
+    """All jobs of a file without the column are of one team, so that policies can be compared."""
+    trace = write(tmp_path / "t.csv", HEAD.replace(",vc", ""), "j,3,40,16,1.0,8000,32768")
+    assert [(job.team, job.gpus) for job in read_jobs(trace, all_vcs=True)] == [("default", 1)]
+
+
 ROW = "j,a,3,40,16,1,8000,32768"
 
 
@@ -100,6 +106,17 @@ ROW = "j,a,3,40,16,1,8000,32768"
         pytest.param([HEAD, ROW.replace("j,", "J_1,")], {}, "'J_1' cannot be the name", id="name"),
         pytest.param([HEAD, ROW, ROW], {}, "two jobs have the same job_id", id="twice"),
         pytest.param([HEAD, ROW.replace("16", "0")], {}, "job j has no workers", id="nobody"),
+        pytest.param([HEAD, ROW.replace("16", "0.5")], {}, "line 2: workers of job j is '0.5'; it must be", id="half"),
+        pytest.param(
+            [HEAD, ROW, ROW.replace("j,", "k,").replace(",1,", ",1.5,")],
+            {},
+            "line 3: gpu_per_worker of job k is '1.5'; it must be a whole number",
+            id="one and a half",
+        ),
+        pytest.param([HEAD, ROW.replace("8000", "0.1")], {}, "cpu_milli_per_worker of job j is '0.1'", id="cpu"),
+        pytest.param(
+            [f"{HEAD},{PACKED}", f"{ROW},2.5,8"], {}, "line 2: nodepack_workers of job j is '2.5'", id="packed"
+        ),
     ],
 )
 def test_mistakes_in_a_trace_are_reported(

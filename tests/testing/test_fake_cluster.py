@@ -225,3 +225,29 @@ def test_errors_of_the_api_server_that_plugins_pass_on_are_no_failures(
     assert "pass allow_plugin_errors=True to cluster.framework()" in error.__notes__[0]
     framework.allow_plugin_errors = True
     cluster.raise_plugin_errors()
+
+
+@pytest.mark.parametrize("reason", ["Deferred", "Infeasible"])
+def test_a_pending_resize_does_not_overcommit_a_node(cluster: FakeCluster, reason: str) -> None:
+    """The pod counts for what its node has set aside; two pods that are too large for the node fail the test still."""
+    cluster.add_node("n", allocatable={"cpu": "8", "memory": "8Gi", "pods": "110"})
+    status: dict[str, object] = {
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+        "containerStatuses": [
+            {
+                "name": "c0",
+                "ready": True,
+                "restartCount": 0,
+                "image": "app",
+                "imageID": "",
+                "allocatedResources": {"cpu": "2"},
+                "resources": {"requests": {"cpu": "2"}},
+            }
+        ],
+    }
+    cluster.add_pod("resized", node_name="n", requests={"cpu": "7"})
+    cluster.add_pod("other", node_name="n", requests={"cpu": "6"})
+    with pytest.raises(AssertionError, match="node n is overcommitted: cpu"):
+        cluster.assert_invariants()
+    cluster.patch(Pod, "resized", {"status": status}, status=True)
+    cluster.assert_invariants()

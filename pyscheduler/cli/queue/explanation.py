@@ -358,11 +358,13 @@ def _nodes(
     if not entry.is_waiting:
         return Step("nodes", OK, "", "all pods have a node")
     rejections = result.found.rejections
-    messages = [result.rejection(rejections[uid]) for uid in job.tasks if uid in rejections]
+    errors = [rejections[uid] for uid in job.tasks if uid in rejections]
+    messages = [result.rejection(error) for error in errors]
     found = _of_step("nodes", reasons)
     # The filters count the nodes by reason, unless the pass knew without asking them.
     by_reason = messages[:1] or ([node_text] if node_text else [])
-    text = "; ".join([*(message for _, message in found), *by_reason])
+    said = {str(error) for error in errors}
+    text = "; ".join([*(message for _, message in found if message not in said), *by_reason])
     if found or messages:
         return Step("nodes", HOLDS, found[0][0] if found else "NotEnoughResources", text)
     return Step("nodes", INFO, "", text or "not tried, because an earlier step holds the job")

@@ -252,7 +252,7 @@ def test_a_queue_at_its_share_reclaims_nothing(run: Run, tmp_path: Path) -> None
     ("preset", "gpus", "runs", "spec", "expected"),
     [
         pytest.param("volcano", 6, 0, {}, "no node has room for a pod of the job", id="larger-than-a-node"),
-        pytest.param("kube-batch", 1, 8, {}, "no node has room for a pod of the job", id="kube-batch"),
+        pytest.param("kube-batch", 1, 8, {}, "nodes are available: 2 Insufficient nvidia.com/gpu", id="kube-batch"),
         pytest.param("volcano", 1, 8, {}, "no node has room for a pod of the job", id="full"),
         pytest.param("volcano", 1, 5, {}, "no node has room for a pod of the job", id="gang-too-large"),
         pytest.param(
