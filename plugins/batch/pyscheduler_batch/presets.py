@@ -70,7 +70,7 @@ def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> 
             if not wrong:
                 made.append(offers[bare].make(f'action "{bare}"', Action, args.arguments_of(bare)))
         else:
-            problems.append(f'action "{name}" of the preset "{args.preset}" is not available yet')
+            problems.append(f'action "{name}" of the preset "{args.preset}" is not available; remove it')
     if problems:
         raise ConfigError(*problems)
     return made
@@ -95,7 +95,7 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
             policy = offers[name].make(f'policy "{name}"', Policy, args.policy_arguments(entry))
             return [EnabledPolicy(with_checks(policy), entry.enabled)]
         if name not in _BUILT_IN:
-            problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available yet')
+            problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available; remove it')
         return []
 
     tiers = [[made for entry in tier for made in make(entry)] for tier in args.tiers]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyscheduler.api import Node, PriorityClass
+from pyscheduler.batch.configuration import batch_args
+from pyscheduler.batch.presets import VOLCANO
+from pyscheduler.framework import ConfigError
 from pyscheduler_batch.kai.cycle import cycle_of
+from pyscheduler_batch.presets import make_actions, make_tiers
 
 POOL = "kai.scheduler/node-pool"
 LIMITED = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
@@ -277,3 +283,23 @@ async def test_nobody_is_evicted_on_a_node_under_pressure(kube_batch: Any, *, is
     await kube_batch.pass_time()
     assert kube_batch.cluster.pod("low-0").is_terminating != is_pressed
     await scheduler.stop()
+
+
+def test_each_name_of_volcano_that_does_not_exist_here_is_refused_by_name() -> None:
+    """All of them at once, and the page about moving lists each of them."""
+    actions = [name for name in VOLCANO.known_actions if name in VOLCANO.missing]
+    policies = [name for name in VOLCANO.known_policies if name in VOLCANO.missing]
+    assert {*actions, *policies} == VOLCANO.missing
+    args = batch_args({"preset": "volcano", "actions": actions, "tiers": [policies]})
+    problems = []
+    for make in (make_actions, make_tiers):
+        with pytest.raises(ConfigError) as raised:
+            make(args)
+        problems += raised.value.problems
+    end = 'of the preset "volcano" is not available; remove it'
+    assert problems == [
+        *(f'action "{name}" {end}' for name in actions),
+        *(f'policy "{name}" {end}' for name in policies),
+    ]
+    page = (Path(__file__).parents[3] / "docs/how-to/move-from-volcano.md").read_text()
+    assert [name for name in VOLCANO.missing if not re.search(rf"\b{name}\b", page)] == []
