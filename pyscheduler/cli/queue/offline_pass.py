@@ -79,7 +79,9 @@ class PassResult:
 
     def reasons_of(self, job: Job) -> Mapping[str, str]:
         """Return the reasons why a job waits, as its pods say it; none for a job that does not."""
-        return reasons_of(self.found.session, job) if job.count((TaskState.PENDING, TaskState.PIPELINED)) else {}
+        # What is still allocated at the end of a pass was not sent to binding.
+        waits = job.count((TaskState.PENDING, TaskState.PIPELINED, TaskState.ALLOCATED)) > 0
+        return reasons_of(self.found.session, job) if waits else {}
 
     def decisions_for(self, job: Job) -> list[Decision]:
         """Return the decisions to bind or promise tasks of a job, and the evictions for it."""

@@ -397,3 +397,29 @@ def test_job_that_waits_for_quota(dialect: str, run: Run, tmp_path: Path) -> Non
     assert text in run("describe", "a", objects=objects.write(tmp_path))
     objects.items[-1] = quota("5", "2")
     assert steps(run("explain", "want", objects=objects.write(tmp_path)))["gates"][0] == "ok"
+
+
+@pytest.mark.parametrize("dialect", ["kai", "volcano", "kube-batch"])
+def test_a_gang_with_gated_pods_does_not_wait_for_its_controller(run: Run, tmp_path: Path, dialect: str) -> None:
+    """All pods exist; the step says how many of them have scheduling gates."""
+    objects = Objects(dialect, 8)
+    objects.queue("a", 8)
+    objects.job("want", "a", 3, least=3, runs=False, at=0)
+    objects.items[-1]["spec"]["schedulingGates"] = [{"name": "example.com/hold"}]
+    text = run("explain", "want", objects=objects.write(tmp_path))
+    assert "Verdict:  waits: NotReady\n" in text
+    (_, reason, said) = steps(text)["pods"]
+    assert (reason, said) == ("NotReady", "1 of 3 pods have scheduling gates; the job needs at least 3 without")
+
+
+def test_the_enqueued_group_that_reserves_a_queue_is_named(run: Run, tmp_path: Path) -> None:
+    """Its pods do not exist yet, so that nothing else shows what holds the queue's room."""
+    objects = Objects("volcano", 8)
+    objects.queue("a", capability={GPU: "8"})
+    objects.job("big", "a", 0, runs=False, at=0)
+    objects.items[-1]["spec"]["minResources"] = {GPU: "8"}
+    objects.job("want", "a", 1, runs=False, at=1)
+    group = next(each for each in objects.items if each["metadata"]["name"] == "want")
+    group["spec"]["minResources"], group["status"]["phase"] = {GPU: "1"}, "Pending"
+    text = run("explain", "want", objects=objects.write(tmp_path))
+    assert "reserved by enqueued groups: default/big" in " ".join(text.split())
