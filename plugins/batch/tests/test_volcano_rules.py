@@ -346,7 +346,9 @@ def test_overcommit_reserves_what_it_lets_in() -> None:
         run = start(groups, [], actions=("enqueue",), tiers=[["gang", overcommit]])
         run.act()
         assert sum(job.phase == "Inqueue" for job in run.tables.jobs.values()) == admitted
-        assert run.session.reasons["ns/g3"] == {"ClusterOverused": "resource in cluster is overused: overused cpu"}
+        who = ", ".join(f"ns/g{number}" for number in range(admitted))
+        text = f"resource in cluster is overused: overused cpu, reserved by enqueued groups: {who}"
+        assert run.session.reasons["ns/g3"] == {"ClusterOverused": text}
 
 
 def test_resourcequota_counts_what_the_namespace_uses_and_what_it_lets_in() -> None:
