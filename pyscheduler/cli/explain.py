@@ -286,7 +286,7 @@ def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, 
         if failure.pod and failure.pod not in pods:
             continue
         text = printable(str(failure))
-        if failure.error.__traceback__ is None:
+        if failure.frames is None:
             notes[text] = None
         elif with_traceback:
             notes[f"{text}\n{failure.traceback.rstrip()}"] = None

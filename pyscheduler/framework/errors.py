@@ -7,7 +7,7 @@ what is wrong, where, and how to mend it, because the command line prints it as 
 from __future__ import annotations
 
 from asyncio import CancelledError, current_task
-from typing import Final
+from typing import Final, TypeVar
 
 from pyscheduler.api.errors import PySchedulerError
 
@@ -27,7 +27,10 @@ __all__ = [
     "UnauthorizedError",
     "raise_own_cancellation",
     "text_of",
+    "without_frames",
 ]
+
+E = TypeVar("E", bound=BaseException)
 
 #: What a plugin's plain function may raise without costing more than its answer. A `CancelledError` out of one comes
 #: from a cancelled future that it read, and is nobody's cancellation: nothing was awaited. `SystemExit` is a library's
@@ -118,6 +121,26 @@ def raise_own_cancellation(error: BaseException) -> None:
     task = current_task()
     if isinstance(error, CancelledError) and task is not None and task.cancelling():
         raise error
+
+
+def without_frames(error: E) -> E:
+    """Return an error that may be kept: without the frames in which it and its causes were raised.
+
+    A frame keeps everything that its function had in hand, and the frames of all callers.
+    """
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            left += (
+                each.__cause__,
+                each.__context__,
+                *(each.exceptions if isinstance(each, BaseExceptionGroup) else ()),
+            )
+    return error
 
 
 def text_of(error: BaseException) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
-import traceback
 from collections import Counter
 from functools import partial
+from traceback import format_exception, walk_tb
 from types import CodeType
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ from pyscheduler.framework.plugin_owners import PluginOwners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import TracebackType
 
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.step_watch import StepWatch
@@ -71,10 +72,11 @@ _DISTINCT: Final = 500
 class PluginFailure:
     """One failure of a plugin.
 
-    `plugin` is "" where nobody knows whose code it was. `point` is the extension point, or `run`, `Task`,
-    `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch profile), `Close`. `about` names the
-    object (`pod=default/web`), or is "". `place` is the line that raised `error`, or the method that returned something
-    of the wrong type: `plugin.py:12 in Spread.filter`.
+    `plugin` is "" where nobody knows whose code it was. `frames` are those in which `error` was raised, None if it was
+    only made, and `traceback` is their text; the error itself loses them, because others keep it. `point` is the
+    extension point, or `run`, `Task`, `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch
+    profile), `Close`. `about` names the object (`pod=default/web`), or is "". `place` is the line that raised `error`,
+    or the method that returned something of the wrong type: `plugin.py:12 in Spread.filter`.
     """
 
     plugin: str
@@ -82,16 +84,13 @@ class PluginFailure:
     about: str
     place: str
     error: BaseException
+    frames: TracebackType | None = attrs.Factory(lambda self: self.error.__traceback__, takes_self=True)
+    traceback: str = attrs.Factory(lambda self: "".join(format_exception(self.error)), takes_self=True)
 
     @property
     def pod(self) -> str:
         """Return the key of the pod that the call was about, "" if it was about none."""
         return next((value for name, value in _FIELD.findall(self.about) if name == "pod"), "")
-
-    @property
-    def traceback(self) -> str:
-        """Return the traceback of `error` as text."""
-        return "".join(traceback.format_exception(self.error))
 
     def __str__(self) -> str:
         """Return one line: plugin, extension point, pod, what happened and where."""
@@ -176,9 +175,10 @@ class PluginFailures:
         if count == 1 and len(self._seen) >= _DISTINCT:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = count
-        failure = PluginFailure(plugin=plugin, point=point, about=about, place=place, error=error)
-        for listener in self.listeners:
-            listener(failure)
+        if self.listeners:
+            failure = PluginFailure(plugin=plugin, point=point, about=about, place=place, error=error)
+            for listener in self.listeners:
+                listener(failure)
         if not self.logs:
             return
         names, values = _fields(about)
@@ -225,7 +225,7 @@ def error_place(error: BaseException, call: Callable[..., object] | CodeType | N
     """
     entry = _code_of(call)
     file = found = ""
-    for depth, (frame, line) in enumerate(traceback.walk_tb(error.__traceback__)):
+    for depth, (frame, line) in enumerate(walk_tb(error.__traceback__)):
         code = frame.f_code
         # Without code, `call` is a C function; then the frame after the scheduler's own, which caught it.
         if not file and (code is entry or (entry is None and depth > 0)):

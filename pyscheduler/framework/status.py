@@ -11,7 +11,7 @@ from enum import IntEnum
 from math import isnan
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.framework.errors import text_of
+from pyscheduler.framework.errors import text_of, without_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +63,8 @@ class Status:
     """A code, the reasons users will read, and the plugin that gave it. Immutable by convention.
 
     Reasons that are not text (an exception, say) are taken as they print. `error` keeps the exception behind an ERROR
-    or a rejection (a `FitError`); its text then stands before the reasons: of an `APIError` what the server said.
+    or a rejection (a `FitError`), and takes its traceback away; its text then stands before the reasons: of an
+    `APIError` what the server said.
     `timeout_seconds` is set by `Status.wait` only.
 
     `retry_after_seconds` belongs to rejections at PreEnqueue, PreFilter, Filter, PostFilter, Reserve and Permit: when
@@ -92,7 +93,7 @@ class Status:
     ) -> None:
         texts = (reasons,) if isinstance(reasons, str) else tuple(map(str, reasons))
         self.code = code
-        self.error = error
+        self.error = None if error is None else without_frames(error)
         self.reasons = (text_of(error), *texts) if error is not None else texts
         self.plugin = plugin
         self.timeout_seconds = timeout_seconds

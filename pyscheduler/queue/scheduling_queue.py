@@ -331,8 +331,8 @@ class SchedulingQueue:
                 return
             if flight is not None and flight.latest is not None:
                 info.pod_info = flight.latest
-            self._count_failure(info)
             info.after_failure = after_failure
+            self._count_failure(info)
             if flight is not None and flight.serves_backoff:
                 must_serve_backoff(info)
             self.sub_queues.set_retry(info, retry_after_seconds, retry_plugin)
@@ -513,7 +513,8 @@ class SchedulingQueue:
             self._early.count_failure(info)
         elif info.unschedulable_plugins or info.pending_plugins:
             info.unschedulable_count += 1
-            info.consecutive_errors = 0
+            if info.after_failure is None or not info.after_failure.is_unfinished:
+                info.consecutive_errors = 0
         else:
             info.consecutive_errors += 1
         info.backoff_until = None

@@ -154,7 +154,7 @@ class FailureHandler:
             _log.info("Pod is not requeued pod=%s reason=%s", pod.key, plan.state.value)
             self.queue.done(pod.uid)
         attempt.is_settled = True
-        if plan.event_on is None:
+        if plan.event_on is None or (attempt.after_failure.is_unfinished and queued.consecutive_errors):
             return
         message = status.message
         if attempt.is_deleted:

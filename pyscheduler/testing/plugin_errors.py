@@ -61,7 +61,7 @@ def raise_failures(failures: Sequence[PluginFailure]) -> None:
     shown = [*lines[:10], *([f"... and {len(lines) - 10} more"] if len(lines) > 10 else ())]
     error = failures[0].error
     error.add_note("\n".join([*shown, _ALLOW]))
-    raise error
+    raise error.with_traceback(failures[0].frames)
 
 
 @contextlib.contextmanager

@@ -91,7 +91,7 @@ class ClusterLookup:
                 try:
                     item = await self._client.get(*key)
                 except (NotFoundError, ForbiddenError) as error:
-                    self._read[key] = error
+                    self._read[key] = error.with_traceback(None)
                 else:
                     self._read[key] = Owner.from_object(item, body_of(item))
 

@@ -157,7 +157,7 @@ class Allocator:
         if allocated.capacity and not allocated.capacity.keys().isdisjoint(offer.ids):
             return None
         taken: tuple[bool, ...] = ()
-        if not allocated.devices.keys().isdisjoint(offer.ids):
+        if allocated.devices and not allocated.devices.keys().isdisjoint(offer.ids):
             taken = tuple(device in allocated.devices for device in offer.ids)
         return (view, taken, *[tuple(reducer.left(pool).items()) for pool in offer.counting])
 

@@ -40,9 +40,11 @@ __all__ = ["Basis", "Job", "LongWork"]
 
 _log = logging.getLogger(__name__)
 
-#: So many pods are worked on at once, and so many results are kept.
+#: So many pods are worked on at once, and of so many the devices that were found are kept.
 _AT_ONCE: Final = 4
 _MOST_KEPT: Final = 8
+#: So many reasons why pods cannot run on a node are kept, at about a hundred bytes each.
+_MOST_ANSWERS: Final = 100_000
 #: A namespace has its full time again after so many seconds for each time that it was halved.
 _FORGIVEN_AFTER_SECONDS: Final = 60.0
 _LEAST_SECONDS: Final = 0.05
@@ -107,12 +109,13 @@ class Job:
     """The work on one pod, and its results: by node the reason why the pod cannot run there, None where it can.
 
     It begins with `prepare`, which gives `choice` the present allocations and returns them with the nodes to look at.
-    Before that, a job holds hardly any memory, because many may wait.
+    Before that, a job holds hardly any memory, because many may wait. At the end it gives up its `choice`, with all
+    that the search has found out, unless some node has the devices.
     """
 
     pod: Pod
-    choice: Choice
-    prepare: Callable[[], tuple[Basis, Iterable[NodeInfo]]]
+    choice: Choice | None
+    prepare: Callable[[Choice], tuple[Basis, Iterable[NodeInfo]]]
     basis: Basis
     answers: dict[str, Status | None] = attrs.Factory(dict)
     #: Whether all nodes were looked at, or the time was over before.
@@ -130,8 +133,9 @@ class Job:
 
     def begin(self, seconds: float) -> None:
         """Prepare the job to run for so many seconds."""
+        assert self.choice is not None, "it was not done yet"
         before = self.basis
-        self.basis, nodes = self.prepare()
+        self.basis, nodes = self.prepare(self.choice)
         if (before, before.changes) != (self.basis, self.basis.changes):
             self.answers.clear()
         left = [info for info in nodes if info.name not in self.answers]
@@ -152,15 +156,19 @@ class Job:
         """End the work at its present pause."""
         if self._computation is not None:
             self._computation.close()
-            self._computation = None
+            self._computation = self._patience = None
+        if None not in self.answers.values():
+            self.choice = None
 
     def _look_at(self, nodes: Iterable[NodeInfo]) -> None:
         assert self._patience is not None, "it was begun"
+        assert self.choice is not None, "it was not done yet"
+        alike: dict[Status | None, Status | None] = {}
         for info in nodes:
             status, self.has_timed_out = self.choice.look_at(info, self._patience)
             if self.has_timed_out:
                 return
-            self.answers[info.name] = status
+            self.answers[info.name] = alike.setdefault(status, status)
 
 
 def _has_passed(now: Callable[[], float], deadline: float) -> bool:
@@ -213,14 +221,14 @@ class LongWork:
         if not job.is_done:
             return
         is_outdated = (job.basis.changes, job.basis.inventory) != (basis.changes, basis.inventory)
-        if not job.is_used:
+        if not (job.is_used and (is_outdated or job.has_timed_out)):
             choice.found = Findings(job.answers, is_outdated, job.has_timed_out)
-        known = job.choice.allocators.get(None)
+        known = job.choice.allocators.get(None) if job.choice is not None else None
         if known is not None and job.basis.inventory is basis.inventory and choice.make_allocator is not None:
             choice.allocators[None] = known
 
     def note_used(self, pod: Pod) -> None:
-        """Note that an attempt of a pod used the results; the next attempt begins anew."""
+        """Note that an attempt of a pod used the results; if they do not hold any more, the next begins anew."""
         job = self._jobs.get(pod.uid)
         if job is not None and job.is_done:
             job.is_used = True
@@ -233,7 +241,9 @@ class LongWork:
             now = self._handle.clock.now
             deadline = now() + seconds
             expired = partial(_has_passed, now, deadline)
-        return CyclePatience(expired, _ENDLESS if endless else _SHORT if short else PAUSES_PER_CYCLE)
+        # Pods that look for devices wait for each other, and nobody else for all of them.
+        pauses = PAUSES_PER_CYCLE // (1 + sum(not job.is_done for job in self._jobs.values()))
+        return CyclePatience(expired, _ENDLESS if endless else _SHORT if short else pauses)
 
     def forget(self, pod: Pod) -> None:
         """Drop all results about a pod, and end the work on it."""
@@ -279,10 +289,19 @@ class LongWork:
         return account
 
     def _drop_old(self) -> None:
-        """Forget the oldest results where there are too many."""
-        done = [uid for uid, job in self._jobs.items() if job.is_done]
-        for uid in done[: max(len(done) - _MOST_KEPT, 0)]:
-            del self._jobs[uid]
+        """Forget the oldest results where there are too many, and those that nobody will ask for."""
+        found = answers = 0
+        newest: Inventory | None = None
+        for uid, job in reversed(list(self._jobs.items())):
+            if not job.is_done:
+                continue
+            newest = newest or job.basis.inventory
+            found += job.choice is not None
+            answers += len(job.answers)
+            is_old = job.is_used and (job.basis.inventory is not newest or answers > _MOST_ANSWERS)
+            is_one_too_many = job.choice is not None and found > _MOST_KEPT
+            if is_old or is_one_too_many or not self._handle.queue_place(uid):
+                del self._jobs[uid]
 
     async def _run(self) -> None:
         try:
@@ -332,6 +351,7 @@ class LongWork:
             return
         self._running.remove(job)
         job.close()
+        self._drop_old()
         if job.has_timed_out:
             account.halvings += 1.0
         self._handle.activate([job.pod])

@@ -28,6 +28,7 @@ from pyscheduler.api import (
     kind_of,
 )
 from pyscheduler.framework import (
+    AFTER_FAILURE,
     APIError,
     ClusterEventWithHint,
     CycleState,
@@ -293,14 +294,12 @@ class DynamicResources(
         is_question = state.trial is not None and state.trial.is_question
         self._keep_up(choice)
         if self._long_work.is_busy_with(pod):
-            return _all_refused(nodes, _STILL_WORKING)
+            return self._unfinished(state, nodes)
         try:
             statuses = self._judge(choice, nodes, self._long_work.patience(pod))
         except StillWorkingError:
-            if is_question:
-                return _all_refused(nodes, _STILL_WORKING)
-            if self._go_on_beside(pod, choice, nodes):
-                return _all_refused(nodes, _STILL_WORKING)
+            if is_question or self._go_on_beside(pod, choice, nodes):
+                return self._unfinished(state, nodes)
             # No event loop runs, so nobody waits for anything.
             statuses = self._judge(choice, nodes, self._long_work.patience(pod, endless=True))
         if choice.found is not None and not is_question:
@@ -308,6 +307,12 @@ class DynamicResources(
         if statuses is not None:
             self._ledger.note_refused(pod)
         return statuses
+
+    def _unfinished(self, state: CycleState, nodes: Nodes) -> NodeStatuses | None:
+        after_failure = state.get(AFTER_FAILURE)
+        if after_failure is not None:
+            after_failure.is_unfinished = True
+        return _all_refused(nodes, _STILL_WORKING)
 
     def _judge(self, choice: Choice, nodes: Nodes, patience: Patience) -> NodeStatuses | None:
         return choice.judge(nodes, self._overdue, patience)
@@ -328,12 +333,13 @@ class DynamicResources(
         # What was found out about selectors is known to those; the rest is little.
         choice.allocators.clear()
 
-        def prepare() -> tuple[Basis, Iterable[NodeInfo]]:
-            self._choose_by(choice, self._ledger.allocated.copy())
+        def prepare(own: Choice) -> tuple[Basis, Iterable[NodeInfo]]:
+            self._choose_by(own, self._ledger.allocated.copy())
             all_nodes = self.handle.snapshot.nodes
-            return self._basis(choice), [info for info in all_nodes if names is None or info.name in names]
+            return self._basis(own), [info for info in all_nodes if names is None or info.name in names]
 
-        return self._long_work.begin(Job(pod, choice, prepare, self._basis(choice)))
+        own = attrs.evolve(choice, allocators={}, found=None, make_allocator=None)
+        return self._long_work.begin(Job(pod, own, prepare, self._basis(choice)))
 
     def _keep_up(self, choice: Choice) -> None:
         """Choose by what is allocated now; the loop may have turned since, as it does where room is made."""

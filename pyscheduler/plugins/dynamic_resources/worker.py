@@ -44,7 +44,10 @@ class Computation:
         self._rest.acquire()
         if self._error is not None:
             error, self._error = self._error, None
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # or this frame and the error would keep each other, and what the function had in hand
         return self._is_over
 
     def pause(self) -> None:

@@ -12,7 +12,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.framework.errors import PLUGIN_FAILURES
+from pyscheduler.framework.errors import PLUGIN_FAILURES, without_frames
 from pyscheduler.framework.plugin_failures import SLOW_SECONDS, PluginFailures, error_text
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
@@ -76,7 +76,7 @@ class PluginMethod:
 def error_status(message: str, *, plugin: str, error: BaseException | None = None) -> Status:
     """Return an ERROR with that very message, which keeps `error` for those who ask what was behind it."""
     status = Status(Code.ERROR, message, plugin=plugin)
-    status.error = error
+    status.error = None if error is None else without_frames(error)
     return status
 
 
