@@ -1,11 +1,17 @@
 """Whether a new pod may be admitted, or would take quota that groups have reserved. Fed by events; no I/O.
 
-Reservations are those of the annotations, which the scheduler writes. A pod that was admitted counts at once, before
-the events about it and its quota arrive: a controller creates many pods at the same moment.
+Reservations are those of the annotations, which the scheduler writes.
+
+The use of a quota is what its status says: the API server charges it for a pod after all webhooks, and before it
+creates the pod. A pod that was admitted a moment ago is not charged yet; it never is if another check refuses it. So no
+pod is refused because of it, but a pod that would not fit beside it waits until it is charged, or until a second has
+passed. Many pods may be created at the same moment, and only as many as fit are admitted.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -18,26 +24,31 @@ from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS, PodTraits, pod_usage
 from pyscheduler.podgroup.reservations import Reservations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup.dialects import DialectTable
+    from pyscheduler.podgroup.quota_claims import Shortfall
     from pyscheduler.podgroup.quotas import Amounts, Quota
 
 __all__ = ["QuotaAdmission"]
 
-#: For so long an admitted pod counts whose creation is not seen, in seconds; another check may have refused it.
-_EXPECTED_SECONDS: Final = 5.0
+#: How long after its admission a pod may be charged, and how long a decision waits for others at most, in seconds. The
+#: API server waits two seconds for the webhook.
+_CHARGED_SECONDS: Final = 1.0
+_WAIT_SECONDS: Final = 1.5
 
 
 @attrs.frozen
 class _Admitted:
-    """A pod that was admitted and not seen yet."""
+    """A pod that was admitted a moment ago."""
 
     pod: Pod
     usage: Amounts
     traits: PodTraits
+    #: What was used of the quotas of its namespace then, by name of the quota.
+    used: Mapping[str, Amounts]
     #: Clock seconds.
     until: float
 
@@ -52,6 +63,8 @@ class QuotaAdmission:
         self._reservations = Reservations(self._directory, lambda _: True, trusts=True)
         #: By uid, in the order of admission.
         self._admitted: dict[str, _Admitted] = {}
+        #: Decisions that wait for news.
+        self._waiting: set[asyncio.Event] = set()
 
     def kinds(self) -> Sequence[ResourceKind]:
         """Return the kinds of which `put` and `remove` need all objects, apart from pods."""
@@ -63,10 +76,11 @@ class QuotaAdmission:
     def put(self, item: KubeObject) -> None:
         """Add or update an object."""
         if isinstance(item, Pod):
-            self._admitted.pop(item.uid, None)
             self._directory.pod_added(item)
         elif isinstance(item, ResourceQuota):
             self._reservations.put_quota(item)
+            for event in self._waiting:
+                event.set()
         else:
             self._directory.object_added(item)
             dialect = self._table.of_object(item)
@@ -86,36 +100,53 @@ class QuotaAdmission:
 
     # --- decisions
 
-    def refusal(self, pod: Pod, *, is_dry_run: bool = False) -> str:
+    async def decide(self, pod: Pod, *, is_dry_run: bool = False) -> str:
         """Return why a pod must not be created; "" if it may. An admitted pod counts, unless that is a dry run."""
-        self._forget_late()
-        short = self._reservations.refusal_of(pod, self._not_seen)
-        if short:
-            parts = [
-                f"{each.quota}: {each.resource}: requested {amount_text(each.resource, each.needed)}, "
-                f"limit {amount_text(each.resource, each.hard)}, used {amount_text(each.resource, each.used)}, "
-                f"reserved by groups {amount_text(each.resource, each.reserved)}"
-                for each in short
-            ]
-            return (
-                f'pod "{pod.name}" would take quota that pod groups have reserved: {"; ".join(parts)}; '
-                "retry when these groups have started, or raise the quota"
-            )
-        # A pod that does not fit is refused by its quota, and must not count.
-        if not is_dry_run and pod.uid and self._reservations.fits(pod, self._not_seen):
-            until = self._clock.now() + _EXPECTED_SECONDS
-            self._admitted[pod.uid] = _Admitted(pod, pod_usage(pod), PodTraits.of(pod), until)
-            self._reservations.expect(pod)
+        until = self._clock.now() + _WAIT_SECONDS
+        while True:
+            self._forget_late()
+            short = self._reservations.refusal_of(pod)
+            if short:
+                return _text(pod, short)
+            left = until - self._clock.now()
+            if left <= 0 or not self._reservations.refusal_of(pod, self._not_charged):
+                break
+            await self._news(min([left, *(each.until - self._clock.now() for each in self._admitted.values())]))
+        if not is_dry_run and pod.uid and not self._reservations.never_fits(pod):
+            self._admit(pod)
         return ""
 
-    def _not_seen(self, quota: Quota) -> dict[str, int]:
-        """Return what pods use that were admitted and not seen yet."""
-        total: dict[str, int] = {}
-        for each in self._admitted.values():
-            if each.pod.namespace == quota.source.namespace and quota.counts(each.traits):
-                for name, nanos in each.usage.items():
-                    total[name] = total.get(name, 0) + nanos
-        return total
+    def _admit(self, pod: Pod) -> None:
+        used = {quota.name: quota.used for quota in self._reservations.quotas(pod.namespace)}
+        until = self._clock.now() + _CHARGED_SECONDS
+        self._admitted[pod.uid] = _Admitted(pod, pod_usage(pod), PodTraits.of(pod), used, until)
+        self._reservations.expect(pod)
+
+    async def _news(self, seconds: float) -> None:
+        """Wait for a change of a quota, but at most so long."""
+        event = asyncio.Event()
+        timer = self._clock.call_later(max(seconds, 0.0), event.set)
+        self._waiting.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waiting.discard(event)
+            timer.cancel()
+
+    def _not_charged(self, quota: Quota) -> dict[str, int]:
+        """Return what a quota may be charged yet for pods that were admitted a moment ago."""
+        counted = [
+            each
+            for each in self._admitted.values()
+            if each.pod.namespace == quota.source.namespace and quota.name in each.used and quota.counts(each.traits)
+        ]
+        if not counted:
+            return {}
+        # What is used now contains those of the pods that were charged since the first of them was admitted.
+        total = Counter(counted[0].used[quota.name])
+        for each in counted:
+            total.update(each.usage)
+        return {name: more for name, nanos in total.items() if (more := nanos - quota.used.get(name, 0)) > 0}
 
     def _forget_late(self) -> None:
         now = self._clock.now()
@@ -124,3 +155,16 @@ class QuotaAdmission:
                 return
             del self._admitted[uid]
             self._reservations.withdraw(each.pod)
+
+
+def _text(pod: Pod, short: Sequence[Shortfall]) -> str:
+    parts = [
+        f"{each.quota}: {each.resource}: requested {amount_text(each.resource, each.needed)}, "
+        f"limit {amount_text(each.resource, each.hard)}, used {amount_text(each.resource, each.used)}, "
+        f"reserved by groups {amount_text(each.resource, each.reserved)}"
+        for each in short
+    ]
+    return (
+        f'pod "{pod.name}" would take quota that pod groups have reserved: {"; ".join(parts)}; '
+        "retry when these groups have started, or raise the quota"
+    )

@@ -180,8 +180,9 @@ class Reservations:
                 continue
             others = self._reserved(quota, self.claims(pod.namespace), but=group)
             extra = more(quota)
-            # A pod that does not fit anyway is refused by the quota itself.
-            too_much = set(exceeded(beyond, quota.hard, quota.used, extra, own))
+            # The quota refuses such a pod itself. Not so one that does not fit beside what is used, which may be less
+            # by now.
+            too_much = set(exceeded(usage, quota.hard))
             found += [
                 Shortfall(
                     quota=quota.name,
@@ -196,11 +197,11 @@ class Reservations:
             ]
         return found
 
-    def fits(self, pod: Pod, more: Callable[[Quota], Amounts] = lambda _: {}) -> bool:
-        """Return whether the quotas themselves have room for a new pod; `more` as for `refusal_of`."""
+    def never_fits(self, pod: Pod) -> bool:
+        """Return True if a pod alone exceeds a quota, so that the API server refuses it in any case."""
         usage, traits = pod_usage(pod), PodTraits.of(pod)
         counting = (quota for quota in self.quotas(pod.namespace) if quota.counts(traits))
-        return not any(exceeded(usage, quota.hard, quota.used, more(quota)) for quota in counting)
+        return any(exceeded(usage, quota.hard) for quota in counting)
 
     def expect(self, pod: Pod) -> None:
         """Let a member draw on the reservation of its group before its creation is seen."""

@@ -151,7 +151,7 @@ class QuotaWebhook:
             except DecodeError as error:
                 self._open(UNREADABLE, str(error))
                 return web.Response(status=413, text=f"{error}\n")
-            return self._review(body)
+            return await self._review(body)
         probe = self._probes.answer(request.path, verbose="verbose" in request.query)
         if probe is not None:
             return web.Response(status=probe[0], text=probe[1])
@@ -159,14 +159,14 @@ class QuotaWebhook:
             return web.Response(body=self._metrics(), headers={"Content-Type": CONTENT_TYPE})
         return web.Response(status=404, text=f"nothing at {request.path}\n")
 
-    def _review(self, body: bytes) -> web.Response:
+    async def _review(self, body: bytes) -> web.Response:
         try:
             request = read_review(body)
         except DecodeError as error:
             # Nothing to answer to; the API server allows the pod then.
             self._open(UNREADABLE, str(error))
             return web.Response(status=400, text=f"{error}\n")
-        refusal, warning = self._decide(request)
+        refusal, warning = await self._decide(request)
         if refusal:
             self._requests["refused"] += 1
         elif not warning:
@@ -174,7 +174,7 @@ class QuotaWebhook:
         body = answer(request, refusal=refusal, warning=warning)
         return web.Response(body=body, content_type="application/json")
 
-    def _decide(self, request: AdmissionRequest) -> tuple[str, str]:
+    async def _decide(self, request: AdmissionRequest) -> tuple[str, str]:
         """Return why a pod is refused, and why reservations were not checked; "" for what does not hold."""
         if request.operation != "CREATE" or request.sub_resource:
             return "", ""
@@ -185,7 +185,7 @@ class QuotaWebhook:
         except DecodeError as error:
             return "", self._open(UNREADABLE, str(error))
         try:
-            return self._admission.refusal(pod, is_dry_run=bool(request.dry_run)), ""
+            return await self._admission.decide(pod, is_dry_run=bool(request.dry_run)), ""
         except Exception as error:  # a bug here must not stop the creation of pods  # noqa: BLE001
             _log.exception("Reserved quota cannot be checked pod=%s", pod.key)
             return "", self._open(FAILED, f"{type(error).__name__}: {error}")
