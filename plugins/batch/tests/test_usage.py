@@ -17,7 +17,7 @@ from hypothesis import example, given, settings, strategies as st
 from pyscheduler.api import ConfigMap
 from pyscheduler.batch.usage_settings import UsageSettings
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler_batch.usage.ledger import PARTS, UsageLedger
+from pyscheduler_batch.usage.ledger import PARTS, Part, UsageLedger
 from pyscheduler_batch.usage.prometheus import PrometheusError, PrometheusUsage
 from pyscheduler_batch.usage.saved import load, stored
 from pyscheduler_batch.usage.usage import usage_rules
@@ -165,6 +165,8 @@ def test_parts_are_left_out_if_there_are_too_many_queues() -> None:
         {"binaryData": {"sums": "!"}},
         {"binaryData": {"sums": "AAAA"}},
         {"binaryData": {}},
+        {"data": {"usage.json": "[" * 100_000}},
+        {"data": {"usage.json": '{"halfLifeSeconds":1' + "0" * 400 + ',"resources":[],"queues":[],"parts":[]}'}},
     ],
 )
 def test_a_damaged_store_is_refused_with_a_reason(damage: dict[str, Any]) -> None:
@@ -172,6 +174,49 @@ def test_a_damaged_store_is_refused_with_a_reason(damage: dict[str, Any]) -> Non
     kept: Any = {**stored(_filled(3), ("cpu", "memory", GPU), 0.0), **damage}
     with pytest.raises(ValueError, match=r"[a-z]"):
         load(UsageLedger(_settings(), 3), kept["data"], kept["binaryData"], ("cpu", "memory", GPU), 0.0)
+
+
+TIMES, SUMS = "their times are not those of the window", "their sums are not amounts of a cluster"
+
+
+@pytest.mark.parametrize(
+    ("times", "sums", "reason"),
+    [
+        pytest.param((3100.0, math.inf), {}, TIMES, id="infinite end"),
+        pytest.param((3100.0, math.nan), {}, TIMES, id="no number as end"),
+        pytest.param((-math.inf, 3200.0), {}, TIMES, id="infinite begin"),
+        pytest.param((-100.0, 3200.0), {}, TIMES, id="negative begin"),
+        pytest.param((3100.0, 3200.0 + 10 * 365 * 86400.0), {}, TIMES, id="ten years long"),
+        pytest.param((3e8, 3e8 + 100.0), {}, TIMES, id="ten years ahead"),
+        pytest.param((3200.0, 3100.0), {}, TIMES, id="end before begin"),
+        pytest.param((3100.0, 3200.0), {0: 3e38}, SUMS, id="absurd capacity"),
+        pytest.param((3100.0, 3200.0), {1: 3e38}, SUMS, id="absurd use"),
+        pytest.param((3100.0, 3200.0), {1: -1.0}, SUMS, id="negative use"),
+        pytest.param((3100.0, 3200.0), {0: -1.0}, SUMS, id="negative capacity"),
+        pytest.param((3100.0, 3200.0), {1: math.inf}, SUMS, id="infinite use"),
+        pytest.param((3100.0, 3200.0), {0: math.nan}, SUMS, id="no number as capacity"),
+        pytest.param((3100.0, 3200.0), {0: 0.0}, SUMS, id="use without capacity"),
+    ],
+)
+def test_saved_parts_that_cannot_be_are_left_out(
+    times: tuple[float, float], sums: dict[int, float], reason: str
+) -> None:
+    """The other parts count, and the reason is returned."""
+    ledger = _filled(1)
+    ledger.parts.pop()
+    wanted = {name: part.copy() for name, part in ledger.usage(3100.0).items()}
+    broken = Part(*times, np.full(3, 1e17), np.full((1, 3), 1e15))
+    for row, value in sums.items():
+        if row:
+            broken.queues[row - 1, 2] = value
+        else:
+            broken.capacity[2] = value
+    ledger.parts.append(broken)
+    with np.errstate(over="ignore"):
+        kept: Any = stored(ledger, ("cpu", "memory", GPU), 0.0)
+    again = UsageLedger(_settings(window=3200.0), 3)
+    assert load(again, kept["data"], kept["binaryData"], ("cpu", "memory", GPU), 0.0, 3200.0) == {reason: 1}
+    np.testing.assert_allclose(again.usage(3100.0)["queue-0"], wanted["queue-0"], rtol=1e-5)
 
 
 # --- shares
@@ -253,6 +298,37 @@ async def test_past_use_is_kept_over_a_restart(kai: Any) -> None:
     again = await kai.start(USAGE)
     await kai.pass_time(1.0)
     assert again.values("kai_queue_fair_share_gpu", by="queue_name") == pytest.approx(before, abs=1.0)
+
+
+async def test_the_first_pass_waits_for_past_use(kai: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Jobs that wait at the start are placed by the shares of the history, however late it is read; none is evicted."""
+    _two_queues(kai)
+    ledger, now = UsageLedger(_settings(half_life=600.0), 3), kai.cluster.clock.wall()
+    ledger.note(now - 500.0, np.array([64.0, 2.0**36, 16.0]), {"a": [16.0, 2.0**30, 16.0], "b": [0.0, 0.0, 0.0]})
+    ledger.advance(now)
+    ledger.parts.append(Part(now + 3e8, now + 3e8 + 1, np.ones(3), np.ones((2, 3))))
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap"}
+    metadata = {"name": "pyscheduler-usage", "namespace": "kube-system"}
+    kai.cluster.add({**manifest, "metadata": metadata, **stored(ledger, ("cpu", "memory", GPU), 600.0)}, ConfigMap)
+    kai.cluster.server.faults.add(Fault(path="/configmaps/pyscheduler-usage", delay_seconds=3.0))
+    for queue in "ab":
+        for number in range(16):
+            kai.group(f"{queue}{number}", queue, 1)
+            kai.pods(f"{queue}{number}", 1, requests={GPU: "1"})
+    with caplog.at_level(logging.INFO):
+        scheduler = await kai.start(USAGE)
+        await kai.pass_time(2.0)
+        assert not [pod for pod in kai.cluster.pods() if pod.node_name]
+        await kai.pass_time(60.0)
+    placed = Counter(pod.name[0] for pod in kai.cluster.pods() if pod.node_name)
+    share = scheduler.values("kai_queue_fair_share_gpu", by="queue_name")["a"]
+    assert share < 4
+    assert placed == Counter(a=round(share), b=16 - round(share))
+    lines = [line for line in caplog.messages if "past use" in line or "Saved use" in line]
+    assert lines == [
+        "Passes wait for the past use of queues atMostSeconds=60",
+        f"Saved use of queues is left out: {TIMES} configMap=kube-system/pyscheduler-usage parts=1",
+    ]
 
 
 async def test_a_damaged_config_map_is_replaced(kai: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,10 @@ PARTS: Final = 32
 _HALF_LIVES: Final = 20
 
 
+#: How far the clocks of two replicas may differ.
+_CLOCK_SECONDS: Final = 300.0
+
+
 @attrs.define(eq=False)
 class Part:
     """A part of the window; sums are in amount seconds, valued at `end`."""
@@ -69,6 +73,11 @@ class UsageLedger:
         self._held = np.zeros((len(self.rows), self._width))
         for name, amounts in held.items():
             self._held[self.rows[name]] = amounts
+
+    def may_have(self, begin: float, end: float, now: float) -> bool:
+        """Return True if a part of the window may have these times. The clock that was read may have been ahead."""
+        ahead = self._part_seconds + _CLOCK_SECONDS
+        return 0 <= begin < end < math.inf and end - begin <= self._window and end <= now + ahead
 
     def pause(self, now: float) -> None:
         """Count until now, and nothing more until the next `note`."""

@@ -72,10 +72,10 @@ class QueueUsage:
 
     @property
     def is_awaited(self) -> bool:
-        """Return whether passes should wait for the first figures."""
-        if self._fetched is not None or self._started is None:
+        """Return True while passes should wait for the first figures; a pass may be due before `run` begins."""
+        if self._fetched is not None:
             return False
-        return self._clock.now() < self._started + self.settings.wait_timeout
+        return self._started is None or self._clock.now() < self._started + self.settings.wait_timeout
 
     def columns(self, queues: QueueTable, axis_index: Mapping[str, int], width: int) -> Amounts:
         """Return float64[Q, R] for a table of queues; the same array until there are new figures."""
@@ -120,7 +120,8 @@ class QueueUsage:
     async def run(self) -> None:
         """Read, fetch and write until cancelled. Call it while this scheduler leads."""
         self._started = self._clock.now()
-        timer = self._clock.call_later(self.settings.wait_timeout, self._changed)
+        timer = self._clock.call_later(self.settings.wait_timeout, self._stop_waiting)
+        _log.info("Passes wait for the past use of queues atMostSeconds=%g", self.settings.wait_timeout)
         try:
             if self._prometheus is None:
                 await self._load()
@@ -133,6 +134,11 @@ class QueueUsage:
             timer.cancel()
             self._ledger.pause(self._clock.wall())
             self._started = self._fetched = None
+
+    def _stop_waiting(self) -> None:
+        if self._fetched is None:
+            _log.warning("Passes begin without the past use of queues; shares use none until it is known")
+        self._changed()
 
     async def _fetch(self) -> None:
         """Take in new figures; keep the old ones if there are none."""
@@ -170,7 +176,12 @@ class QueueUsage:
         while True:
             try:
                 found = await self._handle.client.get(ConfigMap, name, namespace)
-                load(ledger, found.data, found.binary_data, _RESOURCES, self.settings.half_life)
+                now = self._clock.wall()
+                dropped = load(ledger, found.data, found.binary_data, _RESOURCES, self.settings.half_life, now)
+                for reason, count in dropped.items():
+                    self._handle.recorder.warning(_WARNING)
+                    text = "Saved use of queues is left out: %s configMap=%s parts=%d"
+                    _log.warning(text, reason, self.settings.connection, count)
             except NotFoundError:
                 break
             except ValueError as error:
