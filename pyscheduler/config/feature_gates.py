@@ -3,8 +3,8 @@
 A gate that is not named has its default; `AllAlpha` and `AllBeta` set the other gates of their stage. The result is a
 mapping from every known gate to whether it is enabled.
 
-Features that are not implemented (`gate_support`) stay disabled. Naming one is a mistake; `warnings_of` names those
-that `AllAlpha` and `AllBeta` would enable.
+Features that are not implemented (`gate_support`) stay disabled; `warnings_of` names those that the flag names, and
+those that `AllAlpha` and `AllBeta` would enable.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def parse(text: str) -> Mapping[str, bool]:
         elif gate is not None and gate.locked and value != gate.default:
             locked = str(gate.default).lower()
             problems.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
-        elif value and name in NOT_IMPLEMENTED:
-            problems.append(f"feature gate {name} is not implemented: {NOT_IMPLEMENTED[name]}; remove the gate")
     if problems:
         raise ConfigError(*problems, source=_SOURCE)
     gates = _set(named)
     for name, needed in DEPENDENCIES.items():
+        if name in NOT_IMPLEMENTED:
+            continue  # it stays off
         off = [other for other in needed if not gates[other]]
         if gates[name] and off:
             problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")
@@ -74,8 +74,12 @@ def warnings_of(text: str) -> Sequence[str]:
     """Return a line about gates in `text` without effect, else no line; `parse` must accept `text`."""
     named = _read(text, [])
     gates = _set(named)
-    missing = sorted(name for name in NOT_IMPLEMENTED if gates[name])
-    warnings = []
+    missing = sorted(name for name in NOT_IMPLEMENTED if gates[name] and name not in named)
+    warnings = [
+        f"{_SOURCE}: {name} is not implemented and stays off: {why}"
+        for name, why in NOT_IMPLEMENTED.items()
+        if named.get(name)
+    ]
     if missing:
         stages = " and ".join(stage for stage in _STAGES if named.get(stage))
         warnings.append(f"{_SOURCE}: features that are not implemented stay off with {stages}: {', '.join(missing)}")

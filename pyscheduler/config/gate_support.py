@@ -4,7 +4,7 @@ Gates of other components are accepted without effect, so that one `--feature-ga
 gates of kube-scheduler are locked or implemented. This module lists the rest, so that nobody assumes a wrong state of a
 feature.
 
-Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` cannot be enabled; AllAlpha and AllBeta leave them disabled.
+Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_IMPLEMENTED: Final[dict[str, str]] = {
     "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
     "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; name one claim in its pods",
 }
-"""Gates that cannot be true, each with what is missing and what to do instead."""
+"""Gates that stay off, each with what is missing and what to do instead."""
 
 NO_EFFECT: Final[dict[str, tuple[bool, str]]] = {
     "InPlacePodLevelResourcesVerticalScaling": (False, "resizes of pod-level resources always count"),
