@@ -29,7 +29,7 @@ from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.scheduling_cycle import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.diagnosis import FitError
@@ -63,19 +63,25 @@ class GangPreemption:
 
     async def make_room(self, attempt: Attempt, error: FitError) -> Failure | None:
         """Make room for the group of a pod that fits nowhere; return None if the pod may preempt for itself."""
-        profile = attempt.profile
+        profile, scheduling = attempt.profile, self.cycles.scheduling
         gang = self._gang(profile, attempt.queued.pod) if profile.preemptors else None
         if gang is None:
             return None
+        # Most groups that do not fit can preempt nobody, and may have thousands of members.
+        are_promised = bool(scheduling.queue.nominator.nodes)
+        if not are_promised and not await self._can_preempt(attempt, error):
+            return None
         others = self._others(attempt.queued, gang)
-        quiet = Failure(Status(Code.UNSCHEDULABLE, error=error), self._nomination(attempt.queued))
+        nominating = self._nomination(attempt.queued)
+        quiet = Failure(Status(Code.UNSCHEDULABLE, error=error), nominating)
         if any(self._is_awaiting(profile, info) for info in (attempt.queued, *others)):
             return quiet
-        statuses = error.diagnosis.node_statuses
-        if not len(statuses.rows_with(Code.UNSCHEDULABLE)) and statuses.absent.code is not Code.UNSCHEDULABLE:
-            return None
-        turns = CooperativeYield(self.cycles.scheduling.clock)
-        if not await self._can_preempt(attempt, error):
+        if nominating is not None and gang.source.name in error.diagnosis.unschedulable_plugins:
+            # Its plugin refuses the group for a while. The room that was made for it is still its own.
+            await scheduling.ask_post_filters(attempt, error, runs=_others_than(profile))
+            return quiet
+        turns = CooperativeYield(scheduling.clock)
+        if are_promised and not await self._can_preempt(attempt, error):
             if not any(map(self._nomination, others)):
                 return None
             decision = await self.cycles.rehearse(gang.source, gang.members, profile, others, turns)
@@ -83,14 +89,15 @@ class GangPreemption:
         infos = [attempt.queued, *others]
         decision = await self.cycles.rehearse(gang.source, gang.members, profile, infos, turns)
         own = next(each for each in decision.members if each.uid == attempt.queued.pod.uid)
-        if not own.is_placed or decision.verdict.outcome is not GroupOutcome.WAITING_ON_PREEMPTION:
-            return await self.cycles.scheduling.ask_post_filters(attempt, error, instead_of_preemption=_IN_VAIN)
-        return await self._preempt(decision, attempt, error)
+        if own.is_placed and decision.verdict.outcome is GroupOutcome.WAITING_ON_PREEMPTION:
+            return await self._preempt(decision, attempt, error)
+        await scheduling.ask_post_filters(attempt, error, runs=_others_than(profile), reason=_IN_VAIN)
+        return Failure(Status(Code.UNSCHEDULABLE, error=error))
 
     def nomination_after(self, attempt: Attempt) -> NominatingInfo:
         """Return the nomination of a pod that loses its node: the same node, if its group waits for victims to end."""
-        profile = attempt.profile
-        gang = self._gang(profile, attempt.queued.pod) if profile.preemptors else None
+        profile, nominator = attempt.profile, self.cycles.scheduling.queue.nominator
+        gang = self._gang(profile, attempt.queued.pod) if profile.preemptors and nominator.nodes else None
         if gang is None or not any(self._is_awaiting(profile, info) for info in self._others(attempt.queued, gang)):
             return CLEAR_NOMINATION
         return NominatingInfo(attempt.node_name)
@@ -154,3 +161,8 @@ class GangPreemption:
             else:
                 scheduling.queue.nominator.add(info.pod_info, NominatingInfo(node_name))
         return Failure(Status(Code.UNSCHEDULABLE, error=error), own)
+
+
+def _others_than(profile: Profile) -> Collection[str]:
+    """Return the plugins that do not preempt."""
+    return profile.plugins.keys() - profile.preemptors.keys()

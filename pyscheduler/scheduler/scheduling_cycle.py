@@ -174,23 +174,22 @@ class SchedulingCycle:
             plugin = findings.plugin if findings is not None else ""
             error.diagnosis.note_retry(Status.unschedulable(retry_after=seconds).with_plugin(plugin))
 
-    async def ask_post_filters(self, attempt: Attempt, error: FitError, *, instead_of_preemption: str = "") -> Failure:
-        """Run the PostFilter plugins, or only those that do not preempt, with a message that stands for the others.
+    async def ask_post_filters(
+        self, attempt: Attempt, error: FitError, *, runs: Collection[str] | None = None, reason: str = ""
+    ) -> Failure:
+        """Run the PostFilter plugins, or only those that `runs` names; `reason` stands for the others in the message.
 
-        Who only asks whether a pod fits wants nothing but preemption.
+        In a trial that only asks whether a pod fits, nothing but preemption runs.
         """
         nominating: NominatingInfo | None = CLEAR_NOMINATION
         profile, state = attempt.profile, attempt.state
         if profile.has_post_filter:
-            runs: Collection[str] | None = None
-            if instead_of_preemption:
-                runs = profile.plugins.keys() - profile.preemptors.keys()
-            elif state.trial is not None and state.trial.is_question:
+            if state.trial is not None and state.trial.is_question:
                 runs = profile.preemptors.keys()
             result, status = await profile.run_post_filter(
                 state, attempt.queued.pod, error.diagnosis.node_statuses, runs=runs
             )
-            messages = (instead_of_preemption, status.message)
+            messages = (reason, status.message)
             error.diagnosis.post_filter_message = ", ".join(text for text in messages if text)
             error.diagnosis.note_retry(status)
             nominating = result.nominating_info if result is not None else None

@@ -33,11 +33,11 @@ WAYS: Final = [
 ]
 
 
-def _config(plugin: str, strategy: str) -> str | None:
+def _config(plugin: str, strategy: str, **more: Any) -> str | None:
     if plugin == "in-tree":
         return None
     sort, args, _, _ = PLUGINS[plugin]
-    own: list[dict[str, Any]] = [{"name": plugin, "args": {"strategy": strategy}}]
+    own: list[dict[str, Any]] = [{"name": plugin, "args": {"strategy": strategy, **more}}]
     plugins = {
         "queueSort": {"disabled": [{"name": "*"}], "enabled": [{"name": sort}]},
         "multiPoint": {"enabled": [{"name": plugin}]},
@@ -57,7 +57,7 @@ def _config(plugin: str, strategy: str) -> str | None:
 class Contest:
     """A cluster in which gangs of high priority and pods of low priority want the same nodes."""
 
-    def __init__(self, cluster: FakeCluster, plugin: str, strategy: str) -> None:
+    def __init__(self, cluster: FakeCluster, plugin: str, strategy: str, **args: Any) -> None:
         self.cluster, self.plugin = cluster, plugin
         dialect = "intree" if plugin == "in-tree" else PLUGINS[plugin][2]
         kind = IN_TREE_PODGROUPS if plugin == "in-tree" else DialectTable(DIALECTS).named(dialect).kinds[0]
@@ -66,7 +66,7 @@ class Contest:
             cluster.serve(kind)
         gates = f"{GATES},{strategy}=true" if strategy == "WorkloadAwarePreemption" else GATES
         self.framework = cluster.framework(
-            config=_config(plugin, strategy), feature_gates=gates if plugin == "in-tree" else ""
+            config=_config(plugin, strategy, **args), feature_gates=gates if plugin == "in-tree" else ""
         )
         self.serial = 0
 
@@ -83,7 +83,7 @@ class Contest:
         spec = {"terminationGracePeriodSeconds": 300}
         self.cluster.add_pod(f"low-{self.serial}", requests={GPU: str(gpus)}, priority=0, spec=spec, **keywords)
 
-    def gang(self, sizes: Sequence[int], minimum: int | None = None) -> None:
+    def gang(self, sizes: Sequence[int], minimum: int | None = None, name: str = "g") -> None:
         """Create a gang of high priority whose members want so many GPUs each."""
         minimum = len(sizes) if minimum is None else minimum
         spec: dict[str, Any] = {"minMember": minimum}
@@ -93,16 +93,16 @@ class Contest:
             {
                 "apiVersion": self.kind.api_version,
                 "kind": self.kind.kind,
-                "metadata": {"name": "g", "namespace": "default"},
+                "metadata": {"name": name, "namespace": "default"},
                 "spec": spec,
             },
             self.kind.type,
         )
         in_tree = self.plugin == "in-tree"
-        labels = {} if in_tree else {PLUGINS[self.plugin][3]: "g"}
-        group = {"schedulingGroup": {"podGroupName": "g"}} if in_tree else {}
+        labels = {} if in_tree else {PLUGINS[self.plugin][3]: name}
+        group = {"schedulingGroup": {"podGroupName": name}} if in_tree else {}
         for number, gpus in enumerate(sizes):
-            self.cluster.add_pod(f"g-{number}", requests={GPU: str(gpus)}, priority=100, labels=labels, spec=group)
+            self.cluster.add_pod(f"{name}-{number}", requests={GPU: str(gpus)}, priority=100, labels=labels, spec=group)
 
     def bound(self, prefix: str = "g-") -> int:
         """Return how many pods of that name run."""
@@ -135,6 +135,25 @@ async def test_a_gang_starts_after_one_preemption(
     await contest.run(3, refill=2)
     contest.gang([3, 3])
     assert await contest.run(200, refill=2, until=2) == 2
+    assert contest.bound() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [0, 20, 45])
+@pytest.mark.parametrize("backoff", [0, 30])
+async def test_waits_at_permit_that_end_before_the_victims(
+    pyscheduler_cluster: FakeCluster, window: int, backoff: int
+) -> None:
+    """A member that waits in vain at Permit, and is refused for a while, finds its room again."""
+    args = {"permitWaitingTimeSeconds": 10, "deniedPGExpirationTimeSeconds": window, "podGroupBackoffSeconds": backoff}
+    contest = Contest(pyscheduler_cluster, "Coscheduling", "permit", **args)
+    await contest.start({"n1": 5, "n2": 5, "n3": 4}, stop_seconds=60)
+    await contest.run(3, refill=2)
+    contest.gang([3, 4])
+    await contest.run(2)
+    contest.low(2)
+    contest.low(2)
+    assert await contest.run(200, refill=2, until=2) <= 2
     assert contest.bound() == 2
 
 
@@ -182,6 +201,19 @@ async def test_a_gang_with_more_members_than_its_minimum(
     contest.gang([3, 3, 3], minimum=2)
     assert await contest.run(200, refill=2, until=2) == 2
     assert contest.bound() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plugin", "strategy"), WAYS)
+async def test_two_gangs_want_the_same_room(pyscheduler_cluster: FakeCluster, plugin: str, strategy: str) -> None:
+    """Each pod of low priority is evicted once; one gang starts, and then the other."""
+    contest = Contest(pyscheduler_cluster, plugin, strategy)
+    await contest.start({"n1": 3, "n2": 3, "n3": 3, "n4": 3}, stop_seconds=20)
+    await contest.run(3, refill=4)
+    contest.gang([3, 3])
+    contest.gang([3, 3], name="h")
+    assert await contest.run(200, refill=4) == 4
+    assert contest.bound("g-") == contest.bound("h-") == 2
 
 
 @pytest.mark.slow

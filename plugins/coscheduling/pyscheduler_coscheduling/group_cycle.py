@@ -38,24 +38,27 @@ class GroupCycleRules:
     def groups(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the pod's group with its members of the same profile, if it is scheduled in a group cycle."""
         group = self._members.of(pod) if self.enabled else None
-        return None if group is None else self._unbound(group, pod)
+        if group is None or self._is_blocked(group, pod) or self._members.failures.is_refused(group.id):
+            # PreFilter would refuse every member: this pod is tried alone, and the others sleep on.
+            return None
+        return self._unbound(group, pod)
 
     def to_preempt(self, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
         """Return the pod's group in the same form, if its members are tried one by one and it has not its minimum."""
         group = self._members.of(pod) if not self.enabled else None
-        return None if group is None or self._members.satisfied(group) else self._unbound(group, pod)
-
-    def _unbound(self, group: GroupState, pod: Pod) -> Mapping[Hashable, Iterable[Pod]] | None:
-        if not group.group.is_declared or self._is_refused(group, pod):
+        if group is None or self._is_blocked(group, pod) or self._members.satisfied(group):
             return None
+        return self._unbound(group, pod)
+
+    def _unbound(self, group: GroupState, pod: Pod) -> Mapping[Hashable, Iterable[Pod]]:
         members = [each for each in group.pending.values() if each.scheduler_name == pod.scheduler_name]
         return {group.id: members if pod.uid in group.pending else [*members, pod]}
 
-    def _is_refused(self, group: GroupState, pod: Pod) -> bool:
-        """Return True if PreFilter would refuse every member: then this pod is tried alone, and the others sleep on."""
-        members = self._members
-        is_blocked = bool(quorum.shortage(group, pod) or members.waits_for_quota(group))
-        return is_blocked or members.failures.is_refused(group.id)
+    def _is_blocked(self, group: GroupState, pod: Pod) -> bool:
+        """Return True if the group is not declared, or lacks members or quota."""
+        if not group.group.is_declared:
+            return True
+        return bool(quorum.shortage(group, pod) or self._members.waits_for_quota(group))
 
     def permit(self, group: GroupState, trial: Trial) -> Status | None:
         """Return None if the members with a node in this cycle, or already bound, make the minimum."""
