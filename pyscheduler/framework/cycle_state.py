@@ -66,8 +66,8 @@ class CycleState:
     """A small typed dictionary, one per pod and cycle. Not shared between pods; needs no lock.
 
     `trial` is None in the cycle of a pod that is scheduled for real. Otherwise the results of the cycle are taken back:
-    see `framework.trial` for what plugins must not do then. `joint` is the same for all pods that are scheduled
-    together, and stays when their trial ends; None for a pod that is scheduled by itself.
+    see `framework.trial` for what plugins must not do then. `joint` is the same object for all pods that are scheduled
+    together or are members of one group, and stays when their trial ends; None for a pod that is scheduled by itself.
     """
 
     __slots__ = ("_data", "_run", "joint", "trial")
@@ -77,7 +77,7 @@ class CycleState:
         #: The runtime's own notes on this cycle (which plugins it skips); plugins have no use for it.
         self._run: object | None = None
         self.trial: Trial | None = None
-        self.joint: Trial | None = None
+        self.joint: object | None = None
         if trial is not None:
             self.begin_trial(trial)
 

@@ -8,14 +8,16 @@ The pod that completes a gang enters activeQ before the members that were kept o
 of its priority.
 
 Differs from kube-scheduler: the members that were kept out enter activeQ once, when their gang is complete; there all
-gated pods are asked about each pod that comes. Source: kube-scheduler 1.36, `plugins/gangscheduling`.
+gated pods are asked about each pod that comes. Members that succeeded count once the living ones are fewer than the
+minimum; there the last pods of a Job with more completions than parallelism never start.
+Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api import Pod
+from pyscheduler.api import ENDED_PODS, Pod
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,
@@ -52,7 +54,7 @@ _WAIT: Final = Status.wait("waiting for minCount pods from a gang to be schedule
 class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExtensions):
     """All or nothing for Kubernetes' own PodGroups."""
 
-    watches = (IN_TREE_PODGROUPS,)
+    watches = (IN_TREE_PODGROUPS, ENDED_PODS)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -107,7 +109,7 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
 
     def _pods_count(self, state: GroupState) -> int:
         """Return how many members there are; those without a node that others schedule do not count."""
-        count = state.child_count
+        count = state.child_count + state.succeeded_count
         if not state.profiles.keys() <= self._profiles:
             count -= sum(pod.scheduler_name not in self._profiles for pod in state.pending.values())
         return count
@@ -130,10 +132,11 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
         if not found.group.is_gang:
             return None
         if state.trial is not None:
-            return None if found.assigned_count + len(state.trial.placed(group)) >= found.group.min else _WAIT
+            placed = found.assigned_count + found.succeeded_count + len(state.trial.placed(group))
+            return None if placed >= found.group.min else _WAIT
         self._directory.hold(pod.uid)
         held = self._held.setdefault(group, [])
-        if found.assigned_count < found.group.min:
+        if found.assigned_count + found.succeeded_count < found.group.min:
             if not held and not self._in_one_cycle:
                 # Once, not for each that waits: whoever becomes pending later enters the queue by itself.
                 self.handle.activate(list(found.pending.values()))
@@ -150,7 +153,7 @@ class GangScheduling(PreEnqueuePlugin, ReservePlugin, PermitPlugin, EnqueueExten
         lost = [waiting.pod.uid for waiting in waits if waiting.verdict is not None]
         for uid in lost:
             self._directory.release(uid)
-        if lost and state.assigned_count < state.group.min:
+        if lost and state.assigned_count + state.succeeded_count < state.group.min:
             return False
         del self._held[state.id]
         for waiting in waits:

@@ -7,7 +7,7 @@ directory. All profiles share one queue, so they share one `PodGroups`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.deadlock import Deadlocks
@@ -59,10 +59,13 @@ class PodGroups:
         #: Resolves deadlocks of groups that each hold a part of the room.
         self.deadlocks = Deadlocks(self.directory, clock, self.server_of)
 
+    #: Its key among the objects that plugins share.
+    KEY: Final = "pyscheduler/pod-groups"
+
     @classmethod
     def of(cls, handle: Handle) -> PodGroups:
         """Return the groups of the scheduler that `handle` belongs to; call it in a plugin's constructor."""
-        groups = handle.shared("pyscheduler/pod-groups", lambda: cls(clock=handle.clock, resort=handle.resort))
+        groups = handle.shared(cls.KEY, lambda: cls(clock=handle.clock, resort=handle.resort))
         groups._adapter.connect(handle, groups.table)  # noqa: SLF001 - its own
         return groups
 

@@ -153,6 +153,14 @@ class GroupState:
         """Return the number of members with a node, in memory or in the API."""
         return len(self.waiting) + len(self.bound)
 
+    @property
+    def succeeded_count(self) -> int:
+        """Return how many members that succeeded count: all of them once the living ones are fewer than the minimum.
+
+        A Job with more completions than parallelism has fewer pods at its end.
+        """
+        return len(self.succeeded) if self.count_succeeded and self.child_count < self.group.min else 0
+
     def parts_have_minimum(self, placed: Mapping[str, Any] = _NOTHING) -> bool:
         """Return True if the sub-groups have their minimum of members with nodes, or if there are none.
 

@@ -28,6 +28,7 @@ Source: kube-scheduler 1.36, `scheduling_queue.go`.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework.changes import pod_changes
@@ -347,10 +348,9 @@ class SchedulingQueue:
         """Return True if a pod that an event woke is to be tried now; otherwise return it to backoffQ, unattempted."""
         if self._early.settle(info, has_room=has_room):
             return True
-        if has_room or self._backoff.is_backing_off(info):
-            self._end_unattempted(info, lambda: self._backoff.put(info))
-        else:
-            self._end_unattempted(info, lambda: self.sub_queues.to_unschedulable(info, info.moved_by))
+        stays = has_room or self._backoff.is_backing_off(info)
+        put = self._backoff.put if stays else partial(self.sub_queues.to_unschedulable, event=info.moved_by)
+        self._end_unattempted(info, lambda: put(info))
         return False
 
     def share_failure(self, info: QueuedPodInfo) -> None:
@@ -386,21 +386,12 @@ class SchedulingQueue:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
         def hears(info: QueuedPodInfo) -> bool:
-            is_old = self._has_seen(info, taken_in) or (pre_check is not None and not pre_check(info.pod))
+            is_old = self.sub_queues.has_seen(info, taken_in) or (pre_check is not None and not pre_check(info.pod))
             return not (is_old or (ignored_by and self._hints.ignores(ignored_by, info.pod)))
 
         pods = [info for info in self._unschedulable.select(is_concerned, ignored_by) if hears(info)]
         self._move(pods, matches, old, new, ignored_by, taken_in)
         self._early.announce(matches, old, new, hears)
-
-    def _has_seen(self, info: QueuedPodInfo, taken_in: int | None) -> bool:
-        """Return True if the room that an attempt took was free in the pod's last attempt, which failed all the same.
-
-        Otherwise groups that each find room for some members, and give it back, would wake each other without end. Held
-        pods are taken in another order than that in which they are tried, and a gate may count what others hold.
-        """
-        came_first = taken_in is not None and 0 < info.tried_in < taken_in
-        return came_first and not info.is_gated and info.pod.scheduler_name not in self._holding
 
     def last_release(self, uid: str) -> tuple[Callable[[Pod], bool] | None, int | None]:
         """Return `ignored_by` and `taken_in` of what this pod released after its last attempt."""
@@ -551,7 +542,7 @@ class SchedulingQueue:
             return ignored_by == own or self._hints.ignores(ignored_by, info.pod)
 
         missed = self.in_flight.events_since_pop(flight, may_matter, ignores)
-        return (each for each in missed if not self._has_seen(info, each.taken_in))
+        return (each for each in missed if not self.sub_queues.has_seen(info, each.taken_in))
 
     def _move(
         self,

@@ -236,6 +236,15 @@ class SubQueues:
             self.uncount_rejections(info)
         return info
 
+    def has_seen(self, info: QueuedPodInfo, taken_in: int | None) -> bool:
+        """Return True if the room that an attempt took was free in the pod's last attempt, which failed all the same.
+
+        Otherwise groups that fit in part would wake each other without end. Held pods are not tried in the order in
+        which they are taken, and a gate may count what others hold.
+        """
+        came_first = taken_in is not None and 0 < info.tried_in < taken_in
+        return came_first and not info.is_gated and info.pod.scheduler_name not in self._holding
+
     def set_retry(self, info: QueuedPodInfo, after_seconds: float | None, plugin: str) -> None:
         """Set when a rejected pod is retried if no event comes; None: an event must come."""
         if after_seconds is None or not isfinite(after_seconds):

@@ -22,6 +22,7 @@ from pyscheduler.config.profiles import profiles as profile_specs
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.framework.step_watch import StepWatch
+from pyscheduler.podgroup import PodGroups
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
@@ -172,6 +173,7 @@ def _make_scheduler(
     if gates["GenericWorkload"]:
         handle = next(iter(profiles.values())).handle
         in_tree = make_in_tree_groups(handle, retries_after_backoff=gates["TopologyAwareWorkloadScheduling"])
+    groups = services.shared.get(PodGroups.KEY)
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
     scheduling = SchedulingCycle(
@@ -182,6 +184,7 @@ def _make_scheduler(
         queue=queue,
         pipeline=pipeline,
         failure=failure,
+        group_of=groups.directory.of if isinstance(groups, PodGroups) else lambda _pod: None,
         plugin_failures=services.failures,
     )
     group_cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)

@@ -92,7 +92,9 @@ class InTreeGroups:
     def places_missing(self, group: Hashable) -> int:
         """Return how many more members the gang needs."""
         state = self.directory.get(group) if isinstance(group, GroupId) else None
-        return max(1, state.group.min - state.assigned_count) if state is not None and state.group.is_gang else 1
+        if state is None or not state.group.is_gang:
+            return 1
+        return max(1, state.group.min - state.assigned_count - state.succeeded_count)
 
     def member_tree(self, group: Hashable) -> None:
         """Return None: Kubernetes' own groups have no parts."""

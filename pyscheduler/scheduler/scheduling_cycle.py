@@ -34,7 +34,7 @@ from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pyscheduler.api import Pod
     from pyscheduler.cache.cache import Cache
@@ -74,6 +74,8 @@ class SchedulingCycle:
     queue: SchedulingQueue
     pipeline: PlacementPipeline
     failure: FailureHandler
+    #: Returns one object for all members of a group, which may wait for each other at Permit; None for a plain pod.
+    group_of: Callable[[Pod], object | None] = lambda _pod: None
     #: Makes room for groups whose members are scheduled one by one.
     gangs: GangPreemption | None = None
     plugin_failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
@@ -83,6 +85,7 @@ class SchedulingCycle:
         to_activate = PodsToActivate()
         after_failure = AfterFailure()
         state = CycleState()
+        state.joint = self.group_of(queued.pod)
         state.write(PODS_TO_ACTIVATE, to_activate)
         state.write(AFTER_FAILURE, after_failure)
         return Attempt(

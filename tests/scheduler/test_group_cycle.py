@@ -487,3 +487,17 @@ async def test_a_member_that_was_deleted_meanwhile_does_not_come_back(cluster: F
     members(cluster, "g", 1, start=3)
     await cluster.clock.advance(15)
     assert states(framework, ["g0", "g2", "g3"]) == {"bound": 3}
+
+
+async def test_members_that_succeeded_count_for_the_last_pods(cluster: FakeCluster) -> None:
+    """A Job with three completions and a parallelism of two creates its last pod alone."""
+    cluster.add_node("n", allocatable={"cpu": "4"})
+    framework = cluster.framework(feature_gates=GATES)
+    group(cluster, "g", minimum=2)
+    members(cluster, "g", 2)
+    await framework.settle()
+    for name in named("g", 2):
+        cluster.patch(Pod, name, {"status": {"phase": "Succeeded"}}, namespace="default", status=True)
+    members(cluster, "g", 1, start=2)
+    await framework.settle()
+    assert framework.result("g2").bound

@@ -267,10 +267,10 @@ class Coscheduling(
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
         group = self.members.of(pod)
-        if group is None or not group.group.is_declared:
-            return None, Status.unschedulable("can not find pod group")
-        if state.get(_YIELDS):
+        if group is None or state.get(_YIELDS):
             return _NOTHING
+        if not group.group.is_declared:
+            return None, Status.unschedulable("can not find pod group")
         members = self.members
         was_tried = not state.get(_REFUSED)
         if was_tried:

@@ -1,7 +1,6 @@
 """Whether a group has enough members, and enough members with nodes. Pure functions of the group's state.
 
-Ended members do not count. In kube-batch groups, members that succeeded count if the living ones cannot reach the
-minimum any more.
+Members that failed do not count. Members that succeeded count if the living ones cannot reach the minimum any more.
 """
 
 from __future__ import annotations
@@ -34,14 +33,12 @@ _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 def siblings(state: GroupState) -> int:
     """Return the number of members that count towards the minimum, gated ones included."""
-    living = state.child_count
-    return living + len(state.succeeded) if state.count_succeeded and living < state.group.min else living
+    return state.child_count + state.succeeded_count
 
 
 def assigned(state: GroupState) -> int:
     """Return the number of members with a node, in memory or in the API."""
-    placed = state.assigned_count
-    return placed + len(state.succeeded) if state.count_succeeded and state.child_count < state.group.min else placed
+    return state.assigned_count + state.succeeded_count
 
 
 def has_members(state: GroupState) -> bool:

@@ -150,13 +150,15 @@ async def test_a_refused_member_starts_the_backoff_of_its_group(world: Any) -> N
     assert world.states("g") == {"bound": 3}
 
 
-async def test_post_filter_says_that_a_pod_has_no_group(world: Any) -> None:
-    """The message is that of scheduler-plugins."""
+async def test_post_filter_adds_nothing_for_a_plain_pod(world: Any) -> None:
+    """Only a member without its PodGroup is told that the group is missing."""
     world.nodes(1)
     world.schedule(preemption=True)
     world.cluster.add_pod("plain", requests={"cpu": "2"})
     await world.settle()
-    assert world.result("plain").message.endswith(", can not find pod group"), world.result("plain").message
+    message = world.result("plain").message
+    assert message.startswith("0/1 nodes are available")
+    assert "pod group" not in message
 
 
 async def test_message_changes_when_siblings_are_deleted(world: Any) -> None:
@@ -196,17 +198,20 @@ async def test_group_with_too_few_members_evicts_no_pod(world: Any) -> None:
     assert "No preemption victims found" not in world.result("hi-0").message
 
 
-async def test_ended_members_do_not_count_as_siblings(world: Any) -> None:
-    """Succeeded and failed members do not count."""
+async def test_succeeded_members_count_as_siblings_and_failed_ones_do_not(world: Any) -> None:
+    """The last pods of a Job with more completions than parallelism start; a failed member is replaced first."""
     world.nodes(3)
-    world.group("g", 3)
+    world.group("g", 4)
     label = {"scheduling.x-k8s.io/pod-group": "g"}
     for name, phase in (("done", "Succeeded"), ("broken", "Failed")):
         world.cluster.add_pod(name, node_name="n0", labels=label, status={"phase": phase})
     world.schedule()
     world.pods("g", 2)
     await world.settle()
-    assert "current pods number: 2, minMember of group: 3" in world.result("g-0").message
+    assert "current pods number: 3, minMember of group: 4" in world.result("g-0").message
+    world.pods("g", 1, start=2)
+    await world.settle(5)
+    assert world.states("g") == {"bound": 3}
 
 
 @pytest.mark.parametrize("profile", [pytest.param((), id="PostFilter on"), pytest.param(("postFilter",), id="off")])

@@ -89,8 +89,6 @@ class Choice:
     allocators: dict[Variant | None, Allocator] = attrs.Factory(dict)
     #: How often anything was allocated or given back, cluster-wide, when allocators were begun to be made.
     changes: int = 0
-    #: Whether devices were promised to the claims since.
-    is_promised: bool = False
     #: What was found out beside the cycle.
     found: Findings | None = None
 

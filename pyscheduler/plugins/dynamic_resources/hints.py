@@ -11,7 +11,7 @@ from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint
 from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.plugins.dynamic_resources.claims import Find
 
@@ -25,6 +25,8 @@ class Hints:
     """The hints, with the claims they look at."""
 
     find: Find
+    #: Return True, once, if the pod was refused while something was promised to others.
+    take_refused: Callable[[Pod], bool]
 
     def events(self) -> Sequence[ClusterEventWithHint]:
         """Return what DynamicResources registers."""
@@ -34,6 +36,7 @@ class Hints:
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_CLAIM, _CHANGES), self.after_claim_change),
             ClusterEventWithHint(ClusterEvent(EventResource.POD, made), self.after_pod_change),
+            ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.DELETE), self.after_pod_gone),
             ClusterEventWithHint(ClusterEvent(EventResource.DEVICE_CLASS, _CHANGES)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_SLICE, _CHANGES)),
         )
@@ -52,6 +55,10 @@ class Hints:
             return QueueingHint.SKIP
         # What happens often is that somebody adds a finalizer.
         return QueueingHint.SKIP if before is not None and before == new.status else QueueingHint.QUEUE
+
+    def after_pod_gone(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
+        """Queue when a pod gave back its node: no claim shows devices that were promised to it and never written."""
+        return QueueingHint.QUEUE if self.take_refused(pod) else QueueingHint.SKIP
 
     def after_pod_change(self, pod: Pod, old: object | None, new: object | None) -> QueueingHint:
         """Queue when the last of the pod's claims was made."""

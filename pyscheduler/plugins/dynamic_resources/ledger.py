@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import Lister, Trial
+    from pyscheduler.framework import Lister
 
 __all__ = ["ClaimLedger", "Promise"]
 
@@ -37,7 +37,7 @@ class Promise:
     allocation: AllocationResult
     sharers: int = 1
     #: The pods that may share it are scheduled together; None: no other pod may.
-    joint: Trial | None = None
+    joint: object | None = None
 
 
 class ClaimLedger:
@@ -53,8 +53,8 @@ class ClaimLedger:
         self._counted: dict[str, AllocationResult] = {}
         #: By uid of a pod, the keys of claims that were made for its extended resources.
         self._made: dict[str, dict[str, None]] = {}
-        #: By uid, pods that were refused while something was promised to others.
-        self._refused: dict[str, Pod] = {}
+        #: The uids of pods that were refused while something was promised to others.
+        self._refused: set[str] = set()
         #: By uid of a claim, the uids of pods that are evicted in a trial; and the claims that nobody else uses.
         self._evicted: dict[str, set[str]] = {}
         self._freed: set[str] = set()
@@ -98,7 +98,7 @@ class ClaimLedger:
         promise = self._promises.get(uid)
         return None if promise is None else promise.allocation
 
-    def promise(self, claim: ResourceClaim, allocation: AllocationResult, joint: Trial | None = None) -> Promise:
+    def promise(self, claim: ResourceClaim, allocation: AllocationResult, joint: object | None = None) -> Promise:
         """Promise devices to a claim, or share the existing promise; pods scheduled in `joint` may share it, too."""
         promise = self._promises.get(claim.uid)
         if promise is None:
@@ -108,7 +108,7 @@ class ClaimLedger:
             promise.sharers += 1
         return promise
 
-    def is_shared_in(self, joint: Trial, uid: str) -> bool:
+    def is_shared_in(self, joint: object, uid: str) -> bool:
         """Return True if what is promised to a claim was promised to a pod that is scheduled in `joint`."""
         promise = self._promises.get(uid)
         return promise is not None and promise.joint is joint
@@ -191,13 +191,14 @@ class ClaimLedger:
     def note_refused(self, pod: Pod) -> None:
         """Remember a pod that was refused, if something is promised to others, which they may give back."""
         if self._promises:
-            self._refused[pod.uid] = pod
+            self._refused.add(pod.uid)
 
-    def take_refused(self) -> list[Pod]:
-        """Return the pods that were refused while something was promised, and forget them."""
-        refused = list(self._refused.values())
-        self._refused.clear()
-        return refused
+    def take_refused(self, pod: Pod) -> bool:
+        """Return True, once, if a pod was refused while something was promised to others."""
+        if pod.uid not in self._refused:
+            return False
+        self._refused.discard(pod.uid)
+        return True
 
     def _current(self, promise: Promise) -> ResourceClaim:
         claim = promise.claim

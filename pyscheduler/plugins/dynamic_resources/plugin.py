@@ -165,7 +165,7 @@ class DynamicResources(
         self._extended = ExtendedResources.of(handle)
         if handle.feature_gates["DRAExtendedResource"]:
             self._extended.follow(self._classes, DeviceCounts(self._inventory_cache, self._ledger).count)
-        self._hints = Hints(self._ledger.get)
+        self._hints = Hints(self._ledger.get, self._ledger.take_refused)
 
     def _of(self, state: CycleState, pod: Pod) -> Choice | None:
         """Return what PreFilter wrote; None where it did not run though the pod needs devices."""
@@ -425,13 +425,11 @@ class DynamicResources(
             self._long_work.forget(pod)
         for each, allocation in zip(pending, allotment.of_claims, strict=True):
             each.promise = self._ledger.promise(each.claim, allocation, state.joint)
-            choice.is_promised = True
         extended = choice.extended
         if extended is not None:
             extended.chosen = allotment.variant
             if allotment.variant is not None and allotment.of_variant is not None:
                 extended.promise = self._ledger.promise(allotment.variant.claim, allotment.of_variant)
-                choice.is_promised = True
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -452,10 +450,6 @@ class DynamicResources(
                 extended.promise = None
             if extended.written is not None:
                 self._extended_writer.take_back(extended.written.claim)
-        if is_real and choice.is_promised:
-            # No claim tells of devices that were promised and never written.
-            self.handle.activate([each for each in self._ledger.take_refused() if each.uid != pod.uid])
-        choice.is_promised = False
 
     def release_in_trial(self, pod: Pod, node_name: str) -> Callable[[], None] | None:
         return self._ledger.free(pod)

@@ -27,7 +27,7 @@ def read(name: str = "c", *, status: Any = None, **metadata: Any) -> ResourceCla
 def hints(*claims: ResourceClaim) -> Hints:
     """Return the hints where there are these claims."""
     known = {(each.name, each.namespace): each for each in claims}
-    return Hints(lambda name, namespace: known.get((name, namespace)))
+    return Hints(lambda name, namespace: known.get((name, namespace)), lambda _pod: False)
 
 
 GIVEN = {"allocation": allocation("gpu-0")}
