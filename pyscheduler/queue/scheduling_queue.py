@@ -265,8 +265,7 @@ class SchedulingQueue:
         """Remove a pod that was deleted, or bound by another scheduler. A pod in flight will not return."""
         self.nominator.delete(pod)
         self.sub_queues.remove(pod.uid)
-        flight = self.in_flight.get(pod.uid)
-        if flight is not None:
+        if (flight := self.in_flight.get(pod.uid)) is not None:
             flight.is_gone = True
 
     def activate(self, pods: Iterable[Pod]) -> None:
@@ -280,20 +279,17 @@ class SchedulingQueue:
         for pod in pods:
             if self._activate(pod.uid) or self._is_placed(pod.uid):
                 continue
-            flight = self.in_flight.get(pod.uid)
-            if flight is not None and not flight.is_named:
+            if (flight := self.in_flight.get(pod.uid)) is not None and not flight.is_named:
                 flight.is_named = True
                 self.in_flight.observe(FORCE_ACTIVATE, None, pod)
 
     def retry_after_backoff(self, pods: Iterable[Pod], *, in_full: bool = True) -> None:
-        """Retry pods, unless PreEnqueue rejects them, as soon as they have served their whole backoff, and not before.
+        """Retry pods once they have served their whole backoff, that after this attempt if they are in flight.
 
-        For pods in flight, that is the backoff after this attempt. Without `in_full`, retry unschedulable pods as after
-        an event that helps them.
+        PreEnqueue may reject them. Without `in_full`, retry unschedulable pods as after an event that helps them.
         """
         for pod in pods:
-            flight = self.in_flight.get(pod.uid)
-            if flight is not None:
+            if (flight := self.in_flight.get(pod.uid)) is not None:
                 if not self._is_placed(pod.uid):
                     flight.is_named, flight.serves_backoff = True, flight.serves_backoff or in_full
             elif in_full:
