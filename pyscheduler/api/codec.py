@@ -123,6 +123,18 @@ def decode(cls: type[T], data: bytes) -> T:
     return decoded
 
 
+def both(first: Keep | None, second: Keep) -> Keep:
+    """Return what hands each object and its text to both."""
+    if first is None:
+        return second
+
+    def keep(item: KubeObject, text: bytes) -> None:
+        first(item, text)
+        second(item, text)
+
+    return keep
+
+
 def decode_list(cls: type[K], data: bytes, keep: Keep | None = None) -> ListPage[K]:
     """Return the page that `data` holds; raise `DecodeError` if `data` is not a list at all.
 

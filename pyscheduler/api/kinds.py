@@ -44,6 +44,8 @@ class ResourceKind(NamedTuple):
     #: Which of the objects are meant, in a form that the API server takes; "" for all. A row that means some of a kind
     #: has a type of its own, which reads what is needed of those.
     field_selector: str = ""
+    #: False for a kind that is read with `client.get` and `client.list` only; the API server may not let it be watched.
+    watch: bool = True
 
     @property
     def api_version(self) -> str:
@@ -63,10 +65,12 @@ class ResourceKind(NamedTuple):
         return "/".join(parts)
 
 
-def kind_of(cls: type[KubeObject], plural: str, *, namespaced: bool = True, field_selector: str = "") -> ResourceKind:
+def kind_of(
+    cls: type[KubeObject], plural: str, *, namespaced: bool = True, field_selector: str = "", watch: bool = True
+) -> ResourceKind:
     """Make the row for a type from its `api_version` and `kind`."""
     group, _, version = cls.api_version.rpartition("/")
-    return ResourceKind(group, version, plural, cls.kind, namespaced, cls, field_selector)
+    return ResourceKind(group, version, plural, cls.kind, namespaced, cls, field_selector, watch)
 
 
 PODS: Final = kind_of(Pod, "pods")
@@ -132,8 +136,9 @@ class KindTable:
     def register(self, kind: ResourceKind) -> None:
         """Add a row; the same row again is fine, another one in its place raises `DecodeError`.
 
-        A row that means some of a kind is found by its type only.
+        A row that means some of a kind is found by its type only. Whether it is watched makes no other row.
         """
+        kind = kind._replace(watch=True)
         if kind.field_selector:
             self._by_type.setdefault(kind.type, kind)
             return
@@ -158,7 +163,10 @@ class KindTable:
         try:
             return self._by_type[cls]
         except KeyError:
-            raise DecodeError(f"{_qualified(cls)} is not a registered kind; register it with KindTable") from None
+            raise DecodeError(
+                f"{_qualified(cls)} is not a declared kind; add {declaration_of(cls)} to the `watches` of the plugin "
+                "that reads it, with watch=False if it is only listed"
+            ) from None
 
     def __iter__(self) -> Iterator[ResourceKind]:
         return iter(self._by_plural.values())

@@ -188,6 +188,7 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 
 async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
+    from pyscheduler.api import Node, Pod
     from pyscheduler.cluster.object_sources import live_objects, manifest_objects
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
@@ -197,13 +198,19 @@ async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
     clock = LoopClock()
     notes: list[str] = []
     config = load(options.config_file, gates=parse(options.feature_gates))
+    texts: dict[str, bytes] = {}
+
+    def keep(item: KubeObject, text: bytes) -> None:
+        if isinstance(item, Node | Pod):  # extenders get them, and plugins read more fields of them
+            texts[item.uid] = text
+
     if options.objects:
         manifests = [one for file in options.objects for one in _manifests(file)]
-        read = manifest_objects(manifests, source=", ".join(options.objects))
+        read = manifest_objects(manifests, source=", ".join(options.objects), keep=keep)
         if config.extenders:
             notes.append("the extenders of the configuration are not called for a cluster that is read from files")
             config = _without_verbs(config)
-        return await _evaluate_all(options, config, ReadOnlyCluster(read), read, clock, notes), notes
+        return await _evaluate_all(options, config, ReadOnlyCluster(read, texts=texts), read, clock, notes), notes
     import random
 
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
@@ -217,12 +224,7 @@ async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
         await check_server(transport)
         client = transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
         unread: list[str] = []
-        texts: dict[str, bytes] = {}
-
-        def keep(item: KubeObject, text: bytes) -> None:
-            texts[item.uid] = text
-
-        read = live_objects(client, unread=unread, keep=keep if config.extenders else None)
+        read = live_objects(client, unread=unread, keep=keep)
         cluster = ReadOnlyCluster(read, extender=transport.extender, texts=texts)
         found = await _evaluate_all(options, config, cluster, read, clock, notes)
         notes += [

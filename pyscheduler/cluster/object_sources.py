@@ -47,10 +47,17 @@ def read_manifests(text: bytes, *, source: str) -> list[Object]:
     return objects
 
 
-def manifest_objects(manifests: Iterable[Object], *, source: str, namespace: str = _NAMESPACE) -> Read:
+def manifest_objects(
+    manifests: Iterable[Object],
+    *,
+    source: str,
+    namespace: str = _NAMESPACE,
+    keep: Callable[[KubeObject, bytes], object] = lambda _item, _text: None,
+) -> Read:
     """Return a `read` over manifests: fields that the API server would have filled in are, so that files may be short.
 
-    `namespace` is that of objects that name none. It raises `ConfigError` for an object that cannot be read.
+    `namespace` is that of objects that name none. `keep` is handed each object with its whole text. It raises
+    `ConfigError` for an object that cannot be read.
     """
     by_kind: dict[tuple[str, str], list[Object]] = {}
     for one in manifests:
@@ -60,7 +67,9 @@ def manifest_objects(manifests: Iterable[Object], *, source: str, namespace: str
         found = []
         for one in by_kind.get((kind.api_version, kind.kind), ()):
             try:
-                found.append(decode(kind.type, msgspec.json.encode(_completed(kind, one, namespace))))
+                text = msgspec.json.encode(_completed(kind, one, namespace))
+                found.append(decode(kind.type, text))
+                keep(found[-1], text)
             except (DecodeError, RecursionError) as error:
                 raise ConfigError(f"{kind.kind} {_metadata(one).get('name')}: {error}", source=source) from error
         return [one for one in found if _is_wanted(one)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from pyscheduler.api.codec import both
 from pyscheduler.cluster.real.local_copy import LocalCopy
 from pyscheduler.framework.errors import TransportError
 
@@ -160,7 +161,7 @@ class _ReadOnlyInformer:
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
         """Hand over the objects with their texts, as far as they are known, when they are read."""
-        self._keep = callback
+        self._keep = both(self._keep, callback)
 
 
 class _ReadOnlyClient:

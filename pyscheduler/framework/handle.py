@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.api import KubeObject, Pod, Wire
     from pyscheduler.framework.changed_keys import ChangedKeys
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import CycleState
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "EventRecorder", "Handle", "Nominator"]
 
+F = TypeVar("F", bound="Wire")
 K = TypeVar("K", bound="KubeObject")
 S = TypeVar("S")
 
@@ -192,6 +193,14 @@ class Handle(Protocol):
         """Return the cached objects of a kind that some plugin's `watches` name, or of Pod or Node.
 
         Call it when the plugin is made, or later; raises `PluginError` for a kind that is not watched.
+        """
+        ...
+
+    def fields(self, item: KubeObject, cls: type[F], /) -> F:
+        """Return the fields of a pod or node that the plugin declares with the type in its `pod_fields`, `node_fields`.
+
+        They are those of the newest version, which may be newer than `item`. Raises `PluginError` for a type that no
+        plugin declares, and `DecodeError` for fields that cannot be read.
         """
         ...
 

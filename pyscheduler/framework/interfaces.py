@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod, ResourceKind
+    from pyscheduler.api import Pod, ResourceKind, Wire
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.group_cycle import GroupVerdict, MemberTree
@@ -141,6 +141,7 @@ class Plugin:
     - `args_type`: attrs class of its `pluginConfig` args; without one, the plugin gets the mapping that the file says;
     - `arg_names`: keys of that mapping, which `pyscheduler plugins` lists;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
+    - `pod_fields`, `node_fields`: types with fields that `Pod` and `Node` do not have; `handle.fields` returns them;
     - `rbac`: rules it needs beyond reading its watches; a plugin may set it on itself when it is made, from its args;
     - `reuse`: how long its answers about nodes hold; what a base class says does not count. Where that is not so for
       some pods, the plugin defines `may_reuse(pod) -> bool`: of a pod for which it returns False, nothing is kept;
@@ -157,6 +158,8 @@ class Plugin:
     args_type: ClassVar[type | None] = None
     arg_names: ClassVar[Sequence[str]] = ()
     watches: ClassVar[Sequence[ResourceKind]] = ()
+    pod_fields: ClassVar[Sequence[type[Wire]]] = ()
+    node_fields: ClassVar[Sequence[type[Wire]]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     reuse: ClassVar[Reuse] = Reuse.NEVER
     #: Whether its filter answers about one node by what is on other nodes, as a limit on a sum does. Preemption then

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
+from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.plugin_metrics import MetricFamilies
 from pyscheduler.framework.recorder import NullRecorder
@@ -16,7 +17,7 @@ from pyscheduler.runtime.routes import Routes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.api import KubeObject, ResourceKind, Wire
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HandleDependencies", "ListerOf"]
 
+F = TypeVar("F", bound="Wire")
 K = TypeVar("K", bound="KubeObject")
 
 
@@ -38,6 +40,18 @@ class ListerOf(Protocol):
     def __call__(self, kind: type[K]) -> Lister[K]:
         """Return the lister; raise `PluginError` for a kind that is not watched."""
         ...
+
+
+class FieldsOf(Protocol):
+    """Finds fields that plugins declare."""
+
+    def __call__(self, item: KubeObject, cls: type[F], /) -> F:
+        """Return the fields of a pod or node; raise `PluginError` for a type that no plugin declares."""
+        ...
+
+
+def _no_fields(item: KubeObject, cls: type[F], /) -> F:  # noqa: ARG001 - there are none
+    raise PluginError(f"{cls.__name__} is not declared", plugin="")
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -57,6 +71,7 @@ class HandleDependencies:
     #: The longest wait at Permit in place of what the plugins themselves say, in seconds; None leaves it to them.
     permit_wait_limit_seconds: float | None = None
     lister: ListerOf
+    fields: FieldsOf = _no_fields
     #: Makes the recorder that writes events in the name of a profile.
     event_recorder: Callable[[str], EventRecorder]
     recorder: Recorder = attrs.Factory(NullRecorder)

@@ -47,6 +47,7 @@ class PluginHandle:
         self.client: Client = dependencies.client
         self.feature_gates: Mapping[str, bool] = dependencies.feature_gates
         self.lister = dependencies.lister
+        self.fields = dependencies.fields
         self.get_waiting_pod = dependencies.waiting_pods.get
         self.waiting_pods = dependencies.waiting_pods.all
         self.index_waiting_pods = dependencies.waiting_pods.index

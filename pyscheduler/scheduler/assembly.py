@@ -45,6 +45,7 @@ from pyscheduler.scheduler.group_placements import PlacementSearch
 from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, InTreeGroups, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
+from pyscheduler.scheduler.object_fields import ObjectFields
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.queued_pods import QueuedPods
@@ -114,6 +115,7 @@ def build(
     snapshot = Snapshot(nominator=nominator)
     cache = Cache(clock=clock, recorder=recorder)
     waiting_pods = WaitingPodMap(clock=clock, recorder=recorder, failures=failures)
+    fields = ObjectFields()
     services = HandleDependencies(
         snapshot=snapshot,
         clock=clock,
@@ -127,6 +129,7 @@ def build(
         feature_gates=settings.feature_gates,
         permit_wait_limit_seconds=settings.permit_wait_limit_seconds,
         lister=informers.lister,
+        fields=fields.of,
         declare=informers.declare,
         event_recorder=client.event_recorder,
         preemption_rng=preemption_rng,
@@ -140,6 +143,7 @@ def build(
     for profile in profiles.values():
         failures.owners.add(profile.plugins)
         waiting_pods.plugins.update(profile.plugins)
+    fields.follow((each for profile in profiles.values() for each in profile.plugins.values()), pods=pods, nodes=nodes)
     informers.declare_registered(profiles.values())
     work = WorkSources()
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
@@ -235,7 +239,7 @@ def _make_scheduler(
             *(Need(reading(kind), "scheduling") for kind in (PODS, NODES)),
             *(Need(rule, "pod conditions") for rule in STATUS_RULES),
             *(Need(rule, "pod groups") for rule in (GROUP_RULES if in_tree is not None else ())),
-            *needs_of_plugins(profiles.values(), [kind for kind, _ in informers.others()]),
+            *needs_of_plugins(profiles.values(), informers.declared()),
         ],
         extenders=extenders,
     )

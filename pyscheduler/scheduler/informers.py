@@ -40,15 +40,21 @@ class Informers:
         self._failures = failures
         self._kinds = KindTable()
         self._made: dict[type[KubeObject], tuple[ResourceKind, Informer[KubeObject]]] = {}
+        #: Kinds that are only read with the client.
+        self._unwatched: dict[type[KubeObject], ResourceKind] = {}
 
     def get(self, cls: type[K], *, field_selector: str = "") -> Informer[K]:
         """Return the informer of a kind that the scheduler cannot do without."""
         return cast("Informer[K]", self._make(self._kinds.of(cls), field_selector=field_selector, optional=False))
 
     def declare(self, kind: ResourceKind) -> None:
-        """Watch a kind that a plugin declared; it may not be served (yet)."""
+        """Watch a kind that a plugin declared, unless it says `watch=False`; it may not be served (yet)."""
         self._kinds.register(kind)
-        self._make(kind, field_selector="", optional=True)
+        if kind.watch:
+            self._make(kind, field_selector="", optional=True)
+        else:
+            self._unwatched[kind.type] = kind
+            self._client.informer(kind, optional=True)  # Lets the client know the kind; it is not started.
 
     def declare_registered(self, profiles: Iterable[Profile]) -> None:
         """Watch the kinds whose events some plugin wants to hear of.
@@ -123,6 +129,9 @@ class Informers:
             message = f"lister() takes the class of a kind, such as pyscheduler.api.ConfigMap, not {kind!r}"
             raise PluginError(message, plugin="")
         found = self._made.get(kind)
+        if found is None and kind in self._unwatched:
+            message = f"{kind.__name__} is declared with watch=False; read it with handle.client.list({kind.__name__})"
+            raise PluginError(message, plugin="")
         if found is None:
             message = f"{kind.__name__} is read but not declared; add {declaration_of(kind)} to the plugin's `watches`"
             raise PluginError(message, plugin="")
@@ -131,6 +140,10 @@ class Informers:
     def others(self) -> Sequence[tuple[ResourceKind, Informer[KubeObject]]]:
         """Return what was asked for besides pods and nodes."""
         return [entry for cls, entry in self._made.items() if cls not in {Pod, Node}]
+
+    def declared(self) -> Sequence[ResourceKind]:
+        """Return the kinds of `others`, and those that are only read with the client."""
+        return [*(kind for kind, _ in self.others()), *self._unwatched.values()]
 
     def _make(self, kind: ResourceKind, *, field_selector: str, optional: bool) -> Informer[KubeObject]:
         found = self._made.get(kind.type)

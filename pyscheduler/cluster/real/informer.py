@@ -20,7 +20,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
-from pyscheduler.api.codec import BOOKMARK, DELETED
+from pyscheduler.api.codec import BOOKMARK, DELETED, both
 from pyscheduler.cluster.real.informer_rules import (
     SHORT_WATCH_SECONDS,
     InformerRules,
@@ -161,7 +161,7 @@ class RealInformer(Generic[T]):
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
         """Hand over every state of every object with its whole text, before the handlers are told; not in `prime`."""
-        self._keep = callback
+        self._keep = both(self._keep, callback)
 
     # Life
 

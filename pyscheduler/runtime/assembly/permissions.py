@@ -58,8 +58,9 @@ class _Permission(NamedTuple):
 
 
 def reading(kind: ResourceKind) -> PolicyRule:
-    """Return what it takes to keep a copy of all objects of a kind."""
-    return PolicyRule(api_groups=(kind.group,), resources=(kind.plural,), verbs=("list", "watch"))
+    """Return what it takes to keep a copy of all objects of a kind, or to read those that are not watched."""
+    verbs = ("list", "watch") if kind.watch else ("get", "list")
+    return PolicyRule(api_groups=(kind.group,), resources=(kind.plural,), verbs=verbs)
 
 
 def needs_of_plugins(profiles: Iterable[Profile], kinds: Collection[ResourceKind]) -> Iterator[Need]:
@@ -71,7 +72,7 @@ def needs_of_plugins(profiles: Iterable[Profile], kinds: Collection[ResourceKind
             yield from (Need(rule, name) for rule in plugin.rbac)
             heard = {event.resource for event in events.get(name, ())}
             for kind, resource, rule in named:
-                if resource in heard or kind in plugin.watches:
+                if (resource in heard and kind.watch) or kind in plugin.watches:
                     yield Need(rule, name)
 
 

@@ -217,6 +217,11 @@ def _check_classes(
         run = getattr(plugin, "run", None)
         if run is not None and not inspect.iscoroutinefunction(run):
             problems.append(f'plugin "{name}" defines a run() that is not async @ {path}.plugins')
+        for attribute in ("pod_fields", "node_fields"):
+            types: object = getattr(plugin, attribute)  # of others' code, types prove nothing
+            if not (isinstance(types, tuple | list) and all(isinstance(each, type) for each in types)):
+                text = f"write {attribute} = (Type,) with a subclass of pyscheduler.api.Wire"
+                problems.append(f'plugin "{name}" has {attribute} = {types!r}; {text} @ {path}.plugins')
         reuse: object = getattr(plugin, "reuse", Reuse.NEVER)
         if not isinstance(reuse, Reuse):
             text = "set a member of pyscheduler.Reuse, such as Reuse.WHILE_NODE_STAYS"
