@@ -138,7 +138,7 @@ class KindTable:
 
         A row that means some of a kind is found by its type only. Whether it is watched makes no other row.
         """
-        kind = kind._replace(watch=True)
+        kind = kind if kind.watch else kind._replace(watch=True)
         if kind.field_selector:
             self._by_type.setdefault(kind.type, kind)
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from pyscheduler.cli.shared_options import feature_gates_option
+from pyscheduler.cli.shared_options import feature_gates_option, manifest_text, objects_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +56,11 @@ def _ignore(*_: object, **__: object) -> Timer | None:
 @click.option("--profile", metavar="NAME", help="The profile, by its schedulerName. [default: the first]")
 @click.option("--nodes", type=click.IntRange(1), default=1000, show_default=True, help="Number of nodes.")
 @click.option("--pods", type=click.IntRange(1), default=1000, show_default=True, help="Number of pods to schedule.")
+@objects_option("Manifest of objects that the cluster has besides the nodes, such as custom resources. Repeatable.")
 @feature_gates_option
-def command(config_file: str, profile: str | None, nodes: int, pods: int, feature_gates: str) -> None:
+def command(
+    config_file: str, profile: str | None, nodes: int, pods: int, objects: tuple[str, ...], feature_gates: str
+) -> None:
     """Measure a profile on a simulated cluster: pods per second, and CPU time per pod of each plugin.
 
     The real scheduler runs on an API server in memory, in this process; the rate includes both. The plugins are timed
@@ -67,11 +70,13 @@ def command(config_file: str, profile: str | None, nodes: int, pods: int, featur
     Example:
       pyscheduler bench --config profile.yaml --nodes 5000
     """
-    for line in asyncio.run(_bench(config_file, profile, nodes, pods, feature_gates)):
+    for line in asyncio.run(_bench(config_file, profile, nodes, pods, manifest_text(objects), feature_gates)):
         click.echo(line)
 
 
-async def _bench(config_file: str, profile_name: str | None, nodes: int, pods: int, gates: str) -> list[str]:
+async def _bench(
+    config_file: str, profile_name: str | None, nodes: int, pods: int, objects: str, gates: str
+) -> list[str]:
     from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.config.dump import dump
     from pyscheduler.config.feature_gates import parse
@@ -80,6 +85,7 @@ async def _bench(config_file: str, profile_name: str | None, nodes: int, pods: i
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.testing import FakeCluster
+    from pyscheduler.testing.checks.subject import serve_watched
 
     config = load(config_file)
     with found_in(config_file):
@@ -88,7 +94,10 @@ async def _bench(config_file: str, profile_name: str | None, nodes: int, pods: i
     for number in range(nodes):
         labels = {"topology.kubernetes.io/zone": f"zone-{number % _ZONES}"}
         cluster.add_node(f"node-{number}", allocatable={"cpu": "32", "memory": "128Gi"}, labels=labels)
+    if objects:
+        cluster.server.load(objects)
     framework = cluster.framework(config=dump(config), feature_gates=gates)
+    serve_watched(framework, cluster)
     profiles = framework.scheduler.profiles
     name = profile_name or next(iter(profiles))
     if name not in profiles:

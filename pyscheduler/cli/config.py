@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 import click
 
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.framework.interfaces import Plugin
 
 __all__ = ["command"]
 
@@ -18,6 +24,9 @@ __all__ = ["command"]
 )
 @click.option(
     "--rbac", is_flag=True, help="Print the RBAC roles that `run` needs with this file, instead of the configuration."
+)
+@click.option(
+    "--crds", is_flag=True, help="Print the CustomResourceDefinitions that the plugins of this file bring with them."
 )
 @click.option("--name", metavar="NAME", help="With --rbac: name of the roles. [default: pyscheduler]")
 @click.option(
@@ -33,10 +42,11 @@ __all__ = ["command"]
 )
 @block_option
 @feature_gates_option
-def command(
+def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     config_file: str | None,
     output: str,
     rbac: bool,
+    crds: bool,
     name: str | None,
     service_account: str | None,
     delegated_auth: bool,
@@ -51,6 +61,8 @@ def command(
     With --rbac, the command prints the roles that `pyscheduler run` needs with this file: the scheduler's own requests
     to the API server, the kinds that enabled plugins watch, and the rules that plugins declare in their `rbac`.
     Settings that flags of `run` can override, like the lease, are taken from the file.
+
+    With --crds, it prints the CustomResourceDefinitions that plugins declare in their `crds`, for `kubectl apply -f -`.
 
     \b
     Examples:
@@ -75,6 +87,8 @@ def command(
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
 
+    if crds and (rbac or output != "yaml"):
+        raise ConfigError("--crds prints YAML, and nothing else; leave out --rbac and --output")
     if not rbac and (name or service_account):
         raise ConfigError(f"--{'name' if name else 'service-account'} is for roles; add --rbac")
     account = parse_account(service_account) if service_account is not None else None
@@ -88,6 +102,9 @@ def command(
     if config_file is not None and warnings:
         for warning in in_batch_file(warnings, config):
             click.echo(f"warning: {config_file}: {warning}", err=True)
+    if crds:
+        _print_definitions([plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values()])
+        return
     if rbac:
         called = name or "pyscheduler"
         data: object = as_list(grants, name=called, account=account)
@@ -96,6 +113,15 @@ def command(
         shown = with_args(expanded_shards(config), {name: profile.args for name, profile in scheduler.profiles.items()})
         data, text = to_data(shown), dump(shown)
     click.echo(json.dumps(data, indent=2, ensure_ascii=False) + "\n" if output == "json" else text, nl=False)
+
+
+def _print_definitions(plugins: Sequence[Plugin]) -> None:
+    from pyscheduler.cli.crds import definitions_of
+
+    found = [f"# {place}\n{text}" for place, text in definitions_of(plugins)]
+    if not found:
+        click.echo("no plugin of this configuration brings a CustomResourceDefinition", err=True)
+    click.echo("---\n".join(found), nl=False)
 
 
 def _typed() -> str:

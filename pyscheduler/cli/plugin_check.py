@@ -11,7 +11,7 @@ import click
 from pyscheduler.cli.wrapped_text import echo_wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.testing.checks.check import CheckResult
     from pyscheduler.testing.checks.findings import PluginCheckError
@@ -23,18 +23,21 @@ __all__ = ["check_installed"]
 _PRICED: Final = ("PreFilter", "Filter", "PreScore", "Score")
 
 
-def check_installed(name: str, *, config_file: str | None, histories: int, seed: int, output: str) -> None:
+def check_installed(
+    name: str, *, config_file: str | None, objects: Sequence[str], histories: int, seed: int, output: str
+) -> None:
     """Check a plugin and print the result; exit with 1 if a check fails.
 
     Raises `ConfigError` if the plugin or the file is wrong.
     """
+    from pyscheduler.cli.shared_options import manifest_text
     from pyscheduler.config.problems import found_in
     from pyscheduler.testing.checks.check import run_checks
     from pyscheduler.testing.checks.findings import CHECKS, PluginCheckError
     from pyscheduler.testing.checks.price import price_of
     from pyscheduler.testing.checks.subject import Subject
 
-    subject = Subject(plugin=name, config=_read(config_file))
+    subject = Subject(plugin=name, config=_read(config_file), objects=manifest_text(objects))
     failure: PluginCheckError | None = None
     result: CheckResult | None = None
     is_text = output == "text"

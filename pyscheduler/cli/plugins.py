@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pyscheduler.cli.shared_options import block_option
+from pyscheduler.cli.shared_options import block_option, objects_option
 from pyscheduler.cli.wrapped_text import WIDTH, echo_wrapped
 
 if TYPE_CHECKING:
@@ -37,9 +37,16 @@ _PART_OF: Final = {
     "--histories", type=click.IntRange(min=1), default=100, show_default=True, help="With --check: how many clusters."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="With --check: chooses the random clusters.")
+@objects_option("With --check: manifest of objects that each cluster has. Repeatable.")
 @block_option
 def command(
-    config_file: str | None, output: str, checked: str | None, histories: int, seed: int, blocked: tuple[str, ...]
+    config_file: str | None,
+    output: str,
+    checked: str | None,
+    histories: int,
+    seed: int,
+    objects: tuple[str, ...],
+    blocked: tuple[str, ...],
 ) -> None:
     """List the installed plugins with distribution, version, extension points and args.
 
@@ -68,8 +75,12 @@ def command(
 
         if blocked:
             raise ConfigError("--check runs with all installed plugins; leave out --block")
-        check_installed(checked, config_file=config_file, histories=histories, seed=seed, output=output)
+        check_installed(
+            checked, config_file=config_file, objects=objects, histories=histories, seed=seed, output=output
+        )
         return
+    if objects:
+        raise click.UsageError("--objects is for --check; add --check NAME")
     registry = discover(blocked=blocked)
     if config_file is not None:
         _show_enabled(config_file, registry, output)

@@ -142,6 +142,7 @@ class Plugin:
     - `arg_names`: keys of that mapping, which `pyscheduler plugins` lists;
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `pod_fields`, `node_fields`: types with fields that `Pod` and `Node` do not have; `handle.fields` returns them;
+    - `crds`: files with the CustomResourceDefinitions that it needs, as `package:file.yaml`;
     - `rbac`: rules it needs beyond reading its watches; a plugin may set it on itself when it is made, from its args;
     - `reuse`: how long its answers about nodes hold; what a base class says does not count. Where that is not so for
       some pods, the plugin defines `may_reuse(pod) -> bool`: of a pod for which it returns False, nothing is kept;
@@ -160,6 +161,7 @@ class Plugin:
     watches: ClassVar[Sequence[ResourceKind]] = ()
     pod_fields: ClassVar[Sequence[type[Wire]]] = ()
     node_fields: ClassVar[Sequence[type[Wire]]] = ()
+    crds: ClassVar[Sequence[str]] = ()
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     reuse: ClassVar[Reuse] = Reuse.NEVER
     #: Whether its filter answers about one node by what is on other nodes, as a limit on a sum does. Preemption then

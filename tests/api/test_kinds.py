@@ -65,7 +65,7 @@ def test_unknown_kinds_are_not_found() -> None:
     table = KindTable()
     assert table.find("", "v1", "secrets") is None
     assert table.find_kind("v1", "Secret") is None
-    with pytest.raises(DecodeError, match=r"Binding is not a registered kind"):
+    with pytest.raises(DecodeError, match=r"Binding is not a declared kind; add kind_of"):
         table.of(Binding)
 
 
@@ -75,7 +75,7 @@ def test_a_kind_is_added_at_run_time_to_one_table_only() -> None:
     groups = kind_of(PodGroup, "podgroups")
     table.register(groups)
     table.register(groups)
-    assert groups == ("scheduling.example.com", "v1", "podgroups", "PodGroup", True, PodGroup, "")
+    assert groups == ("scheduling.example.com", "v1", "podgroups", "PodGroup", True, PodGroup, "", True)
     assert table.find("scheduling.example.com", "v1", "podgroups") is groups
     assert table.of(PodGroup) is groups
     assert len(table) == len(BUILT_IN_KINDS) + 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
+from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, SignFragment, SignPlugin, Status
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.testing import CHECKS, Draft, PluginCheckError, Step, check_plugin
@@ -95,6 +96,30 @@ def test_an_answer_that_the_point_does_not_allow_is_found(plugin: type, said: st
     error = failure(plugin, histories=[history], checks=["statuses", "signature"])
     assert error.check == "statuses"
     assert said in error.finding.what
+
+
+class NamesItsPod(FilterPlugin, SignPlugin):
+    """Rejects all pods alike, and names each in the text."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status.unschedulable(f'pod "{pod.name}" ({pod.uid}) is not allowed here')
+
+    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
+        return ()
+
+
+class KnowsItsPod(NamesItsPod):
+    """Decides by the name, and does not sign it."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return super().filter(state, pod, node) if pod.name == "p1" else None
+
+
+def test_a_text_may_name_its_pod() -> None:
+    """Pods with equal signatures may have texts with their own names; an answer by the name is found all the same."""
+    history = [Step("add_node", "n1"), Step("add_pod", "p1"), Step("add_pod", "p2")]
+    check_plugin(NamesItsPod, histories=[history], checks=["signature"])
+    assert failure(KnowsItsPod, histories=[history], checks=["signature"]).check == "signature"
 
 
 def test_a_bind_plugin_that_binds_nothing_is_found() -> None:

@@ -91,6 +91,7 @@ def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroun
     config: str | None = None,
     feature_gates: str = "",
     draw: DrawHook | None = None,
+    objects: str = "",
     checks: Collection[str] = tuple(CHECKS),
     cpu_limit_seconds: float = _CPU_LIMIT_SECONDS,
 ) -> CheckResult:
@@ -99,7 +100,8 @@ def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroun
     `plugin` is a class, or the name of an installed plugin; `args` are its args as in a file. It runs with the default
     plugins and `with_plugins`, without those of `disable`; or in the profiles of `config`, the text of a configuration.
     `histories` is the number of random histories, or the histories themselves. `seed` chooses the random ones, and
-    `draw(rng, draft)` adds labels, pods, nodes and objects to each. `checks` are the names of the checks to run.
+    `draw(rng, draft)` adds labels, pods, nodes and objects to each. `objects` is the text of a manifest of which each
+    cluster has all objects from the beginning. `checks` are the names of the checks to run.
     One call of the plugin may take `cpu_limit_seconds` of CPU time.
 
     The error names the check, the method and the remedy. It has the shortest history that it found, as text and as a
@@ -119,6 +121,7 @@ def check_plugin(  # noqa: PLR0913 - each keyword describes the plugin's surroun
         config=config,
         feature_gates=feature_gates,
         draw=draw,
+        objects=objects,
     )
     result = run_checks(subject, seed=seed, histories=histories, checks=checks, cpu_limit=cpu_limit_seconds)
     # A few histories, or chosen ones, need not try everything.

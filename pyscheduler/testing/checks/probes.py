@@ -6,6 +6,7 @@ several ways that must have equal answers; then it searches as usual. The questi
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -189,7 +190,9 @@ class Probes:
             if other == pod or self._sign(other) != signature:
                 continue
             names = ("for it", f"for a copy with other {name}")
-            found = difference(answers, self.answers.about(other, nodes), names=names)
+            # A text may name its pod: pods with equal signatures share the node, not the text.
+            theirs = {key: _unnamed(answer, other) for key, answer in self.answers.about(other, nodes).items()}
+            found = difference({key: _unnamed(answer, pod) for key, answer in answers.items()}, theirs, names=names)
             if found is not None:
                 what = f"for pod {pod.key}, {found[1]}; both have the signature {signature}"
                 self.seen.add("signature", self.place("sign_pod"), what)
@@ -310,6 +313,15 @@ class Probes:
             found = difference(answers, self.answers.about(pod, nodes), names=names)
             if found is not None:
                 self.seen.add("reserve", self.place("release_in_trial"), f"for pod {pod.key}, {found[1]}")
+
+
+def _unnamed(answer: object, pod: Pod) -> object:
+    """Return an answer in which the pod's own name and uid are placeholders."""
+    if not isinstance(answer, str):
+        return answer
+    for own in (pod.uid, pod.name):
+        answer = re.sub(rf"(?<![\w.-]){re.escape(own)}(?![\w.-])", "{pod}", answer) if own else answer
+    return answer
 
 
 def _renamed(pod: Pod, name: str) -> Pod:

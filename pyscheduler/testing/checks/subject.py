@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.testing.fake_cluster import FakeCluster
     from pyscheduler.testing.fake_framework import FakeFramework
 
-__all__ = ["FAILS_ONCE", "Subject"]
+__all__ = ["FAILS_ONCE", "Subject", "serve_watched"]
 
 #: A pod with this annotation fails once at PreBind, so that its reservation is undone.
 FAILS_ONCE: Final = "check.pyscheduler/fails-once"
@@ -59,6 +59,8 @@ class Subject:
     config: str | None = None
     feature_gates: str = ""
     draw: DrawHook | None = None
+    #: A YAML text of objects that each cluster has from the beginning.
+    objects: str = ""
 
     @property
     def name(self) -> str:
@@ -91,7 +93,9 @@ class Subject:
             feature_gates=self.feature_gates,
         )
         self.profile(framework)
-        _serve_watched(framework, cluster)
+        if self.objects and not cluster.nodes():
+            cluster.server.load(self.objects)
+        serve_watched(framework, cluster)
         return framework
 
     def profile(self, framework: FakeFramework) -> Profile:
@@ -112,6 +116,8 @@ class Subject:
             words.append(f"disable={list(self.disable)!r}")
         if self.config is not None:
             words.append(f"config={self.config!r}")
+        if self.objects:
+            words.append(f"objects={self.objects!r}")
         if self.feature_gates:
             words.append(f"feature_gates={self.feature_gates!r}")
         return ", ".join(words)
@@ -121,7 +127,7 @@ class Subject:
         return [each for each in (self.plugin, *self.with_plugins) if inspect.isclass(each)]
 
 
-def _serve_watched(framework: FakeFramework, cluster: FakeCluster) -> None:
+def serve_watched(framework: FakeFramework, cluster: FakeCluster) -> None:
     """Define the custom resources that plugins watch, in all versions that they name."""
     versions: dict[ResourceKind, list[str]] = {}
     for profile in framework.scheduler.profiles.values():
