@@ -13,7 +13,7 @@ import pytest
 
 import pyscheduler
 from pyscheduler import framework
-from tests import processes, public_api
+from tests import processes, public_api, signature_page
 
 PACKAGE = Path(pyscheduler.__file__).parent
 HEAVY = {"aiohttp", "click", "kubernetes", "numpy", "opentelemetry", "prometheus_client", "rich", "yaml"}
@@ -132,3 +132,8 @@ def test_public_names_and_signatures_are_those_recorded() -> None:
     found, recorded = list(public_api.lines()), public_api.RECORDED.read_text(encoding="utf-8").splitlines()
     assert not set(recorded) - set(found), "removed or changed: this raises the major version of PLUGIN_API"
     assert not set(found) - set(recorded), "added: this raises the minor version of PLUGIN_API after a release"
+
+
+def test_page_of_signatures_is_that_of_the_code() -> None:
+    """Authors read the parameters of each method there; `python -m tests.signature_page --write` makes it anew."""
+    assert signature_page.PAGE.read_text(encoding="utf-8") == signature_page.text()

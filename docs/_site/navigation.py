@@ -41,6 +41,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
         "docs/reference/cli",
         "docs/reference/configuration",
         "docs/reference/framework-api",
+        "docs/reference/signatures",
         "docs/reference/compatibility",
         "docs/reference/api/*",
         "docs/reference/*",
