@@ -105,7 +105,9 @@ class RealInformer(Generic[T]):
         self._keep: Callable[[KubeObject, bytes], object] | None = None
         self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
         needed = kind in BUILT_IN_KINDS and kind.group != _OF_DEVICES
-        self._rules = InformerRules(optional=optional, needed=needed)
+        # Without pods, nodes or volumes there is nothing to schedule; all other groups can be off, or older.
+        may_be_absent = kind in BUILT_IN_KINDS and bool(kind.group)
+        self._rules = InformerRules(optional=optional, needed=needed, may_be_absent=may_be_absent)
         self._settled = asyncio.Event()
         #: Set while a watch is open.
         self._watching = asyncio.Event()
@@ -171,7 +173,7 @@ class RealInformer(Generic[T]):
             self._task = asyncio.create_task(self._run(), name=f"informer {self._name}")
 
     async def wait_synced(self) -> None:
-        """Return when the first list has been delivered, or an optional kind is known to be absent or refused.
+        """Return when the first list has been delivered, or a kind is known to be absent, or an optional one refused.
 
         Raises what keeps the first list from ever arriving: `UnauthorizedError`, `ForbiddenError`, `NotFoundError`; for
         an optional kind only where it is built in, and thus there, and refused.

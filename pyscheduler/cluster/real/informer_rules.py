@@ -84,6 +84,8 @@ class InformerRules:
 
     optional: bool = False
     needed: bool = False
+    #: The server may lack the API group of a kind, or this version of it, even if the kind is built in.
+    may_be_absent: bool = False
     #: The version from which to watch; "" when a list is due.
     version: str = ""
     #: The first list was delivered, and the kind is still served.
@@ -175,9 +177,10 @@ class InformerRules:
             case TransportError():
                 self.unsure = True
                 return Recovery("Reconnecting", warning="watch_broken", outage=True)
-            case NotFoundError() if self.optional:
+            case NotFoundError() if self.optional or self.may_be_absent:
+                level = logging.WARNING if self.may_be_absent else logging.INFO
                 news = self.synced or not self.settled
-                return Recovery("Kind is not served", logging.INFO if news else logging.DEBUG, absent=True)
+                return Recovery("Kind is not served", level if news else logging.DEBUG, absent=True)
             case APIError():
                 return self._refused(error)
         self.version = ""
