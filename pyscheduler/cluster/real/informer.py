@@ -11,6 +11,8 @@ except for a built-in kind, because decisions without its objects would be wrong
 the pods that need devices wait.
 
 Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
+
+Differs from kube-scheduler: it works without a built-in kind whose API group or version the server does not serve.
 """
 
 from __future__ import annotations
