@@ -70,4 +70,4 @@ def draw_quotas(rng, draft):
 
 
 def test_elastic_quotas_keep_the_contract():
-    check_plugin(ElasticQuotas, disable=["DefaultPreemption"], draw=draw_quotas, histories=40)
+    check_plugin(ElasticQuotas, disable=["DefaultPreemption"], draw=draw_quotas, histories=8)
