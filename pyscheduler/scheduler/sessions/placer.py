@@ -53,6 +53,8 @@ class _Answer:
     accepted: NDArray[np.bool_]
     curable: NDArray[np.bool_] | None = None
     error: FitError | PluginError | None = None
+    #: The message of the error, which counts nodes by reason; made once for all look-alikes.
+    text: str = ""
 
 
 class _Move(NamedTuple):
@@ -188,7 +190,10 @@ class SnapshotPlacer:
     def why_not(self, task: Task) -> str:
         """Return why the last answer about the pod, or about a look-alike, accepts no node; "" if it accepts one."""
         answer = self._answers.get(self._keys.exact(self._infos[task.uid]))
-        return "" if answer is None or answer.error is None else str(answer.error)
+        if answer is None or answer.error is None:
+            return ""
+        answer.text = answer.text or str(answer.error)
+        return answer.text
 
     def may_run_together(self, tasks: Sequence[Task]) -> bool:
         """Return False if more tasks keep each other out of a topology domain than there are domains for them.
