@@ -37,6 +37,7 @@ from pyscheduler.framework.events import (
 )
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.scheduler.failure import truncated
+from pyscheduler.scheduler.in_tree_groups import GANG_SCHEDULING
 from pyscheduler.scheduler.malformed_pod import readable_part
 
 if TYPE_CHECKING:
@@ -136,9 +137,29 @@ class EventHandlers:
             info = self._read(pod)
             if info is not None:
                 self.queue.add(info)
+                if pod.spec.scheduling_group is not None:
+                    wait = partial(self._show_gate, pod.uid)
+                    self.statuses.expect(pod, "", wait=wait, reason="Unschedulable")
             self._timed(UNSCHEDULED_POD_ADD, began)
         else:
             self.foreign_pods.add(pod.uid)
+
+    def _show_gate(self, uid: str) -> str:
+        """Return why a pod's gang is not complete, and record the event; "" if it is.
+
+        Differs from kube-scheduler, which shows neither.
+        """
+        queued = self.queue.get(uid)
+        if queued is None or queued.gating_plugin != GANG_SCHEDULING:
+            return ""
+        self.profiles[queued.pod.scheduler_name].event_recorder.event(
+            queued.pod,
+            type="Warning",
+            reason="FailedScheduling",
+            action="Scheduling",
+            note=truncated(queued.gating_reason),
+        )
+        return queued.gating_reason
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """Update a pod; it may move from the queue to the cache."""

@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup import GroupDirectory
 
-__all__ = ["RULES", "InTreeGroups", "make_in_tree_groups"]
+__all__ = ["GANG_SCHEDULING", "RULES", "InTreeGroups", "make_in_tree_groups"]
 
 _log = logging.getLogger(__name__)
 
-_PLUGIN: Final = "GangScheduling"
+GANG_SCHEDULING: Final = "GangScheduling"
+"""The plugin at whose gate, and at whose Permit, members wait for each other."""
 _FAMILY: Final = "intree"
 _REASONS: Final = {
     GroupOutcome.SCHEDULED: ("True", "Scheduled"),
@@ -61,7 +62,7 @@ class InTreeGroups:
     """A `GroupSource`, and the writer of its groups' condition."""
 
     #: The plugin at which members wait for each other.
-    name: str = attrs.field(default=_PLUGIN, init=False)
+    name: str = attrs.field(default=GANG_SCHEDULING, init=False)
     #: With placements, an event may help a group though it helps none of its members.
     retries_after_backoff: bool = False
     tries_again: bool = attrs.field(default=True, init=False)
@@ -192,7 +193,7 @@ def make_in_tree_groups(handle: Handle, *, retries_after_backoff: bool) -> InTre
     """Return the `InTreeGroups` of a scheduler that watches PodGroups; `handle` is that of any of its profiles."""
     groups = PodGroups.of(handle)
     # The groups must be known also if no profile has GangScheduling.
-    groups.claim(_PLUGIN)
+    groups.claim(GANG_SCHEDULING)
     return InTreeGroups(
         retries_after_backoff=retries_after_backoff,
         directory=groups.directory,

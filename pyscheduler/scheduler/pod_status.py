@@ -64,6 +64,7 @@ class _Expectation:
     pod: Pod
     node_name: str
     wait: Callable[[], str]
+    reason: str
 
 
 @attrs.define(kw_only=True)
@@ -113,14 +114,16 @@ class PodStatusWriter:
         self._pending[uid] = pending
         self._start_next()
 
-    def expect(self, pod: Pod, node_name: str, *, wait: Callable[[], str] = lambda: "") -> None:
+    def expect(
+        self, pod: Pod, node_name: str, *, wait: Callable[[], str] = lambda: "", reason: str = WAITING_ON_PERMIT
+    ) -> None:
         """Nominate the pod to its expected node in half a second, unless `drop` is called before.
 
-        Without a `node_name`, the nomination stays. `wait` returns then why the pod waits at Permit, for its condition;
-        "" leaves the condition.
+        Without a `node_name`, the nomination stays. `wait` returns then why the pod waits, for its condition with
+        `reason`; "" leaves the condition.
         """
         self._expected.pop(pod.uid, None)
-        self._expected[pod.uid] = _Expectation(self.clock.now() + _EXPECTATION_SECONDS, pod, node_name, wait)
+        self._expected[pod.uid] = _Expectation(self.clock.now() + _EXPECTATION_SECONDS, pod, node_name, wait, reason)
         if self._expecting is None:
             self._expecting = self.clock.call_later(_EXPECTATION_SECONDS, self._write_expected)
 
@@ -181,7 +184,7 @@ class PodStatusWriter:
             message = first.wait()
             self.write(
                 first.pod,
-                reason=WAITING_ON_PERMIT if message else None,
+                reason=first.reason if message else None,
                 message=message,
                 nominating=NominatingInfo(first.node_name) if first.node_name else None,
             )

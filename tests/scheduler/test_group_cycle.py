@@ -501,3 +501,31 @@ async def test_members_that_succeeded_count_for_the_last_pods(cluster: FakeClust
     members(cluster, "g", 1, start=2)
     await framework.settle()
     assert framework.result("g2").bound
+
+
+@pytest.mark.parametrize(
+    ("with_group", "text"),
+    [
+        pytest.param(True, "waiting for minCount pods from a gang", id="too few members"),
+        pytest.param(False, 'pod group "g" to appear in scheduling queue', id="no PodGroup"),
+    ],
+)
+async def test_members_of_an_incomplete_gang_say_what_they_wait_for(
+    cluster: FakeCluster, with_group: bool, text: str
+) -> None:
+    """A condition and an event after half a second; a gang that is complete by then has neither."""
+    cluster.add_node("n", allocatable={"cpu": "8"})
+    framework = cluster.framework(feature_gates=GATES)
+    if with_group:
+        group(cluster, "g", minimum=3)
+    group(cluster, "whole", minimum=2)
+    members(cluster, "g", 2)
+    members(cluster, "whole", 2)
+    await framework.settle()
+    await cluster.clock.advance(2)
+    for name in named("g", 2):
+        (found,) = [each for each in cluster.pod(name).status.conditions if each.type == "PodScheduled"]
+        assert (found.status, found.reason) == ("False", "Unschedulable")
+        assert text in found.message
+        assert text in framework.result(name).message
+    assert states(framework, named("whole", 2)) == {"bound": 2}
