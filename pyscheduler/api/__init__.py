@@ -180,6 +180,7 @@ from pyscheduler.api.resource_slices import (
     DeviceCapacity as DeviceCapacity,
     DeviceCounterConsumption as DeviceCounterConsumption,
     DeviceTaint as DeviceTaint,
+    DeviceTaintRule as DeviceTaintRule,
     ResourcePool as ResourcePool,
     ResourceSlice as ResourceSlice,
     ResourceSliceSpec as ResourceSliceSpec,

@@ -130,3 +130,27 @@ class ResourceSlice(KubeObject):
     kind: ClassVar[str] = "ResourceSlice"
 
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class DeviceTaintSelector(Wire):
+    """The devices that a rule is about; what is not set does not matter."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Wire):
+    """A taint, and the devices that have it; without a selector, all have it, as in kube-scheduler."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(KubeObject):
+    """A taint that an administrator gives to devices, whatever their driver says."""
+
+    api_version: ClassVar[str] = "resource.k8s.io/v1beta2"
+    kind: ClassVar[str] = "DeviceTaintRule"
+
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()

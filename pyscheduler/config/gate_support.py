@@ -15,7 +15,6 @@ __all__ = ["NOT_IMPLEMENTED", "NO_EFFECT"]
 
 NOT_IMPLEMENTED: Final[dict[str, str]] = {
     "CoordinatedLeaderElection": "instances elect their leader among themselves only",
-    "DRADeviceTaintRules": "DeviceTaintRules are not read; taint devices in their ResourceSlice",
     "DRAListTypeAttributes": "attributes that are lists are not compared",
     "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
     "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; name one claim in its pods",

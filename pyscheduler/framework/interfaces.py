@@ -13,6 +13,7 @@ Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`; the columnar for
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -143,6 +144,7 @@ class Plugin:
     - `watches`: further kinds it reads or reacts to; a kind whose CRD is absent is picked up when it appears;
     - `pod_fields`, `node_fields`: types with fields that `Pod` and `Node` do not have; `handle.fields` returns them;
     - `crds`: files with the CustomResourceDefinitions that it needs, as `package:file.yaml`;
+    - `gated_watches`: kinds that it watches, too, if the feature gate of that name is on;
     - `rbac`: rules it needs beyond reading its watches; a plugin may set it on itself when it is made, from its args;
     - `reuse`: how long its answers about nodes hold; what a base class says does not count. Where that is not so for
       some pods, the plugin defines `may_reuse(pod) -> bool`: of a pod for which it returns False, nothing is kept;
@@ -162,6 +164,7 @@ class Plugin:
     pod_fields: ClassVar[Sequence[type[Wire]]] = ()
     node_fields: ClassVar[Sequence[type[Wire]]] = ()
     crds: ClassVar[Sequence[str]] = ()
+    gated_watches: ClassVar[Mapping[str, Sequence[ResourceKind]]] = MappingProxyType({})
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     reuse: ClassVar[Reuse] = Reuse.NEVER
     #: Whether its filter answers about one node by what is on other nodes, as a limit on a sum does. Preemption then

@@ -190,7 +190,7 @@ def test_stages_do_not_enable_unimplemented_features() -> None:
     )
     assert others == ["--feature-gates: NativeHistograms=true has no effect: histograms have fixed buckets"]
     both, *_ = warnings_of("AllAlpha=true,AllBeta=true")
-    assert "CoordinatedLeaderElection, DRADeviceTaintRules" in both
+    assert "CoordinatedLeaderElection, DRAListTypeAttributes" in both
     assert not warnings_of("AllAlpha=false")
 
 
@@ -212,6 +212,7 @@ IMPLEMENTED = {
     "ComponentStatusz",
     "DRAConsumableCapacity",
     "DRADeviceBindingConditions",
+    "DRADeviceTaintRules",
     "DRADeviceTaints",
     "DRAExtendedResource",
     "DRAPartitionableDevices",

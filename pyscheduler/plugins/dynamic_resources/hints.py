@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import Pod, ResourceClaim
+from pyscheduler.api import DeviceTaintRule, Pod, ResourceClaim, kind_of
 from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
+from pyscheduler.framework.watches import event_resource
 from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
     from pyscheduler.plugins.dynamic_resources.claims import Find
 
-__all__ = ["Hints"]
+__all__ = ["DEVICE_TAINT_RULES", "Hints"]
+
+DEVICE_TAINT_RULES: Final = kind_of(DeviceTaintRule, "devicetaintrules", namespaced=False)
+"""The kind that is watched with the gate DRADeviceTaintRules."""
 
 _CHANGES: Final = ActionType.ADD | ActionType.UPDATE
 
@@ -27,12 +31,16 @@ class Hints:
     find: Find
     #: Return True, once, if the pod was refused while something was promised to others.
     take_refused: Callable[[Pod], bool]
+    #: Whether rules may taint devices.
+    has_rules: bool = False
 
     def events(self) -> Sequence[ClusterEventWithHint]:
         """Return what DynamicResources registers."""
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         made = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        rules = ClusterEvent(event_resource(DEVICE_TAINT_RULES), ActionType.UPDATE | ActionType.DELETE)
         return (
+            *((ClusterEventWithHint(rules),) if self.has_rules else ()),
             ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
             ClusterEventWithHint(ClusterEvent(EventResource.RESOURCE_CLAIM, _CHANGES), self.after_claim_change),
             ClusterEventWithHint(ClusterEvent(EventResource.POD, made), self.after_pod_change),

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.plugins.dynamic_resources.pools import Inventory
-from pyscheduler.plugins.dynamic_resources.slices import read_slice
+from pyscheduler.plugins.dynamic_resources.slices import keeping_away, read_slice
 
 if TYPE_CHECKING:
-    from pyscheduler.api import ResourceSlice
+    from pyscheduler.api import DeviceTaintRule, ResourceSlice
     from pyscheduler.framework import Lister
     from pyscheduler.plugins.dynamic_resources.features import Features
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
@@ -21,15 +21,31 @@ __all__ = ["InventoryCache"]
 
 
 class InventoryCache:
-    """What the slices of the cluster offer; follows the lister. One serves all profiles."""
+    """What the slices of the cluster offer; follows the lister. One serves all profiles.
 
-    def __init__(self, lister: Lister[ResourceSlice], selectors: DeviceSelectors, features: Features) -> None:
+    `rules` add taints to devices; None with the gate DRADeviceTaintRules off.
+    """
+
+    def __init__(
+        self,
+        lister: Lister[ResourceSlice],
+        selectors: DeviceSelectors,
+        features: Features,
+        rules: Lister[DeviceTaintRule] | None = None,
+    ) -> None:
         self.selectors = selectors
         self.features = features
         self._lister = lister
         self._inventory: Inventory | None = None
         self._is_current = False
         self._read: dict[str, SliceContent] = {}
+        self._rules = rules
+        if rules is not None:
+            rules.add_event_handler(
+                on_add=self._read_again,
+                on_update=self._read_again,
+                on_delete=self._read_again,
+            )
         lister.add_event_handler(on_add=self._add, on_update=lambda _, new: self._add(new), on_delete=self._delete)
 
     def inventory(self) -> Inventory:
@@ -43,8 +59,27 @@ class InventoryCache:
 
     def _add(self, source: ResourceSlice) -> None:
         self._is_current = False
-        self._read[source.name] = read_slice(source, self.selectors, self.features)
+        content = self._read[source.name] = read_slice(source, self.selectors, self.features)
+        for rule in self._rules or ():
+            asked = rule.spec.device_selector
+            device = asked.device if asked is not None else None
+            if _is_about(rule, source):
+                for each in content.devices:
+                    if device in {None, each.id.device}:
+                        each.taints += keeping_away([rule.spec.taint], self.features)
+
+    def _read_again(self, *rules: DeviceTaintRule) -> None:
+        """Read the slices whose devices a rule is or was about."""
+        for source in self._lister:
+            if any(_is_about(rule, source) for rule in rules):
+                self._add(source)
 
     def _delete(self, source: ResourceSlice) -> None:
         self._is_current = False
         self._read.pop(source.name, None)
+
+
+def _is_about(rule: DeviceTaintRule, source: ResourceSlice) -> bool:
+    """Return True if a rule is about devices of a slice."""
+    asked, spec = rule.spec.device_selector, source.spec
+    return asked is None or (asked.driver in {None, spec.driver} and asked.pool in {None, spec.pool.name})

@@ -20,6 +20,7 @@ import numpy as np
 
 from pyscheduler.api import (
     DeviceClass,
+    DeviceTaintRule,
     Pod,
     ResourceClaim,
     ResourceSlice,
@@ -75,7 +76,7 @@ from pyscheduler.plugins.dynamic_resources.device_counts import DeviceCounts
 from pyscheduler.plugins.dynamic_resources.extended_claims import ExtendedClaim
 from pyscheduler.plugins.dynamic_resources.extended_writes import ExtendedClaimWriter
 from pyscheduler.plugins.dynamic_resources.features import Features
-from pyscheduler.plugins.dynamic_resources.hints import Hints
+from pyscheduler.plugins.dynamic_resources.hints import DEVICE_TAINT_RULES, Hints
 from pyscheduler.plugins.dynamic_resources.inventory_cache import InventoryCache
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.long_work import Basis, Job, LongWork
@@ -83,7 +84,7 @@ from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -136,6 +137,7 @@ class DynamicResources(
         kind_of(ResourceSlice, "resourceslices", namespaced=False),
         kind_of(DeviceClass, "deviceclasses", namespaced=False),
     )
+    gated_watches: ClassVar[Mapping[str, Sequence[ResourceKind]]] = {"DRADeviceTaintRules": (DEVICE_TAINT_RULES,)}
     rbac: ClassVar[Sequence[PolicyRule]] = (
         PolicyRule(
             api_groups=("resource.k8s.io",),
@@ -157,15 +159,16 @@ class DynamicResources(
         self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
         slices = handle.lister(ResourceSlice)
         features = Features.of(handle.feature_gates)
+        rules = handle.lister(DeviceTaintRule) if handle.feature_gates["DRADeviceTaintRules"] else None
         self._inventory_cache = handle.shared(
-            "pyscheduler/devices", lambda: InventoryCache(slices, DeviceSelectors(), features)
+            "pyscheduler/devices", lambda: InventoryCache(slices, DeviceSelectors(), features, rules)
         )
         self._writer = ClaimWriter(handle, self._ledger)
         self._extended_writer = ExtendedClaimWriter(handle, self._ledger, self._writer)
         self._extended = ExtendedResources.of(handle)
         if handle.feature_gates["DRAExtendedResource"]:
             self._extended.follow(self._classes, DeviceCounts(self._inventory_cache, self._ledger).count)
-        self._hints = Hints(self._ledger.get, self._ledger.take_refused)
+        self._hints = Hints(self._ledger.get, self._ledger.take_refused, has_rules=rules is not None)
 
     def _of(self, state: CycleState, pod: Pod) -> Choice | None:
         """Return what PreFilter wrote; None where it did not run though the pod needs devices."""

@@ -16,12 +16,12 @@ from pyscheduler.plugins.dynamic_resources.errors import AllocationError
 from pyscheduler.plugins.dynamic_resources.features import Features
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyscheduler.api import CompiledNodeSelector, Device, DeviceTaint, Node, ResourceSlice
     from pyscheduler.plugins.dynamic_resources.selectors import DeviceFacts, DeviceSelectors
 
-__all__ = ["CounterKey", "PoolDevice", "PoolId", "SliceContent", "read_slice"]
+__all__ = ["CounterKey", "PoolDevice", "PoolId", "SliceContent", "keeping_away", "read_slice"]
 
 #: Effects of taints that keep claims away; others, ``None`` among them, do nothing.
 _KEEPING_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -170,7 +170,12 @@ def _read_device(content: SliceContent, device: Device, selectors: DeviceSelecto
             for name, counter in one.counters.items()
             if features.partitionable_devices
         ),
-        taints=tuple(taint for taint in device.taints if features.device_taints and taint.effect in _KEEPING_AWAY),
+        taints=keeping_away(device.taints, features),
         is_hidden=bool(device.binding_conditions) and not features.binding_conditions,
         is_barred=bool(device.consumes_counters) and not features.partitionable_devices,
     )
+
+
+def keeping_away(taints: Iterable[DeviceTaint], features: Features) -> tuple[DeviceTaint, ...]:
+    """Return the taints that keep claims away."""
+    return tuple(taint for taint in taints if features.device_taints and taint.effect in _KEEPING_AWAY)

@@ -82,6 +82,9 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
         _check_needed(spec, points, problems, path)
     args = _args(spec, classes, registry, problems, path)
     _declare_watches(classes, args, declare, problems, path)
+    for name, gated in ((name, plugin.gated_watches) for name, plugin in classes.items()):
+        for kinds in (kinds for gate, kinds in gated.items() if handle.feature_gates.get(gate, False)):
+            problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
     handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
     _declare_queues(classes, registry, declare, problems, path)
     _declare_extensions(classes, registry, declare, problems, path)
