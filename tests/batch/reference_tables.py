@@ -16,6 +16,7 @@ from typing import Final
 
 from pyscheduler.batch.presets import PRESETS, Preset
 from pyscheduler_batch.presets import preset as tables_of
+from tests.batch.peer_cases import DIFFERENCES, SYSTEMS
 
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
 PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
@@ -284,6 +285,20 @@ def recorded_table() -> str:
     return table(("system", "family", "cases", "equal in every stable field"), rows)
 
 
+def peer_table() -> str:
+    """Return how many tests of the peers are decided alike."""
+    rows = []
+    for system, title in (("kai", "KAI"), ("volcano", "Volcano")):
+        differing = sum(name.startswith(f"{system}-") for name in DIFFERENCES)
+        rows.append((title, str(SYSTEMS[system]), str(SYSTEMS[system] - differing)))
+    return table(("system", "cases", "decided alike"), rows)
+
+
+def peer_differences() -> str:
+    """Return the tests of the peers that are decided differently, and why."""
+    return table(("case", "here"), [(f"`{name}`", why) for name, why in DIFFERENCES.items()])
+
+
 #: By page, what makes each of its tables.
 TABLES: Final = {
     PAGE: {
@@ -292,7 +307,11 @@ TABLES: Final = {
         "arguments": argument_table,
         "missing names": missing_table,
     },
-    PARITY: {"recorded batch cycles": recorded_table},
+    PARITY: {
+        "recorded batch cycles": recorded_table,
+        "tests of the peers": peer_table,
+        "tests of the peers that differ": peer_differences,
+    },
 }
 
 

@@ -267,7 +267,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         session = self._session_type(**parts)
         if self._args.preset == "kai":
             if sharing := self._sharing.get(self.handle.profile_name):
-                session.extras[SharedRoom] = SharedRoom(sharing.nodes_with_room)
+                session.extras[SharedRoom] = SharedRoom(sharing.nodes_with_room, sharing.devices_of)
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
             session.hyper_nodes = [item for lister in self._topologies for item in lister]

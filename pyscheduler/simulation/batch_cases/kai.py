@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.decisions import DecisionKind, Decisions
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.simulation.batch_cases.kai_objects import FIELDS, args_of, objects_of, set_usage
+from pyscheduler.simulation.batch_cases.kai_objects import (
+    FIELDS,
+    args_of,
+    next_round,
+    objects_of,
+    set_usage,
+    shares_gpus,
+)
 from pyscheduler.simulation.batch_cases.objects import run_pass
+from pyscheduler.simulation.batch_cases.preset_import import load_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +51,28 @@ _RUNS: Final = frozenset({TaskState.BOUND, TaskState.RUNNING})
 
 
 def run_case(case: Json) -> Json:
-    """Return `{"id", "actual"}` for a case; `actual` has every field of a recorded answer."""
+    """Return `{"id", "actual"}` for a case; `actual` has every field of a recorded answer.
+
+    If the case has `rounds`, `actual` has the answers of all rounds, and `actual.before` the tasks at their beginnings.
+    """
+    rounds = case.get("rounds")
+    if not rounds:
+        return {"id": case.get("id"), "actual": _run_round(case)}
+    answers: list[Json] = []
+    before: list[Json] = []
+    for _ in range(rounds["until"] + rounds["after"]):
+        before.append({task["name"]: _given(task) for job in case["jobs"] for task in job["tasks"]})
+        answers.append(_run_round(case))
+        case = next_round(case, answers[-1])
+    return {"id": case.get("id"), "actual": {"rounds": answers, "before": before}}
+
+
+def _given(task: Json) -> Json:
+    """Return the state and node of a task of a case."""
+    return {"state": task["state"].lower(), **({"node": task["node"]} if "node" in task else {})}
+
+
+def _run_round(case: Json) -> Json:
     actual: Json = {}
     before: dict[str, TaskState] = {}
     has_actions = bool(case.get("actions"))
@@ -65,19 +94,18 @@ def run_case(case: Json) -> Json:
         at_opening=at_opening,
         at_close=at_close,
         prepare=partial(set_usage, usage=usage) if usage else None,
+        plugins=["GpuSharing"] if shares_gpus(case) else [],
     )
     if has_actions:
         _add_ended(actual, case)
-    return {"id": case.get("id"), "actual": actual}
+    return actual
 
 
 def _add_ended(actual: Json, case: Json) -> None:
     """Add the jobs whose tasks have all ended: the tables do not hold them."""
     for job in case["jobs"]:
         if all(task.get("state") in _ENDED for task in job["tasks"]):
-            for task in job["tasks"]:
-                node = {"node": task["node"]} if "node" in task else {}
-                actual["tasks"][task["name"]] = {"state": task["state"].lower(), **node}
+            actual["tasks"].update((task["name"], _given(task)) for task in job["tasks"])
             actual["jobs"][job["name"]] = dict(Counter(task["state"].lower() for task in job["tasks"]))
 
 
@@ -92,6 +120,7 @@ def _actual(session: Session, before: Mapping[str, TaskState]) -> Json:
     tasks: Json = {}
     jobs: Json = {}
     names = session.nodes.names
+    shared = session.extras.get(load_symbol("pyscheduler_batch.gpu_sharing.shared:SharedRoom"))
     for job in session.jobs.values():
         counts: dict[str, int] = defaultdict(int)
         for task in job.tasks.values():
@@ -99,7 +128,9 @@ def _actual(session: Session, before: Mapping[str, TaskState]) -> Json:
             # The tables do not hold the nodes of pods that have ended.
             ended_on = task.pod.node_name if task.pod is not None else ""
             node = names[task.node] if task.node >= 0 else ended_on
-            tasks[task.uid] = {"state": state, "node": node} if node else {"state": state}
+            found = tasks[task.uid] = {"state": state, "node": node} if node else {"state": state}
+            if state == "allocated" and shared is not None and (devices := shared.devices_of(task.uid)):
+                found["gpuGroups"] = list(devices)
             counts[state] += 1
             if before[task.uid] in _RUNS:
                 counts["evicted"] += task.state == TaskState.RELEASING

@@ -19,7 +19,10 @@ from pyscheduler.batch.axis import CPU
 from pyscheduler.batch.contract import Action
 from pyscheduler.cluster.object_sources import manifest_objects
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
+from pyscheduler.config.batch_file import profile_content
+from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
+from pyscheduler.config.types import API_VERSION, KIND
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
@@ -27,7 +30,7 @@ from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.simulation.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.batch.session import Session
     from pyscheduler.config.types import Configuration
@@ -62,17 +65,20 @@ def run_pass(
     at_opening: Callable[[Session], object],
     at_close: Callable[[Session], object],
     prepare: Callable[[Sessions], object] | None = None,
+    plugins: Iterable[str] = (),
 ) -> None:
     """Run one pass over the objects, with the configuration file `args`, at `now` (seconds since 1970).
 
     `at_opening` is called when the policies have opened the session, `at_close` when the actions have run. `prepare`
-    may change the tables before. Raises `ConfigError` for objects or args that cannot be used.
+    may change the tables before. `plugins`: names of plugins that the profile has besides. Raises `ConfigError` for
+    objects or args that cannot be used.
     """
-    asyncio.run(_run(args, objects, now, at_opening, at_close, prepare))
+    text = msgspec.json.encode({**args, "schedulerName": _PROFILE})
+    asyncio.run(_run(_configuration(text, tuple(plugins)), objects, now, at_opening, at_close, prepare))
 
 
 async def _run(
-    args: Json,
+    config: Configuration,
     objects: Iterable[Json],
     now: float,
     at_opening: Callable[[Session], object],
@@ -81,7 +87,6 @@ async def _run(
 ) -> None:
     cluster = ReadOnlyCluster(manifest_objects(objects, source=_SOURCE))
     clock = VirtualClock(epoch=now)
-    config = _configuration(msgspec.json.encode({**args, "schedulerName": _PROFILE}))
     scheduler = build(config, cluster, clock, random.Random(0), registry=_registry())
     await scheduler.start()
     sessions = scheduler.sessions[0]
@@ -131,7 +136,11 @@ def _registry() -> Registry:
 
 
 @cache
-def _configuration(text: bytes) -> Configuration:
+def _configuration(text: bytes, plugins: Sequence[str]) -> Configuration:
+    if plugins:
+        content: Any = profile_content(msgspec.json.decode(text, type=Json), default_gates())
+        content["profiles"][0]["plugins"]["multiPoint"]["enabled"] += [{"name": name} for name in plugins]
+        text = msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, **content})
     return loads(text.decode(), source=_SOURCE)
 
 
@@ -160,9 +169,9 @@ def manifest(
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
 
 
-def in_namespace(found: Json) -> Json:
-    """Return the object with the namespace of all cases."""
-    found["metadata"]["namespace"] = NAMESPACE
+def in_namespace(found: Json, namespace: str | None = None) -> Json:
+    """Return the object with a namespace, by default that of all cases."""
+    found["metadata"]["namespace"] = namespace or NAMESPACE
     return found
 
 
@@ -171,12 +180,12 @@ def quantities(amounts: Mapping[str, float]) -> dict[str, str]:
     return {name: f"{amount:.0f}m" if name == CPU else f"{amount:.0f}" for name, amount in amounts.items()}
 
 
-def node(name: str, allocatable: Mapping[str, float], labels: Mapping[str, str] | None = None) -> Json:
-    """Return a ready node."""
+def node(name: str, allocatable: Mapping[str, float], labels: Mapping[str, str] | None = None, **spec: Any) -> Json:
+    """Return a ready node; `spec` has fields of its spec."""
     amounts = quantities(allocatable)
     ready = {"type": "Ready", "status": "True"}
     status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
-    return manifest("v1", "Node", name, labels=labels, spec={}, status=status)
+    return manifest("v1", "Node", name, labels=labels, spec=spec, status=status)
 
 
 def pod(
@@ -193,7 +202,10 @@ def pod(
 ) -> Json:
     """Return a pod in a state of the recordings; `on` is its node, `spec` has further fields of its spec."""
     amounts = quantities(requests)
-    container = {"name": "main", "image": "image", "resources": {"requests": amounts, "limits": amounts}}
+    resources: Json = {"requests": amounts, "limits": amounts}
+    if spec.get("resourceClaims"):
+        resources["claims"] = [{"name": each["name"]} for each in spec["resourceClaims"]]
+    container = {"name": "main", "image": "image", "resources": resources}
     spec |= {"schedulerName": _PROFILE, "containers": [container]}
     if on and state not in {"Pending", "Gated"}:
         spec["nodeName"] = on

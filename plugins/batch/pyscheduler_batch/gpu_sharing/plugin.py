@@ -161,6 +161,11 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return []
         return [name for name, shared in self.books.nodes.items() if shared.with_room(share.amount(shared.capacity))]
 
+    def devices_of(self, uid: str) -> Sequence[str]:
+        """Return the names of the GPUs that a pod shares; none if it has no node."""
+        share = self.books.shares.get(uid)
+        return () if share is None else share.groups
+
     # --- the scheduling cycle
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from pyscheduler.api import Pod
 
@@ -25,3 +25,5 @@ class SharedRoom:
 
     #: Returns the names of the nodes with a GPU that is shared already and has room for the pod.
     nodes_for: Callable[[Pod], Collection[str]]
+    #: Returns the names of the GPUs that the pod with this uid shares; none if it has no node.
+    devices_of: Callable[[str], Sequence[str]]
