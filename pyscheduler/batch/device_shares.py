@@ -7,7 +7,6 @@ Source: KAI-Scheduler, `pkg/scheduler/api/node_info/gpu_sharing_node_info.go`, `
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -36,6 +35,8 @@ MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 _DEFAULT_MEMORY: Final = 100
 #: From here on, the label is in bytes: a known mistake of GPU feature discovery.
 _TEBIBYTE: Final = 1 << 20
+#: A power of two: sums of such parts are exact.
+_PARTS: Final = 1 << 20
 _WHOLE_NUMBER: Final = frozenset("0123456789")
 
 
@@ -104,14 +105,19 @@ class ShareRequest:
         """
         return self.memory or max(int(self.portion * capacity), 1)
 
-    def portion_of(self, capacity: int) -> float:
-        """Return the portion of each GPU; for memory, rounded up to hundredths."""
-        return math.ceil(self.memory / capacity * 100) / 100 if self.memory else self.portion
+    def gpus(self, capacity: int) -> float:
+        """Return how many GPUs the request counts as, in 1048576ths of each, so that sums and differences are exact.
+
+        Parts are rounded down: a device that is used up by its shares never counts for more than one. Memory of more
+        than a device counts as a whole one, because some nodes do not say how much memory theirs have.
+        Differs from KAI: there, memory is rounded up to hundredths of a device.
+        """
+        part = min(self.memory / capacity, 1.0) if self.memory else self.portion
+        return max(int(part * _PARTS), 1) / _PARTS * self.devices
 
     def is_possible(self, capacity: int) -> bool:
         """Return whether a GPU of this memory may be asked for it: a part of one, or a multiple without a rest."""
-        portion = self.portion_of(capacity)
-        return portion <= 1 or portion.is_integer()
+        return self.memory <= capacity or self.memory % capacity == 0
 
 
 def share_request(annotations: Mapping[str, str], *, has_whole_gpus: bool) -> ShareRequest | None:

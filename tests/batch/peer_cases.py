@@ -31,7 +31,6 @@ DIFFERENCES: Final = {
     "kai-own-consolidation-rounds-share-01": "`consolidation` does not move a part of a GPU to another GPU of its node",
     "kai-own-consolidation-rounds-share-03": "`consolidation` does not move a part of a GPU to another GPU of its node",
     "kai-own-reclaim-pass-mig-01": "MIG profiles count in no quota, limit or fair share",
-    "kai-own-reclaim-pass-share-03": "parts of GPUs are summed without a tolerance",
     "kai-own-reclaim-rounds-dra-02": "devices of resource claims count in no quota, limit or fair share",
     "volcano-own-predicates-pod-anti-affinity-01": (
         "with `enableTopologyAwarePreemption`, an eviction cures anti-affinity whatever the flags of `predicates` are"

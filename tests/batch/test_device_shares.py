@@ -70,13 +70,27 @@ def test_smallest_portions_take_something(portion: str) -> None:
 
 
 def test_memory_becomes_a_portion() -> None:
-    """Rounded up to hundredths; more than a GPU is possible only without a rest."""
+    """More than a GPU is possible only without a rest, and counts as one."""
     request = ShareRequest(1, memory=4001)
     assert request.amount(16000) == 4001
-    assert request.portion_of(16000) == 0.26
+    assert request.gpus(16000) == pytest.approx(4001 / 16000, abs=1e-6)
     assert request.is_possible(16000)
     assert not request.is_possible(4000)
-    assert ShareRequest(1, memory=4000).is_possible(100)
+    whole = ShareRequest(2, memory=4000)
+    assert whole.is_possible(100)
+    assert whole.gpus(100) == 2
+
+
+def test_parts_of_a_gpu_add_up() -> None:
+    """The shares that fit into the memory of a device count as one device at most, whatever their order."""
+    assert sum(ShareRequest(1, memory=3541).gpus(81500) for _ in range(23)) <= 1
+    parts = [ShareRequest(1, portion=portion).gpus(100) for portion in (0.2, 0.3, 0.4)]
+    assert 1 - sum(parts) + parts[1] + parts[2] >= ShareRequest(1, portion=0.8).gpus(100)
+
+
+def test_smallest_parts_count() -> None:
+    """A pod that shares a GPU never counts as one without GPUs."""
+    assert ShareRequest(1, portion=1e-12).gpus(100) > 0
 
 
 def test_the_fullest_shared_device_comes_first() -> None:

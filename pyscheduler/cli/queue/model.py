@@ -422,7 +422,7 @@ def _shared_gpus(infos: Iterable[PodInfo], nodes: Sequence[Node]) -> dict[str, f
             continue
         if share is not None:
             capacity = memory.get(pod.node_name or "") or min(memory.values(), default=gpu_memory({}))
-            found[pod.uid] = min(share.portion_of(capacity), 1.0) * share.devices
+            found[pod.uid] = share.gpus(capacity)
     return found
 
 

@@ -134,10 +134,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             share = _wanted(pod).share
         except ValueError:
             return None
-        if share is None:
-            return None
-        # More than a device is a device of its own, on nodes that do not say how much memory theirs have.
-        return {GPU: min(share.portion_of(self._capacity_for(pod, share)), 1.0) * share.devices}
+        return None if share is None else {GPU: share.gpus(self._capacity_for(pod, share))}
 
     def _capacity_for(self, pod: Pod, share: ShareRequest) -> int:
         if pod.node_name or not share.memory:
