@@ -39,6 +39,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
+from pyscheduler_batch.gpu_sharing.mig import sharing_refusal
 from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY
 
@@ -73,6 +74,8 @@ class _Shared:
     books: GpuBooks = attrs.Factory(GpuBooks)
     #: UIDs of pods without a node whose share is known from their label only, which an earlier scheduler wrote.
     by_label: set[str] = attrs.Factory(set)
+    #: By name of a node with MIG, why no pod may share its GPUs.
+    mig: dict[str, Status] = attrs.Factory(dict)
     #: Whether some profile has registered handlers of pods.
     is_followed: bool = False
 
@@ -104,6 +107,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         if attrs.evolve(shared.args, spread=args.spread) != args:
             raise ConfigError("GpuSharing has other args in another profile; only spread may differ")
         self.books, self.reservations, self._by_label = shared.books, shared.reservations, shared.by_label
+        self._mig = shared.mig
         by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         by_profile[handle.profile_name] = self
         self._spreading: set[str] = handle.shared(SPREAD_KEY, set)
@@ -111,6 +115,11 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             shared.is_followed = True
             self._pods.add_event_handler(
                 on_add=self._pod_seen, on_update=lambda _, new: self._pod_seen(new), on_delete=self._pod_gone
+            )
+            self._nodes.add_event_handler(
+                on_add=self._node_seen,
+                on_update=lambda _, new: self._node_seen(new),
+                on_delete=lambda old: self._mig.pop(old.name, None),
             )
 
     async def run(self) -> None:
@@ -196,7 +205,14 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
                 [share.is_possible(gpu_memory({MEMORY_LABEL: value or ""})) for value in memory.values], dtype=np.bool_
             )
             failed |= ~possible[memory.ids]
-        return NodeStatuses.failing(failed, _NO_ROOM)
+        rows = [(row, why) for name, why in self._mig.items() if (row := nodes.index(name)) is not None]
+        if not rows:
+            return NodeStatuses.failing(failed, _NO_ROOM)
+        statuses = NodeStatuses(len(nodes))
+        for row, why in rows:
+            statuses.fail_row(row, why)
+        statuses.fail(failed, _NO_ROOM)
+        return statuses
 
     def _whole(self, nodes: Nodes) -> NDArray[np.int64]:
         """Return int64[n]: the GPUs of each node that no pod has, not even a part."""
@@ -304,6 +320,13 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return Status.from_error(error)
         return None
 
+    def _node_seen(self, node: Node) -> None:
+        refusal = sharing_refusal(node)
+        if refusal is None:
+            self._mig.pop(node.name, None)
+        else:
+            self._mig[node.name] = refusal
+
     # --- pods and their labels
 
     def _pod_seen(self, pod: Pod) -> None:
@@ -360,5 +383,10 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
             ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.DELETE)),
-            ClusterEventWithHint(ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)),
+            ClusterEventWithHint(
+                ClusterEvent(
+                    EventResource.NODE,
+                    ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL,
+                )
+            ),
         )

@@ -11,8 +11,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
-
 from pyscheduler.api import format_time
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
@@ -282,7 +280,7 @@ class Consolidation(_Evicting):
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether the cluster has enough free GPUs for some preemptible job."""
         asks = cycle.asks()
-        return bool((asks.preemptible & (asks.gpus <= cycle.placement.free_gpus().sum())).any())
+        return bool((asks.preemptible & (asks.gpus <= cycle.placement.free_in_all())).any())
 
     def group_of(self, job: Job) -> int:
         """Return one group for all jobs."""
@@ -331,10 +329,7 @@ class Reclaim(_Evicting):
 
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether the queue of some job stays within its fair share, and there may be GPUs to take."""
-        return cycle.has_moved_tasks() or cycle.proportion.any_can_reclaim(cycle.asks(), self._free(cycle))
-
-    def _free(self, cycle: Cycle) -> float:
-        return float(np.maximum(cycle.placement.free_gpus(), 0.0).sum())
+        return cycle.has_moved_tasks() or cycle.proportion.any_can_reclaim(cycle.asks(), cycle.placement.free_in_all())
 
     def may_try(self, cycle: Cycle, gang: Gang) -> bool:
         """Return whether the job's queue stays within its fair share."""
@@ -366,7 +361,7 @@ class Reclaim(_Evicting):
         # Tasks that consolidation has moved may go back to nodes that have no room for them, as in the original.
         if not cycle.is_large or cycle.has_moved_tasks():
             return True
-        lacks = gang.requested()[2] - self._free(cycle)
+        lacks = gang.requested()[2] - cycle.placement.free_in_all()
         units = cycle.largest_units(lambda queue: self.is_victim_queue(cycle, gang, queue))
         return lacks <= 0 or lacks < cycle.proportion.most_gpus(gang.job, gang.requested(), units)
 

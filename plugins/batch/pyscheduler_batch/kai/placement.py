@@ -177,6 +177,13 @@ class Placement:
         free: NDArray[np.float64] = table.idle[:, column] + table.releasing[:, column] - table.pipelined[:, column]
         return free if table.ready is None else np.where(table.ready, free, 0.0)
 
+    def free_in_all(self) -> float:
+        """Return how many GPUs of the cluster are idle or being released, as queues count them."""
+        table = self._table
+        free = self._proportion.counted(table.idle + table.releasing - table.pipelined)[:, 2]
+        ready = free if table.ready is None else free[table.ready]
+        return float(np.maximum(ready, 0.0).sum())
+
     def is_too_large(self, task: Task) -> bool:
         """Return whether no node, even if it were empty, has enough of some resource."""
         key = task.request.tobytes()

@@ -16,6 +16,7 @@ from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler_batch.gpu_sharing.mig import gpus_of_profile
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
@@ -43,6 +44,7 @@ _NO_SHARE_FACTOR: Final = 1000
 #: Keys are forgotten when there are more.
 _MOST_KEYS: Final = 20_000
 _NAMES: Final = (CPU, MEMORY, GPU)
+_GPUS: Final = 2
 
 
 class _AllocatableOrder:
@@ -165,6 +167,9 @@ class Proportion(Policy):
         queues = session.queues
         self._axis_length = len(session.axis)
         self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
+        #: float64[R]: how many GPUs one of each other resource counts as; None if nothing does.
+        gpus_of = np.array([gpus_of_profile(name) for name in session.axis.names], dtype=np.float64)
+        self._gpus_of = gpus_of if gpus_of.any() else None
         kept = session.memory.get(_KeptQueues, lambda: _KeptQueues(session, self._columns))
         self._parent, self._paths, self._priority, self._created = kept.parent, kept.paths, kept.priority, kept.created
         self._quota, self._limit, self._rank = kept.quota, kept.limit, kept.rank
@@ -175,9 +180,9 @@ class Proportion(Policy):
         nodes = session.nodes
         # Nodes that are not ready hold tasks, but are not divided.
         offered = nodes.allocatable if nodes.ready is None else nodes.allocatable[nodes.ready]
-        pool = self._three(offered.sum(axis=0))
+        pool = self.counted(offered.sum(axis=0))
         if session.foreign is not None:
-            pool = pool - self._three(session.foreign)
+            pool = pool - self.counted(session.foreign)
         self.pool: Quantities = _quantities(pool)
         self.fair_shares = divide(self._inputs(session), pool)
         self._fair = _rows(self.fair_shares)
@@ -187,8 +192,8 @@ class Proportion(Policy):
         self._bounds: Amounts = np.minimum(allocatable, quota)
         self._allocatable = _rows(allocatable)
         self._usable = _rows(np.where(np.isinf(allocatable), pool, allocatable))
-        self.allocated = _rows(self._three(queues.allocated))
-        self.non_preemptible = _rows(self._three(queues.non_preemptible))
+        self.allocated = _rows(self.counted(queues.allocated))
+        self.non_preemptible = _rows(self.counted(queues.non_preemptible))
         self.changes = 0
         #: By queue, what it holds, and what its next job and its victims add and take: the keys that were computed.
         self._keys: dict[tuple[int, Quantities, Quantities, Quantities], QueueKey] = {}
@@ -207,11 +212,21 @@ class Proportion(Policy):
         chosen: Amounts = amounts[..., self._columns]
         return chosen
 
+    def counted(self, amounts: Amounts) -> Amounts:
+        """Return what amounts [.., R] of nodes or tasks count as in queues: float64[.., 3] of CPU, memory and GPUs.
+
+        MIG profiles count as GPUs.
+        """
+        three = self._three(amounts)
+        if self._gpus_of is not None:
+            three[..., _GPUS] += amounts @ self._gpus_of
+        return three
+
     def _sum_requests(self, session: Session) -> Amounts:
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
         own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self.quantities_of)
         # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
-        return self._three(session.queues.allocated) + roll_up(session.queues.parent, own)
+        return self.counted(session.queues.allocated) + roll_up(session.queues.parent, own)
 
     def _inputs(self, session: Session) -> ShareInputs:
         queues = session.queues
@@ -235,7 +250,7 @@ class Proportion(Policy):
         """Return the quantities of a request."""
         found = self._quantities.get(id(request))
         if found is None:
-            found = self._quantities[id(request)] = _quantities(request[self._columns].tolist())
+            found = self._quantities[id(request)] = _quantities(self.counted(request).tolist())
         return found
 
     def total(self, tasks: Iterable[Task]) -> Quantities:
