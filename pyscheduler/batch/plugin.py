@@ -65,6 +65,8 @@ class BatchPlugin:
     gang_barrier: bool = False
     #: How labels begin that plugins of the profile write to waiting pods: their changes make no pass due.
     own_labels: tuple[str, ...] = ()
+    #: The resources that queues count and no node limits, such as devices that a filter allocates.
+    unbounded: frozenset[str] = frozenset()
     #: Set by the scheduler: call it when shares have changed although no object has.
     on_news: Callable[[], object] = staticmethod(lambda: None)
 

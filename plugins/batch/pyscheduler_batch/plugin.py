@@ -52,6 +52,7 @@ from pyscheduler_batch.kinds import (
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
 from pyscheduler_batch.node_pools import NodePool
 from pyscheduler_batch.presets import make_actions, make_tiers, session_type
+from pyscheduler_batch.resource_claims import CLAIMED_GPUS, ClaimedGpus, follow_devices
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
@@ -106,6 +107,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     name: ClassVar[str] = "Batch"
     own_labels = (GROUP_LABEL,)
+    unbounded = frozenset({CLAIMED_GPUS})
     arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     #: The kinds of all presets; a plugin watches those of its own.
     watches: ClassVar[Sequence[ResourceKind]] = (
@@ -180,6 +182,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
             self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         self._changes = Changes(handle.clock)
+        self._claimed = ClaimedGpus(handle, self._args.queue_label) if self._args.preset == "kai" else None
 
     def _read(self, args: object) -> BatchArgs:
         """Read the args, and log what has no effect; raise `ConfigError` for mistakes."""
@@ -268,6 +271,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._args.preset == "kai":
             if sharing := self._sharing.get(self.handle.profile_name):
                 session.extras[SharedRoom] = SharedRoom(sharing.nodes_with_room, sharing.devices_of)
+            session.extras[ClaimedGpus] = self._claimed
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):
             session.hyper_nodes = [item for lister in self._topologies for item in lister]
@@ -322,6 +326,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
         changes = self._changes
         changes.tell = on_change
+        if self._claimed is not None:
+            self._claimed.subscribe(on_change)
+        follow_devices(self.handle, on_change)
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             if queue_is_changed(row, self._pool, old, new):
@@ -362,6 +369,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def resources(self) -> Iterable[str]:
         """Return the resources that queues name, and GPUs for KAI, which divides them in any case."""
         yield from (GPU,) if self._args.preset == "kai" else ()
+        yield from (CLAIMED_GPUS,) if self._claimed is not None and self._claimed.is_used else ()
         for spec in self._queue_specs():
             for amounts in (spec.quota, spec.limit, spec.guarantee):
                 yield from amounts
@@ -381,9 +389,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     # Jobs
 
     def amounts_beside(self, pod: Pod) -> Mapping[str, float] | None:
-        """Return the pod's part of GPUs that it shares, if the profile enables `GpuSharing`."""
+        """Return the pod's part of GPUs that it shares, if the profile enables `GpuSharing`, and the GPUs of claims."""
         sharing = self._sharing.get(self.handle.profile_name)
-        return None if sharing is None else sharing.amounts_beside(pod)
+        shared = None if sharing is None else sharing.amounts_beside(pod)
+        if self._claimed is None or not pod.spec.resource_claims:
+            return shared
+        claimed = self._claimed.requested(pod, self.job_key(pod))
+        return {**(shared or {}), CLAIMED_GPUS: claimed} if claimed else shared
 
     def job_key(self, pod: Pod) -> str:
         """Return the key of the pod's group, or of the pod itself."""

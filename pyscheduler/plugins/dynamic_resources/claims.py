@@ -18,10 +18,13 @@ from pyscheduler.framework import PySchedulerError
 if TYPE_CHECKING:
     from pyscheduler.api import Pod, PodResourceClaim
 
-__all__ = ["FINALIZER", "ClaimError", "Find", "consumer", "find_claims", "is_reserved_for"]
+__all__ = ["FINALIZER", "MOST_CONSUMERS", "ClaimError", "Find", "consumer", "find_claims", "is_reserved_for"]
 
 #: Keeps a claim from being deleted while devices are allocated to it.
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+
+#: So many pods may use a claim; the API server accepts no more.
+MOST_CONSUMERS: Final = 256
 
 #: Returns the claim of a name in a namespace, None where there is none.
 Find = Callable[[str, str], ResourceClaim | None]

@@ -16,8 +16,8 @@ import attrs
 
 from pyscheduler.api import AllocationResult, ResourceClaim
 from pyscheduler.api.meta import is_older
-from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
-from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims, is_reserved_for
+from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
+from pyscheduler.plugins.dynamic_resources.claims import MOST_CONSUMERS, ClaimError, find_claims, is_reserved_for
 from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ class ClaimLedger:
         promise = self._promises.get(uid)
         return None if promise is None else promise.allocation
 
+    def has_room(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Return whether a pod may use a claim beside those that use it, or to which it is promised.
+
+        Differs from kube-scheduler, which binds such pods until the API server refuses the reservation.
+        """
+        promise, evicted = self._promises.get(claim.uid), self._evicted.get(claim.uid, ())
+        users = sum(each.uid not in evicted for each in claim.status.reserved_for)
+        users += promise.sharers if promise is not None else 0
+        return users < MOST_CONSUMERS or is_reserved_for(claim, pod)
+
     def promise(self, claim: ResourceClaim, allocation: AllocationResult, joint: object | None = None) -> Promise:
         """Promise devices to a claim, or share the existing promise; pods scheduled in `joint` may share it, too."""
         promise = self._promises.get(claim.uid)
@@ -149,6 +159,14 @@ class ClaimLedger:
             self._evicted.setdefault(claim.uid, set()).add(pod.uid)
             self._settle_freed(claim)
         return partial(self._hold_again, pod, claims) if claims else None
+
+    def is_given_away(self, claim: ResourceClaim) -> bool:
+        """Return whether devices of a claim whose users are all evicted in a trial were given to others there."""
+        allocation = claim.status.allocation
+        if claim.uid not in self._freed or allocation is None:
+            return False
+        results = (each for each in allocation.devices.results if each.share_id is None and not each.admin_access)
+        return any(DeviceId(each.driver, each.pool, each.device) in self.allocated.devices for each in results)
 
     def _hold_again(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
         for claim in claims:

@@ -63,7 +63,7 @@ from pyscheduler.framework.scoring import default_normalize
 from pyscheduler.plugins.dynamic_resources.allocator import Allocator
 from pyscheduler.plugins.dynamic_resources.binding import ClaimWriter
 from pyscheduler.plugins.dynamic_resources.choice import Choice, PodClaim
-from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims, is_reserved_for
+from pyscheduler.plugins.dynamic_resources.claims import MOST_CONSUMERS, ClaimError, find_claims, is_reserved_for
 from pyscheduler.plugins.dynamic_resources.conditions import (
     DeviceBindingError,
     DeviceTimeoutError,
@@ -212,7 +212,7 @@ class DynamicResources(
         if not claims and extended is None:
             return Status.skip()
         for each in claims:
-            refused = self._look_at(each, state)
+            refused = self._look_at(each, state) if self._ledger.has_room(each.claim, pod) else _in_use(each.claim)
             if refused is not None:
                 self._ledger.note_refused(pod)
                 return refused
@@ -236,6 +236,8 @@ class DynamicResources(
             if state.joint is None or not self._ledger.is_shared_in(state.joint, claim.uid):
                 return _in_progress(claim)
             each.shared = allocation
+        if self._ledger.is_given_away(claim):
+            return Status.unschedulable(f"the devices of resource claim {claim.key} were given to another claim")
         if allocation.node_selector is not None:
             try:
                 each.nodes = compile_node_selector(allocation.node_selector)
@@ -545,6 +547,12 @@ class DynamicResources(
 
 def _all_refused(nodes: Nodes, status: Status) -> NodeStatuses | None:
     return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), status)
+
+
+def _in_use(claim: ResourceClaim) -> Status:
+    return Status.unschedulable(
+        f"resource claim {claim.key} has reached its maximum number of consumers ({MOST_CONSUMERS})"
+    )
 
 
 def _in_progress(claim: ResourceClaim) -> Status:

@@ -43,6 +43,8 @@ __all__ = ["SnapshotPlacer"]
 
 #: Plugins whose books are about pods with claims only.
 _BOOKS_OF_CLAIMS: Final = frozenset({"VolumeBinding", "DynamicResources"})
+#: Plugins that say of no node that evictions could help, as in kube-scheduler, although victims give back devices.
+_FREED_BY_EVICTIONS: Final = frozenset({"DynamicResources"})
 
 
 @attrs.define(eq=False)
@@ -254,12 +256,19 @@ class SnapshotPlacer:
             statuses = self._profile.run_filters(state, pod, nodes)
         if len(statuses) == len(accepted):
             hopeful: NDArray[np.bool_] = statuses.codes != int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            if error is None or not error.diagnosis.pre_filter_message:
+                freed = [at for at, each in enumerate(statuses.table) if each.plugin in _FREED_BY_EVICTIONS]
+                hopeful |= np.isin(statuses.reason_ids, freed)
             return accepted | hopeful
         # PreFilter left out nodes; they have no row.
         mask = accepted.copy()
         for row in np.flatnonzero(~accepted).tolist():
             status = statuses.get(self._names[row])
-            mask[row] = status is None or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            mask[row] = (
+                status is None
+                or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                or status.plugin in _FREED_BY_EVICTIONS
+            )
         return mask
 
     def _pod(self, task: Task) -> Pod:

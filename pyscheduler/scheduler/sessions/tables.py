@@ -63,6 +63,8 @@ _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
 _GATED: Final = (TaskState.GATED, NO_NODE)
+#: What each node has of a resource that no node limits; sums of it are exact.
+_PLENTY: Final = 1e15
 _PREEMPTED: Final = "PreemptionByScheduler"
 _T = TypeVar("_T")
 
@@ -170,7 +172,9 @@ class ClusterTables:
         nodes, columns = snapshot.nodes, len(self.axis)
         allocatable, used = np.empty((len(self.names), columns)), np.empty((len(self.names), columns))
         for column, name in enumerate(self.axis.names):
-            if name == PODS:
+            if name in self._plugin.unbounded:
+                allocatable[:, column], used[:, column] = _PLENTY, 0.0
+            elif name == PODS:
                 allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
             else:
                 allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)

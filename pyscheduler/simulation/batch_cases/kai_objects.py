@@ -275,7 +275,30 @@ def next_round(case: Json, actual: Json) -> Json:
         started = {"lastStartSecondsAgo": 60} if runs else {}
         kept = {name: value for name, value in job.items() if name != "lastStartSecondsAgo"}
         jobs.append({**kept, **started, "tasks": tasks})
-    return {**case, "jobs": jobs}
+    return {**case, "jobs": jobs, "dra": _later_devices(case.get("dra") or {}, jobs)}
+
+
+def _later_devices(dra: Json, jobs: Iterable[Json]) -> Json:
+    """Return the devices with claims as pods that run have them; a claim that nobody uses any more has none."""
+    running = {task["name"]: task for job in jobs for task in job["tasks"] if task["state"] != "Pending"}
+    claims = {}
+    for each in dra.get("claims") or ():
+        users = [name for name, task in running.items() if each["name"] in (task.get("claims") or ())]
+        is_used = users or each.get("reservedForOthers")
+        kept = {name: value for name, value in each.items() if name != "allocated" or is_used}
+        claims[each["name"]] = {**kept, "reservedFor": users}
+    for claim in claims.values():
+        if claim["reservedFor"] and not claim.get("allocated"):
+            taken = [given for each in claims.values() for given in each.get("allocated") or ()]
+            node_name = running[claim["reservedFor"][0]]["node"]
+            offered = [
+                {"node": node_name, "device": str(number)}
+                for each in dra["slices"]
+                if each["node"] == node_name and each["class"] == claim["class"]
+                for number in range(each["devices"])
+            ]
+            claim["allocated"] = [each for each in offered if each not in taken][: claim["count"]]
+    return {**dra, "claims": [*claims.values()]}
 
 
 def _later(task: Json, found: Json, job: Json) -> Json:

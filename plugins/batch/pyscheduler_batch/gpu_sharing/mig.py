@@ -23,7 +23,7 @@ _PROFILE: Final = re.compile(r"nvidia\.com/mig-([0-9]+)g\.[0-9]+gb")
 #: By strategy, why a pod with a part of a GPU may not run on the node, as KAI says it.
 _REFUSALS: Final = {
     "single": Status.unresolvable("only whole gpu jobs can run on a node with MigStrategy='single'"),
-    "mixed": Status.unresolvable("non MIG jobs cant run on a node with MigStrategy='mixed'"),
+    "mixed": Status.unresolvable("non MIG jobs cant run on a node with MigStrategy='mixed'"),  # codespell:ignore cant
 }
 
 

@@ -22,8 +22,15 @@ from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.gpu_sharing.shared import SharedRoom
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF, Branch, Gang, Leaf, sub_group_key
-from pyscheduler_batch.kai.switches import GpuSharingOrder, NodeAvailability, NominatedNode, ResourceType
+from pyscheduler_batch.kai.switches import (
+    DynamicResources,
+    GpuSharingOrder,
+    NodeAvailability,
+    NominatedNode,
+    ResourceType,
+)
 from pyscheduler_batch.kai.topology import Topology
+from pyscheduler_batch.resource_claims import ClaimedGpus
 from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
@@ -133,6 +140,9 @@ class Placement:
         self._nominated = _NOMINATED if NominatedNode.name in by_name else 0.0
         self._shared_room: SharedRoom | None = (
             session.extras.get(SharedRoom) if GpuSharingOrder.name in by_name else None
+        )
+        self._claimed: ClaimedGpus | None = (
+            session.extras.get(ClaimedGpus) if DynamicResources.name in by_name else None
         )
         topology = by_name.get(Topology.name)
         self._topology = topology if isinstance(topology, Topology) else None
@@ -307,10 +317,12 @@ class Placement:
         return True
 
     def _why_no_node(self, task: Task) -> str:
-        """Return why a task finds no node: unusable annotations by which it shares GPUs, the filters, or no room.
+        """Return why a task finds no node: an unusable claim or annotation about GPUs, the filters, or no room.
 
-        KAI-Scheduler refuses to create pods with such annotations.
+        KAI-Scheduler refuses to create pods whose annotations about shared GPUs cannot be used.
         """
+        if problem := self._claim_problem(task):
+            return f"pod {task.key} cannot be scheduled: {problem}"
         if task.pod is not None and task.pod.annotations and SharedRoom in self._session.extras:
             try:
                 share_request(task.pod.annotations, has_whole_gpus=pod_requests(task.pod).get(GPU, 0) > 0)
@@ -318,10 +330,16 @@ class Placement:
                 return f"the annotations of {task.key} cannot be used: {error}"
         return self._session.placer.why_not(task) or no_room(task.key)
 
+    def _claim_problem(self, task: Task) -> str:
+        """Return what is wrong with the claims of a task, whatever the node; "" for nothing."""
+        if self._claimed is None or task.pod is None or not task.pod.spec.resource_claims:
+            return ""
+        return self._claimed.queue_problem(task.pod, task.job.queue)
+
     def _place_task(self, trial: _Trial, rows: NDArray[np.int64], task: Task) -> bool:
         """Place one task. If no other task of the gang was placed, a failure holds for other gangs."""
         statement, promise = trial.statement, trial.promise
-        if self.is_too_large(task):
+        if self.is_too_large(task) or self._claim_problem(task):
             return False
         mask = self.matches(task)
         key = (task.request.tobytes(), id(mask))

@@ -15,10 +15,12 @@ from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.contract import Policy, Refusal
 from pyscheduler.batch.memory import Kept
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler_batch.gpu_sharing.mig import gpus_of_profile
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
+from pyscheduler_batch.kai.kept_requests import KeptRequests
+from pyscheduler_batch.resource_claims import CLAIMED_GPUS, ClaimedGpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.tasks import Job, Task, TaskState
     from pyscheduler_batch.kai.asks import Asks
 
 __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]
@@ -36,8 +38,6 @@ OVER_LIMIT: Final = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA: Final = "NonPreemptibleOverQuota"
 OVER_FAIR_SHARE: Final = "OverFairShare"
 NOT_FAIR: Final = "ReclaimNotFair"
-_PENDING: Final = int(TaskState.PENDING)
-_PIPELINED: Final = int(TaskState.PIPELINED)
 _INFINITY: Final = float("inf")
 #: The share of a resource that a queue uses and must not use.
 _NO_SHARE_FACTOR: Final = 1000
@@ -90,67 +90,6 @@ class _KeptQueues(Kept):
         """Ignore jobs."""
 
 
-class _KeptRequests(Kept):
-    """What the pending tasks of each job ask for, kept from pass to pass."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        #: By uid of a job with pending tasks, its place in the arrays: int64[n] and float64[n, 3].
-        self._places: dict[str, int] = {}
-        self._rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._amounts: NDArray[np.float64] = np.zeros((0, len(_NAMES)))
-        self._free: list[int] = []
-        self._is_new = True
-
-    def by_queue(self, session: Session, quantities: Callable[[Amounts], Quantities]) -> Amounts:
-        """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
-        jobs = session.jobs
-        if self._is_new:
-            self._is_new = False
-            # Most jobs run: no function call for them.
-            changed = [uid for uid, job in jobs.items() if job.counts[_PENDING] or job.counts[_PIPELINED]]
-        else:
-            changed = [*self.changed()]
-        for uid in changed:
-            job = jobs.get(uid)
-            self._take_out(uid)
-            if job is not None and job.queue_row >= 0 and (job.counts[_PENDING] or job.counts[_PIPELINED]):
-                self._put(uid, job.queue_row, _requests(job, quantities))
-        own = np.zeros((len(session.queues), len(_NAMES)))
-        np.add.at(own, self._rows, self._amounts)
-        return own
-
-    def _put(self, uid: str, row: int, amounts: Quantities) -> None:
-        if not self._free:
-            size = len(self._rows)
-            more = max(size, 64)
-            self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
-            self._amounts = np.concatenate([self._amounts, np.zeros((more, len(_NAMES)))])
-            self._free = list(range(size + more - 1, size - 1, -1))
-        place = self._places[uid] = self._free.pop()
-        self._rows[place], self._amounts[place] = row, amounts
-
-    def _take_out(self, uid: str) -> None:
-        place = self._places.pop(uid, None)
-        if place is not None:
-            self._rows[place], self._amounts[place] = 0, 0.0
-            self._free.append(place)
-
-
-def _requests(job: Job, quantities: Callable[[Amounts], Quantities]) -> Quantities:
-    """Return what the pending tasks of a job ask for, less the promised ones."""
-    if job.alike is not None:
-        count, (cpu, memory, gpu) = job.counts[_PENDING] - job.counts[_PIPELINED], quantities(job.alike)
-        return (cpu * count, memory * count, gpu * count)
-    total = ZERO
-    for task in job.tasks.values():
-        if task.state == TaskState.PENDING:
-            total = add(total, quantities(task.request))
-        elif task.state == TaskState.PIPELINED:
-            total = subtract(total, quantities(task.request))
-    return total
-
-
 class Proportion(Policy):
     """Divide the pool into fair shares; order queues by them; keep limits and quotas; choose queues to reclaim from."""
 
@@ -168,7 +107,8 @@ class Proportion(Policy):
         self._axis_length = len(session.axis)
         self._columns = [session.axis.index[name] for name in _NAMES if name in session.axis.index]
         #: float64[R]: how many GPUs one of each other resource counts as; None if nothing does.
-        gpus_of = np.array([gpus_of_profile(name) for name in session.axis.names], dtype=np.float64)
+        names = session.axis.names
+        gpus_of = np.array([name == CLAIMED_GPUS or gpus_of_profile(name) for name in names], dtype=np.float64)
         self._gpus_of = gpus_of if gpus_of.any() else None
         kept = session.memory.get(_KeptQueues, lambda: _KeptQueues(session, self._columns))
         self._parent, self._paths, self._priority, self._created = kept.parent, kept.paths, kept.priority, kept.created
@@ -180,7 +120,11 @@ class Proportion(Policy):
         nodes = session.nodes
         # Nodes that are not ready hold tasks, but are not divided.
         offered = nodes.allocatable if nodes.ready is None else nodes.allocatable[nodes.ready]
-        pool = self.counted(offered.sum(axis=0))
+        total = offered.sum(axis=0)
+        claimed = session.extras.get(ClaimedGpus)
+        if CLAIMED_GPUS in session.axis.index:
+            total[session.axis.index[CLAIMED_GPUS]] = 0.0 if claimed is None else claimed.offered(nodes)
+        pool = self.counted(total)
         if session.foreign is not None:
             pool = pool - self.counted(session.foreign)
         self.pool: Quantities = _quantities(pool)
@@ -215,7 +159,7 @@ class Proportion(Policy):
     def counted(self, amounts: Amounts) -> Amounts:
         """Return what amounts [.., R] of nodes or tasks count as in queues: float64[.., 3] of CPU, memory and GPUs.
 
-        MIG profiles count as GPUs.
+        MIG profiles, and the GPUs of resource claims, count as GPUs.
         """
         three = self._three(amounts)
         if self._gpus_of is not None:
@@ -224,7 +168,7 @@ class Proportion(Policy):
 
     def _sum_requests(self, session: Session) -> Amounts:
         """Return float64[Q, 3]: what the allocated and the pending tasks below each queue ask for."""
-        own = session.memory.get(_KeptRequests, _KeptRequests).by_queue(session, self.quantities_of)
+        own = session.memory.get(KeptRequests, KeptRequests).by_queue(session, self.quantities_of)
         # The sums of queues have all active tasks; those with a promise ask for nothing in the original.
         return self.counted(session.queues.allocated) + roll_up(session.queues.parent, own)
 

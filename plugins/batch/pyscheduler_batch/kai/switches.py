@@ -127,7 +127,7 @@ class ReflectJobOrder(Policy):
 
 
 class DynamicResources(Policy):
-    """Do nothing: the profile's plugin DynamicResources allocates claims."""
+    """Place no pod whose claim of GPUs lacks the label of its queue; the plugin DynamicResources allocates claims."""
 
     name: ClassVar[str] = "dynamicresources"
 

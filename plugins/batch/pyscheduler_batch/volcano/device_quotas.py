@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api import ResourceClaim
 from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler.batch.values import amounts_of
+from pyscheduler_batch.resource_claims import named_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Self
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Pod, ResourceClaim
     from pyscheduler.batch.tasks import Job, Task, TaskState
     from pyscheduler_batch.volcano.session import VolcanoSession
 
@@ -36,14 +36,7 @@ def claims_of(pod: Pod, find: Callable[[str, str], ResourceClaim | None]) -> Cla
 
     `find` returns a claim by name and namespace.
     """
-    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
-    found: dict[str, Mapping[str, float]] = {}
-    for each in pod.spec.resource_claims:
-        name = each.resource_claim_name or made.get(each.name)
-        claim = find(name, pod.namespace) if name else None
-        if claim is not None and (amounts := _requested(claim)):
-            found[claim.key] = amounts
-    return found
+    return {claim.key: amounts for _, claim in named_claims(pod, find) if (amounts := _requested(claim))}
 
 
 def _requested(claim: ResourceClaim) -> Mapping[str, float]:
