@@ -22,10 +22,6 @@ Case = dict[str, Any]
 
 #: By id of a case that is decided differently, why. The parity page has this list.
 DIFFERENCES: Final = {
-    "kai-own-allocate-pass-share-12": "a part of a GPU takes a free GPU rather than wait for room on a shared one",
-    "kai-own-consolidation-pass-share-01": "`consolidation` does not move a part of a GPU to another GPU of its node",
-    "kai-own-consolidation-rounds-share-01": "`consolidation` does not move a part of a GPU to another GPU of its node",
-    "kai-own-consolidation-rounds-share-03": "`consolidation` does not move a part of a GPU to another GPU of its node",
     "volcano-own-predicates-pod-anti-affinity-01": (
         "with `enableTopologyAwarePreemption`, an eviction cures anti-affinity whatever the flags of `predicates` are"
     ),

@@ -270,7 +270,9 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         session = self._session_type(**parts)
         if self._args.preset == "kai":
             if sharing := self._sharing.get(self.handle.profile_name):
-                session.extras[SharedRoom] = SharedRoom(sharing.nodes_with_room, sharing.devices_of)
+                session.extras[SharedRoom] = SharedRoom(
+                    sharing.nodes_with_room, sharing.devices_of, sharing.has_room_now, sharing.keeps_devices
+                )
             session.extras[ClaimedGpus] = self._claimed
             session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
         if isinstance(session, VolcanoSession):

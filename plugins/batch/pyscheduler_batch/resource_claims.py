@@ -66,14 +66,19 @@ def follow_devices(handle: Handle, tell: Callable[[str | None], object]) -> None
         if old.spec != new.spec:
             on_news()
 
+    def claim_gone(old: ResourceClaim) -> None:
+        if old.status.allocation is not None:
+            on_news()
+
+    def added(_: ResourceClaim | ResourceSlice) -> None:
+        on_news()
+
     try:
         claims, slices = handle.lister(ResourceClaim), handle.lister(ResourceSlice)
     except PluginError:
         return  # no profile has the plugin DynamicResources
-    claims.add_event_handler(
-        on_add=lambda _: on_news(), on_update=claim_updated, on_delete=lambda old: old.status.allocation and on_news()
-    )
-    slices.add_event_handler(on_add=lambda _: on_news(), on_update=slice_updated)
+    claims.add_event_handler(on_add=added, on_update=claim_updated, on_delete=claim_gone)
+    slices.add_event_handler(on_add=added, on_update=slice_updated)
 
 
 class ClaimedGpus:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
+import msgspec
 import numpy as np
 
+from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
@@ -345,9 +347,15 @@ class SnapshotPlacer:
         info = self._infos[task.uid]
         if info.required_anti_affinity_terms:
             self._may_last = False
-        if not info.pod.node_name and (self._has_books or info.has_storage or info.pod.spec.resource_claims):
+        has_claims = info.has_storage or bool(info.pod.spec.resource_claims)
+        if self._is_moved(task, info) or (not info.pod.node_name and (self._has_books or has_claims)):
             self._show_moves()
             self._reserve(task.uid, self._placed[task.uid].pod, self._names[node])
+
+    def _is_moved(self, task: Task, info: PodInfo) -> bool:
+        """Return whether an evicted task is promised a node, and books of other distributions tell its places apart."""
+        has_claims = info.has_storage or info.pod.spec.resource_claims
+        return bool(info.pod.node_name) and task.state == TaskState.PIPELINED and self._has_books and not has_claims
 
     def remove(self, task: Task, node: int) -> None:
         """Take the task off the node."""
@@ -377,6 +385,10 @@ class SnapshotPlacer:
                 self._statement.evict(there or self._infos[uid], name)
                 continue
             info = self._infos[uid]
+            if self._is_moved(task, info):
+                # Another pod to the books: what the evicted one had is booked again if the eviction is undone.
+                metadata = msgspec.structs.replace(info.pod.metadata, uid=f"{uid}/moved")
+                info = info.with_pod(msgspec.structs.replace(self._pod(task), metadata=metadata))
             if info.pod.node_name != name:
                 info = info.with_pod(info.pod.with_node_name(name))
             self._placed[uid] = info

@@ -52,6 +52,8 @@ class GpuBooks:
     nodes: dict[str, DeviceShares] = attrs.Factory(dict)
     #: By node and name of a shared GPU, the uid of the pod that reserves it.
     _reserved: dict[str, dict[str, str]] = attrs.Factory(dict)
+    #: By uid, the shares of pods that are evicted in a trial.
+    evicted: dict[str, Share] = attrs.Factory(dict)
     #: By name of a reserved GPU, its node.
     _node_of: dict[str, str] = attrs.Factory(dict)
     #: By node, how many shared GPUs no pod reserves yet; nodes with none are left out, and most are.
@@ -107,6 +109,14 @@ class GpuBooks:
     def on(self, node: str, capacity: int) -> DeviceShares:
         """Return the shared GPUs of a node, not to be changed."""
         return self.nodes.get(node) or DeviceShares(capacity)
+
+    def now(self, node: str) -> Mapping[str, int]:
+        """Return what pods have of each shared GPU of a node as long as those that are evicted in a trial are there."""
+        used = dict(self.on(node, 0).used)
+        for share in self.evicted.values():
+            for group in share.groups if share.node == node else ():
+                used[group] = used.get(group, 0) + share.amount
+        return used
 
     def without_reservation(self, node: str) -> int:
         """Return how many shared GPUs of a node no pod reserves yet: the node's own sum lacks them."""

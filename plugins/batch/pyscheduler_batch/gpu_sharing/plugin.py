@@ -119,7 +119,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             self._nodes.add_event_handler(
                 on_add=self._node_seen,
                 on_update=lambda _, new: self._node_seen(new),
-                on_delete=lambda old: self._mig.pop(old.name, None),
+                on_delete=self._node_gone,
             )
 
     async def run(self) -> None:
@@ -171,6 +171,54 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         """Return the names of the GPUs that a pod shares; none if it has no node."""
         share = self.books.shares.get(uid)
         return () if share is None else share.groups
+
+    def has_room_now(self, pod: Pod, node_name: str, idle: float) -> bool:
+        """Return whether the GPUs that a pod would get have room for it while evicted pods still have their shares.
+
+        `idle`: how many GPUs of the node are idle, parts included.
+        """
+        share = _wanted(pod).share
+        if share is None:
+            return True
+        capacity = self._capacity(node_name)
+        amount, used = share.amount(capacity), self.books.now(node_name)
+        groups = self._choose(pod, share, node_name, capacity) or ()
+        whole = round(idle - sum(1 - each / capacity for each in used.values()))
+        new = [group for group in groups if group not in self.books.on(node_name, capacity).used]
+        return len(new) <= whole and all(used.get(each, 0) + amount <= capacity for each in groups)
+
+    def keeps_devices(self, pod: Pod) -> bool:
+        """Return whether a pod that is evicted in a trial would get the GPUs again that it shared.
+
+        If it would fill another GPU, it moves there, as in KAI: its own may become free. Differs from KAI: a pod that
+        would get a GPU of its own again stays.
+        """
+        held = self.books.evicted.get(pod.uid)
+        share = None if held is None else _wanted(pod).share
+        if held is None or share is None:
+            return True
+        capacity = self._capacity(held.node)
+        chosen = self._choose(pod, share, held.node, capacity)
+        used = self.books.on(held.node, capacity).used
+        return chosen is not None and all(group in held.groups for group in chosen if group in used)
+
+    def _whole_on(self, node_name: str) -> int:
+        """Return how many GPUs of a node no pod has, not even a part."""
+        node = self.handle.snapshot.get(node_name)
+        if node is None:
+            return 0
+        free = node.allocatable.scalars.get(GPU, 0) - node.requested.scalars.get(GPU, 0)
+        return free - self.books.without_reservation(node_name)
+
+    def _choose(self, pod: Pod, share: ShareRequest, node_name: str, capacity: int) -> Sequence[str] | None:
+        """Return the GPUs of a node that a pod gets; None if too few have room."""
+        return self.books.on(node_name, capacity).choose(
+            share.amount(capacity),
+            share.devices,
+            self._whole_on(node_name),
+            lambda index: str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}")),
+            spread=self._args.spread or self.handle.profile_name in self._spreading,
+        )
 
     # --- the scheduling cycle
 
@@ -230,22 +278,11 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             return Status.unresolvable(str(error))
         if share is None:
             return None
-        node = self.handle.snapshot.get(node_name)
-        if node is None:
-            return _NO_ROOM
         capacity = self._capacity(node_name)
-        free = node.allocatable.scalars.get(GPU, 0) - node.requested.scalars.get(GPU, 0)
-        amount, shared = share.amount(capacity), self.books.on(node_name, capacity)
-        groups = shared.choose(
-            amount,
-            share.devices,
-            free - self.books.without_reservation(node_name),
-            lambda index: str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}")),
-            spread=self._args.spread or self.handle.profile_name in self._spreading,
-        )
+        groups = self._choose(pod, share, node_name, capacity)
         if groups is None:
             return _NO_ROOM
-        self._hold(pod.uid, Share(node_name, tuple(groups), amount), capacity)
+        self._hold(pod.uid, Share(node_name, tuple(groups), share.amount(capacity)), capacity)
         if state.trial is None:
             self.reservations.claim(pod.uid, groups)
         return None
@@ -266,6 +303,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         dropped = self.books.drop(pod.uid)
         assert dropped is not None, "the pod has a share"
         share, freed = dropped
+        self.books.evicted[pod.uid] = share
         reserving = []
         for group in freed:
             info = self._reserving(node_name, group)
@@ -284,6 +322,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def _book_again(self, pod: Pod, share: Share, capacity: int, reserving: Sequence[PodInfo]) -> None:
         """Undo `release_in_trial`; what was deleted meanwhile holds nothing."""
+        self.books.evicted.pop(pod.uid, None)
         for info in reserving:
             self.handle.snapshot.place(info, share.node)
             seen = self._pods.get(info.pod.name, info.pod.namespace)
@@ -319,6 +358,9 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         except PySchedulerError as error:
             return Status.from_error(error)
         return None
+
+    def _node_gone(self, node: Node) -> None:
+        self._mig.pop(node.name, None)
 
     def _node_seen(self, node: Node) -> None:
         refusal = sharing_refusal(node)

@@ -27,3 +27,8 @@ class SharedRoom:
     nodes_for: Callable[[Pod], Collection[str]]
     #: Returns the names of the GPUs that the pod with this uid shares; none if it has no node.
     devices_of: Callable[[str], Sequence[str]]
+    #: Returns whether the GPUs that the pod would get on a node have room while evicted pods are still there. The
+    #: number is how many GPUs of the node are idle.
+    has_room_now: Callable[[Pod, str, float], bool]
+    #: Returns whether an evicted pod would get the same GPUs again on its node.
+    keeps_devices: Callable[[Pod], bool]

@@ -353,7 +353,7 @@ class Placement:
         node, is_idle = found
         if is_idle and not promise and self._accepts_now(task, node):
             statement.allocate(task, node)
-        elif task.state == TaskState.RELEASING and promise and (node == task.node or node in task.leaving):
+        elif self._stays(task, node) and promise:
             # The victim finds its own node again: it is not evicted.
             statement.restore(task)
         else:
@@ -362,7 +362,21 @@ class Placement:
 
     def _accepts_now(self, task: Task, node: int) -> bool:
         """Return whether the filters accept the node although tasks are still leaving it."""
-        return not self._table.releasing[node].any() or self._session.placer.feasible_now(task, node)
+        if not self._table.releasing[node].any():
+            return True
+        room = self._session.extras.get(SharedRoom)
+        if room is not None and task.pod is not None and task.pod.annotations:
+            name, idle = self._table.names[node], float(self._table.idle[node, self._gpu])
+            if not room.has_room_now(task.pod, name, idle):
+                return False
+        return self._session.placer.feasible_now(task, node)
+
+    def _stays(self, task: Task, node: int) -> bool:
+        """Return whether an evicted task would find its own node again, and on it the GPUs that it shares."""
+        if task.state != TaskState.RELEASING or (node != task.node and node not in task.leaving):
+            return False
+        room = self._session.extras.get(SharedRoom)
+        return room is None or task.pod is None or room.keeps_devices(task.pod)
 
     def _choose(
         self, task: Task, rows: NDArray[np.int64], mask: NDArray[np.bool_], extra: NDArray[np.float64] | None
