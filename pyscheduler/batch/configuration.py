@@ -80,6 +80,8 @@ class BatchArgs:
     binder: str = "api"
     #: `wait`: a job is held until the quotas of its namespace have room for all that its group declares; `none`.
     quota_reservation: str = WAIT
+    #: Whether PodDisruptionBudgets protect victims: `ignore`, `prefer` (of equal victims the others go) or `respect`.
+    disruption_budgets: str = "prefer"
     #: Where past use of queues is known from; None: shares do not depend on it (KAI).
     usage: UsageSettings | None = None
     #: Sentences for the log about what has no effect.
@@ -134,6 +136,7 @@ _CLOSED: Final = "disable"
 #: The value of `binder` with which KAI's BindRequests are written.
 BIND_REQUEST: Final = "bindRequest"
 _BINDERS: Final = ("api", BIND_REQUEST)
+_BUDGETS: Final = ("ignore", "prefer", "respect")
 #: Keys that a file may have without an effect here.
 _IGNORED: Final = ("kind", "apiVersion", "metadata", "metrics")
 
@@ -549,6 +552,12 @@ def _binder(value: object) -> str:
     raise ValueError(_unknown("binder", value, _BINDERS))
 
 
+def _disruption_budgets(value: object) -> str:
+    if isinstance(value, str) and value in _BUDGETS:
+        return value
+    raise ValueError(_unknown("disruptionBudgets", value, _BUDGETS))
+
+
 def _depths(value: object) -> Mapping[str, int]:
     if isinstance(value, Mapping) and all(
         isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in value.values()
@@ -576,6 +585,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[object], object]]]] = {
     "gangBarrier": ("gang_barrier", _boolean),
     "binder": ("binder", _binder),
     "quotaReservation": ("quota_reservation", _quota_reservation),
+    "disruptionBudgets": ("disruption_budgets", _disruption_budgets),
     "usageDBConfig": ("usage", usage_settings),
     "scenarioSearchBudgets": ("search_budgets", search_budgets),
 }

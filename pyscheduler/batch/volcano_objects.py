@@ -23,6 +23,7 @@ from pyscheduler.batch.values import (
     items_of,
     mapping_of,
     text_of,
+    time_of,
     warn,
 )
 from pyscheduler.podgroup import created_at
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_QUEUE",
+    "LAST_EVICTION",
     "ROOT_QUEUE",
     "kube_batch_job",
     "kube_batch_pod_min_member",
@@ -54,6 +56,8 @@ DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
 """The parent of a queue of Volcano that names none."""
 
+LAST_EVICTION: Final = "pyscheduler.io/last-eviction-timestamp"
+"""`Job.last_eviction`, for the next leader; an annotation of our own."""
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 MIN_MEMBER: Final = ("scheduling.volcano.sh/group-min-member", "scheduling.k8s.io/group-min-member")
@@ -143,6 +147,7 @@ def kube_batch_job(group: GroupObject, fields: GroupFields) -> JobSpec:
         min_resources=fields.min_resources or {},
         phase=group.status.phase,
         conditions=tuple(each for each in conditions if isinstance(each, Mapping)),
+        last_eviction=time_of(group.annotations.get(LAST_EVICTION), LAST_EVICTION, warnings),
         warnings=tuple(warnings),
         error="" if fields.min is not None else "InvalidMinMember",
     )

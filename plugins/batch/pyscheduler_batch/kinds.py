@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api import PodDisruptionBudget, kind_of
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from pyscheduler.batch.configuration import BatchArgs
 
 __all__ = [
+    "BUDGETS",
     "TOPOLOGIES",
+    "kinds_of_budgets",
     "kinds_of_groups",
     "kinds_of_policies",
     "kinds_of_queues",
@@ -33,6 +36,7 @@ _READ_BY: Final = {
     ("volcano", "network-topology-aware"): HYPER_NODES,
     ("volcano", ResourceQuotas.name): RESOURCE_QUOTAS,
 }
+BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
 TOPOLOGIES: Final = (KAI_TOPOLOGIES, HYPER_NODES)
 
 
@@ -55,6 +59,11 @@ def kinds_of_policies(args: BatchArgs) -> Mapping[str, ResourceKind]:
     }
 
 
+def kinds_of_budgets(args: BatchArgs) -> Sequence[ResourceKind]:
+    """Return the kinds that the protection of victims reads."""
+    return () if args.disruption_budgets == "ignore" else (BUDGETS,)
+
+
 def kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
     """Return the kinds that reservations of quota read."""
     return (RESOURCE_QUOTAS,) if args.waits_for_quota else ()
@@ -63,16 +72,16 @@ def kinds_of_reservations(args: BatchArgs) -> Sequence[ResourceKind]:
 def status_rules(preset: str) -> tuple[PolicyRule, ...]:
     """Return the permissions for evictions, and to write the status of the preset's groups and queues.
 
-    KAI keeps times of groups in annotations, and Volcano why a queue is closed; these are not part of the status.
+    Times of groups are in annotations, and in Volcano why a queue is closed; these are not part of the status.
     """
     groups, queues = kinds_of_groups(preset), kinds_of_queues(preset)
     by_group = tuple(dict.fromkeys(kind.group for kind in groups))
-    annotated = {"kai": "podgroups", "volcano": "queues"}.get(preset)
+    annotated = ("podgroups", "queues") if preset == "volcano" else ("podgroups",)
     return (
         PolicyRule(api_groups=("",), resources=("pods",), verbs=("delete",)),
         PolicyRule(api_groups=("",), resources=("pods/status",), verbs=("patch",)),
         PolicyRule(api_groups=by_group, resources=("podgroups/status",), verbs=("patch",)),
-        *([PolicyRule(api_groups=by_group, resources=(annotated,), verbs=("patch",))] if annotated else []),
+        PolicyRule(api_groups=by_group, resources=annotated, verbs=("patch",)),
         PolicyRule(
             api_groups=tuple(dict.fromkeys(kind.group for kind in queues)),
             resources=("queues/status",),

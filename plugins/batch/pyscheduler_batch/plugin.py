@@ -18,6 +18,7 @@ from pyscheduler.api import (
     KindTable,
     Node,
     Pod,
+    PodDisruptionBudget,
     PriorityClass,
     ResourceClaim,
     ResourceQuota,
@@ -31,6 +32,7 @@ from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
+from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.batch.topology import levels_of
 from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
@@ -38,11 +40,14 @@ from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, ki
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.changes import COMPLETED, Changes, group_facts, queue_is_changed
+from pyscheduler_batch.disruption_budgets import DisruptionBudgets, RespectedBudgets
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
 from pyscheduler_batch.kai.backoff import held_back
 from pyscheduler_batch.kinds import (
+    BUDGETS,
     TOPOLOGIES,
+    kinds_of_budgets,
     kinds_of_groups,
     kinds_of_policies,
     kinds_of_queues,
@@ -70,7 +75,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.dialects import JobDialect, QueueDialect
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.queue_table import QueueTable
-    from pyscheduler.batch.session import EnabledPolicy, Session
+    from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupFields, GroupState
@@ -114,6 +119,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         *kinds_of(row.groups for row in JOB_DIALECTS),
         *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
         *TOPOLOGIES,
+        BUDGETS,
         *_ALWAYS_WATCHED,
     )
 
@@ -125,7 +131,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         except ConfigError:
             return _ALWAYS_WATCHED  # the constructor reports it
         kinds = (*kinds_of_groups(read.preset), *kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
-        return (*kinds, *dict.fromkeys([*kinds_of_policies(read).values(), *kinds_of_reservations(read)]))
+        read_too = (*kinds_of_policies(read).values(), *kinds_of_reservations(read), *kinds_of_budgets(read))
+        return (*kinds, *dict.fromkeys(read_too))
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -183,6 +190,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         self._changes = Changes(handle.clock)
         self._claimed = ClaimedGpus(handle, self._args.queue_label) if self._args.preset == "kai" else None
+        has_budgets = self._args.disruption_budgets != "ignore"
+        self._budgets: Lister[PodDisruptionBudget] | None = handle.lister(PodDisruptionBudget) if has_budgets else None
 
     def _read(self, args: object) -> BatchArgs:
         """Read the args, and log what has no effect; raise `ConfigError` for mistakes."""
@@ -214,6 +223,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             text = f'the preset cannot change from "{self._args.preset}" to "{new.preset}" while the scheduler runs'
             raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.preset")
         fixed = {"binder": "binder", "usage": "usageDBConfig", "quota_reservation": "quotaReservation"}
+        fixed["disruption_budgets"] = "disruptionBudgets"
         for field, key in fixed.items():
             if getattr(new, field) != getattr(self._args, field):
                 text = f"{key} cannot change while the scheduler runs; restart it"
@@ -267,7 +277,14 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def make_session(self, **parts: Any) -> Session:
         """Return a session of the preset."""
+        budgets: DisruptionBudgets | None = None
+        if self._budgets is not None and len(self._budgets):
+            respects = self._args.disruption_budgets == "respect"
+            budgets = (RespectedBudgets if respects else DisruptionBudgets)(self._budgets)
+            parts["tiers"] = [*parts["tiers"], [EnabledPolicy(budgets)]]
         session = self._session_type(**parts)
+        if budgets is not None:
+            session.extras[DisruptionBudgets] = budgets
         if self._args.preset == "kai":
             if sharing := self._sharing.get(self.handle.profile_name):
                 session.extras[SharedRoom] = SharedRoom(
@@ -324,6 +341,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         """Return the listers of queues that only other profiles read."""
         return [lister for kind, lister in self._all_queues.items() if kind not in self._own_kinds]
 
+    def _follow_budgets(self, on_change: Callable[[str | None], object]) -> None:
+        def changed(*_: object) -> None:
+            on_change("")  # no description of a job changed; but victims may be there now
+
+        if self._budgets is not None and self._args.disruption_budgets == "respect":
+            self._budgets.add_event_handler(on_update=changed, on_delete=changed)
+
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose group changed; with None for queues and priority classes."""
         changes = self._changes
@@ -331,6 +355,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         if self._claimed is not None:
             self._claimed.subscribe(on_change)
         follow_devices(self.handle, on_change)
+        self._follow_budgets(on_change)
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
             if queue_is_changed(row, self._pool, old, new):

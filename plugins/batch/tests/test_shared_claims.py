@@ -128,3 +128,28 @@ async def test_two_jobs_that_share_a_claim_both_start(pyscheduler_cluster: FakeC
     batch.pods("other", 1, requests={"cpu": "3"}, spec={"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]})
     await batch.pass_time(10)
     assert bound(batch) == ["gang-0", "gang-1", "other-0"]
+
+
+@pytest.mark.parametrize("preset", ["kai", "volcano", "kube-batch"])
+async def test_a_claim_that_was_allocated_in_vain_is_allocated_again(
+    pyscheduler_cluster: FakeCluster, preset: str
+) -> None:
+    """A binding failed after the claim got the device of one node, and the node is full since then."""
+    batch = BatchCluster(pyscheduler_cluster, preset)
+    batch.nodes(2, cpu="4")
+    batch.queue("default")
+    add(batch, "DeviceClass", "net", {}, DeviceClass)
+    for node in ("n0", "n1"):
+        devices(batch, node, {"nodeName": node})
+    await batch.start()
+    pyscheduler_cluster.server.lifecycle(start_seconds=0.0, stop_seconds=0.0).start()
+    refusal = pyscheduler_cluster.server.faults.add(
+        Fault(method="POST", path="/pods/gang-0/binding$", status=403, times=1)
+    )
+    gang(batch, 1, 1)
+    while not refusal.hits:
+        await batch.pass_time(0.005)
+    node = status(batch)["allocation"]["devices"]["results"][0]["pool"]
+    batch.cluster.add_pod("filler", requests={"cpu": "3"}, node_name=node, scheduler_name="other")
+    await batch.pass_time(60)
+    assert bound(batch) == ["filler", "gang-0"]

@@ -156,7 +156,8 @@ class Guards:
 
         `wall`: seconds since 1970. `turn` lets other tasks of the scheduler run.
 
-        Pods that are ending name the job that evicted them. A group of KAI has the time of its last eviction.
+        Pods that are ending name the job that evicted them, and groups have the time of their last eviction. Such a job
+        rests for 10 minutes from then.
         """
         by_key = {job.key: job.uid for job in jobs.values()}
         found: set[str] = set()
@@ -170,9 +171,9 @@ class Guards:
                 self._takers.setdefault(uid, set()).update(takers)
             found |= takers - {uid}
             age = math.inf if job.last_eviction is None else wall - job.last_eviction
-            if records or age < BACKOFF_SECONDS[0]:
-                is_moved = any(action == _MOVING for action, _, _ in records)
-                self._rest(job, now, is_moved=is_moved)
+            if records or age < BACKOFF_SECONDS[1]:
+                # The longest rest: how long it was, and how often the job was evicted, is not known.
+                self._rests.setdefault(uid, Backoff()).begin(now if records else now - age, BACKOFF_SECONDS[1])
                 self._returned.add(uid)  # maybe: what was placed before the crash is not known
         return found
 

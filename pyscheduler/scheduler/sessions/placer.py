@@ -119,7 +119,7 @@ class SnapshotPlacer:
         #: The key of the pod that was filtered last, and what was found: the scores of exactly these nodes are cached.
         self._found: tuple[Hashable, Nodes | None] = (None, None)
         #: By uid, the state of the last cycle of a task.
-        self._states: dict[str, CycleState] = {}
+        self.states: dict[str, CycleState] = {}
         #: By uid of a task that no node can take, why.
         self.rejections: dict[str, FitError | PluginError] = {}
 
@@ -229,7 +229,7 @@ class SnapshotPlacer:
             return known
         self._show_moves()
         answer = self._answers[key] = _Answer(self._version, np.zeros(len(self._names), dtype=bool))
-        state = self._states[task.uid] = CycleState(self._statement.trial)
+        state = self.states[task.uid] = CycleState(self._statement.trial)
         try:
             found = feasible_nodes(self._profile, state, self._pod(task), self._snapshot.nodes)
         except (FitError, PluginError) as error:
@@ -310,7 +310,7 @@ class SnapshotPlacer:
 
     def _scores(self, task: Task, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         pod, nodes = self._pod(task), self._view(task, rows)
-        state = self._states.get(task.uid)
+        state = self.states.get(task.uid)
         if state is None:
             # A look-alike was filtered in its place, or an answer held that is older than its last move.
             state = CycleState(self._statement.trial)
@@ -399,7 +399,7 @@ class SnapshotPlacer:
 
         A rejection is only noted: the task is refused when it is reserved for real.
         """
-        state = self._states.setdefault(uid, CycleState(self._statement.trial))
+        state = self.states.setdefault(uid, CycleState(self._statement.trial))
         status, _ = reserve(self._profile, state, pod, node_name)
         if status is None or status.is_wait:
             self._reserved[uid] = (state, pod, node_name)

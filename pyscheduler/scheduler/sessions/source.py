@@ -26,6 +26,7 @@ from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.sessions.culprit import culprit_of
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys
 from pyscheduler.scheduler.sessions.guards import Guards
+from pyscheduler.scheduler.sessions.idle_claims import give_back_devices
 from pyscheduler.scheduler.sessions.lasting_filters import KeptAnswers
 from pyscheduler.scheduler.sessions.lost_bindings import LostBindings
 from pyscheduler.scheduler.sessions.pending import PendingPods
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.framework.clock import Timer
+    from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.diagnosis import FitError
     from pyscheduler.framework.errors import PluginError
     from pyscheduler.framework.watches import Lister
@@ -98,6 +100,8 @@ class Pass:
     is_unfinished: bool
     #: By uid of a task that the filters of the profile let on no node, why.
     rejections: Mapping[str, FitError | PluginError]
+    #: By uid, the state of the last cycle of a task.
+    states: Mapping[str, CycleState]
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -266,6 +270,8 @@ class Sessions:
                 self.request()  # kube-batch makes room for one task in each pass; and deletions may take long
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
             await self.bind(attempts)
+            if await give_back_devices(self.profile, found):
+                self.request()
             self.waiting = await waiting_texts(session, self._reasons, self.waiting, is_cut=found.is_cut)
             self._reasons = session.reasons
             self._plan_retry(self.submission.failures > 0 or is_stuck)
@@ -395,6 +401,7 @@ class Sessions:
             is_cut=is_cut,
             is_unfinished=is_unfinished,
             rejections=placer.rejections,
+            states=placer.states,
         )
 
     def _failed_jobs(self) -> dict[str, str]:

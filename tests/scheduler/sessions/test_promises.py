@@ -391,7 +391,9 @@ async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     guards = Guards()
     await guards.read_back(jobs, 0.0, 1001.0, no_turn)
     assert guards.protected(jobs["b"], 1.0, jobs) == {"a", "c"}
-    later = BACKOFF_SECONDS[0] + 1
+    later = BACKOFF_SECONDS[1] - 2
+    assert guards.protected(jobs["b"], later, jobs) == {"a", "c"}
+    later += 2
     assert guards.protected(jobs["b"], later, jobs) == {"a"}
     assert guards.protected(jobs["a"], later, jobs) == {"a", "b"}
 

@@ -10,6 +10,7 @@ from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import position_of
 from pyscheduler.batch.tasks import ACTIVE
+from pyscheduler_batch.disruption_budgets import SparingOrders, budgets_of
 from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.domain_search import DomainGenerator
 from pyscheduler_batch.kai.job_index import KEY_OF, sorted_by_queue
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.asks import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex
-    from pyscheduler_batch.kai.job_queue import JobKey
+    from pyscheduler_batch.kai.job_queue import JobKey, Orders
     from pyscheduler_batch.kai.proportion import QueueKey
 
 __all__ = ["DELAY_NOT_ELAPSED", "Cycle", "cycle_of", "prepared_cycle"]
@@ -75,6 +76,10 @@ class Cycle:
         #: By job uid; made when it is first asked for.
         self.gangs = kept.gangs
         self._pending, self._running = kept.pending, kept.running
+        budgets = budgets_of(session)
+        running = (job for jobs in self._running.jobs.values() for job in jobs.values())
+        #: The budgets by which victims are ordered; None if none concerns a job.
+        self._budgets = budgets if budgets is not None and budgets.concern(running) else None
         self.proportion.touched.clear()
         self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
         self._touched_running = {*self._touched_pending}
@@ -228,7 +233,9 @@ class Cycle:
         """Return the line of preemptible jobs with placed tasks, as far as they are accepted, the last first."""
         self._settle(self._running, self._touched_running)
         chosen = self._running.by_queue(filter(accepts_queue, self._running.jobs))
-        return JobQueue(self, chosen, victims=True, accepts=accepts)
+        if self._budgets is None:
+            return JobQueue(self, chosen, victims=True, accepts=accepts)
+        return self.line_of_victims(gang for entries in chosen.values() for _, gang in entries if accepts(gang))
 
     async def read_victims(self, accepts_queue: Callable[[int], bool]) -> None:
         """Read the jobs that a search looks at, as far as they were not read yet."""
@@ -273,7 +280,8 @@ class Cycle:
 
     def line_of_victims(self, gangs: Iterable[Gang]) -> JobQueue:
         """Return the line of these victims, the last first."""
-        return JobQueue(self, sorted_by_queue(gangs, self.job_key), victims=True)
+        orders: Orders = self if self._budgets is None else SparingOrders(self, self._budgets)
+        return JobQueue(orders, sorted_by_queue(gangs, orders.job_key), victims=True)
 
     def next_victim(self, line: JobQueue) -> Gang:
         """Take the next victim out of a line; changes of a simulation must have been undone."""

@@ -73,6 +73,11 @@ class _Evicting(Action, ABC):
             if skips and not look_alikes.is_easier(gang):
                 continue
             tasks = gang.to_place()
+            if session.is_live and not all(task.may_preempt for task in tasks):
+                if session.plan_log is not None:
+                    text = "the preemptionPolicy of its pods is Never"
+                    session.plan_log.note(gang.job, self.name, (), Refusal("PreemptionNever", text))
+                continue
             if session.is_live and not tasks:
                 continue
             too_large = next((task for task in tasks if cycle.placement.is_too_large(task)), None)

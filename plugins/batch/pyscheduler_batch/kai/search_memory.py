@@ -24,6 +24,7 @@ import numpy as np
 
 from pyscheduler.batch.statement import position_of
 from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler_batch.disruption_budgets import RespectedBudgets, budgets_of
 from pyscheduler_batch.kai.job_index import KEY_OF
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ def may_remember(cycle: Cycle) -> bool:
         cycle.session.plan_log is None
         and cycle.kept.is_stable
         and (cycle.min_runtime is None or not cycle.min_runtime.is_set)
+        and not isinstance(budgets_of(cycle.session), RespectedBudgets)
         and all(type(policy).__module__.startswith(_OURS) for policy in policies)
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.disruption_budgets import sparing_first
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import pending_tasks
@@ -83,6 +85,8 @@ async def _preempt_within(session: KubeBatchSession, tasks: deque[Task]) -> None
 
 def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, within_job: bool) -> bool:
     """Pipeline a task on the best node whose victims hold what it requests."""
+    if session.is_live and not task.may_preempt:
+        return False
     residents, books = session.books.residents, session.books
     own = residents.job == books.rows[task.job.uid]
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
@@ -96,6 +100,7 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
+    rows = sparing_first(session, rows, candidates, partial(rich_nodes, session, task))
     claim = Claim(task.job, task)
     for node in rows[hopeful[rows]].tolist():
         victims = enough_victims(session, claim, node, candidates, session.preemptable)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.disruption_budgets import spared_of, sparing_first
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import pending_tasks
@@ -56,6 +58,8 @@ class Reclaim(Action):
 
 def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     """Pipeline a task on the first node whose victims of other queues hold what it requests."""
+    if session.is_live and not task.may_preempt:
+        return False
     residents = session.books.residents
     candidates = residents.running & (residents.queue != task.job.queue_row)
     if protected := session.protected_from(task.job):
@@ -65,6 +69,7 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     if not hopeful.any():
         return False
     rows = np.flatnonzero(session.accepted(task) & hopeful)
+    rows = sparing_first(session, rows, candidates, partial(rich_nodes, session, task))
     claim = Claim(task.job, task)
     for node in rows.tolist():
         victims = enough_victims(session, claim, node, candidates, session.reclaimable)
@@ -73,7 +78,8 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
             continue
         statement = session.statement()
         freed = np.zeros_like(task.request)
-        for victim in victims:
+        spared = spared_of(session, victims)
+        for victim in sorted(victims, key=lambda each: each.uid in spared) if spared else victims:
             statement.evict(victim, action="reclaim", by=task.job)
             freed = freed + victim.request
             if session.scale.fits(task.request, freed):

@@ -16,6 +16,7 @@ import numpy as np
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import mask_of
 from pyscheduler.batch.axis import PODS
+from pyscheduler_batch.disruption_budgets import spared_of
 from pyscheduler_batch.kube_batch.predicates import Predicates
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
@@ -23,7 +24,7 @@ from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,16 +95,19 @@ class KubeBatchSession(VolcanoSession):
 
     def task_less(self, left: Task, right: Task) -> bool:
         """Return whether `left` is placed first; ties by age, then UID."""
-        for tier in self.by_tier(contract.TaskOrder, "enableTaskOrder"):
-            for policy in tier:
-                first, second = policy.task_key(left), policy.task_key(right)
-                if first != second:
-                    return bool(first < second)
-        return (left.created, left.uid) < (right.created, right.uid)
+        order = self._task_order(left, right)
+        return order < 0 if order else (left.created, left.uid) < (right.created, right.uid)
 
-    def victim_queue(self, victims: Iterable[Task], claim: Claim) -> PriorityQueue[Task]:
+    def victim_queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
         """Return the victims, the task that would be placed last first."""
-        return PriorityQueue(lambda left, right: not self.task_less(left, right), victims)
+        spared = spared_of(self, victims)
+
+        def less(left: Task, right: Task) -> bool:
+            if spared and (left.uid in spared) != (right.uid in spared) and not self._task_order(left, right):
+                return right.uid in spared
+            return not self.task_less(left, right)
+
+        return PriorityQueue(less, victims)
 
     def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return the intersection of the first tier that leaves any victim.

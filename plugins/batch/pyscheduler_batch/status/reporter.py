@@ -122,6 +122,7 @@ class StatusReporter:
         note = evict_note(self._preset, job, tasks, action=action, by=by)
         events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
         if self._preset != "kai":
+            job.last_eviction = self._handle.clock.wall()
             for pod in pods:
                 events.event(pod, type="Warning", reason="Evict", action="Evicting", note=pod_note(action))
 

@@ -112,7 +112,8 @@ class Statuses:
         """Return a description with what was decided since its object was written last."""
         report = self._reports.get(spec.uid)
         if isinstance(report, VolcanoReport):
-            return attrs.evolve(spec, phase=report.phase)
+            last_eviction = spec.last_eviction if report.last_eviction is None else report.last_eviction
+            return attrs.evolve(spec, phase=report.phase, last_eviction=last_eviction)
         if isinstance(report, KaiReport):
             last_start = spec.last_start if report.last_start is None else report.last_start
             last_eviction = spec.last_eviction if report.last_eviction is None else report.last_eviction

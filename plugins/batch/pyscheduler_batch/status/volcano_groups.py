@@ -12,6 +12,7 @@ import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler.batch.volcano_objects import LAST_EVICTION
 from pyscheduler_batch.changes import COMPLETED
 from pyscheduler_batch.kube_batch import status as kube_batch
 from pyscheduler_batch.status.report import Note, merged_conditions, raw_conditions
@@ -44,6 +45,8 @@ class VolcanoReport:
     #: Pods with a node (kube-batch).
     admitted: int | None = None
     condition: GroupCondition | None = None
+    #: Seconds since 1970.
+    last_eviction: float | None = None
     notes: Sequence[Note] = ()
     session_id: str = ""
     now: float = 0.0
@@ -80,7 +83,11 @@ class VolcanoReport:
             conditions = merged_conditions(raw_conditions(status.conditions), new)
             if conditions is not None:
                 changed["conditions"] = conditions
-        return (Patch({"status": changed}),) if changed else ()
+        patches = [Patch({"status": changed})] if changed else []
+        time = None if self.last_eviction is None else format_time(self.last_eviction)
+        if time is not None and group.annotations.get(LAST_EVICTION) != time:
+            patches.append(Patch({"metadata": {"annotations": {LAST_EVICTION: time}}}, is_status=False))
+        return patches
 
 
 def volcano_report(
@@ -111,6 +118,7 @@ def volcano_report(
         failed=job.counts[TaskState.FAILED],
         admitted=_admitted(job) if is_kube_batch else None,
         condition=condition,
+        last_eviction=job.last_eviction,
         notes=_kube_batch_notes(job, problem, reasons)
         if is_kube_batch
         else _notes(job, condition, problem, reasons) or _enqueue_notes(job, session),

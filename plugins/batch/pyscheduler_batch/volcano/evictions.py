@@ -15,7 +15,7 @@ from pyscheduler_batch.volcano.look_alikes import Backlog
 from pyscheduler_batch.volcano.network_topology import has_topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -91,7 +91,7 @@ def evict_until(
     claim, task = search.claim, search.task
     residents = session.books.residents
     found = residents.on(node, search.candidates)
-    chosen: Iterable[Task] = ()
+    chosen: Sequence[Task] = ()
     room = session.nodes.future[node].copy()
     if found:
         mask = search.victims(claim, Tasks.of(found))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim
+from pyscheduler_batch.disruption_budgets import sparing_first
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 from pyscheduler_batch.volcano.preempt_candidates import CandidateLimits, preempt_on_best
@@ -108,7 +110,7 @@ async def _preempt(
         return await preempt_on_best(session, statement, search, rows, hopeful, limits)
     if np.count_nonzero(hopeful[rows]) > 1:
         rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
-    rows = rows[hopeful[rows]]
+    rows = sparing_first(session, rows[hopeful[rows]], candidates, partial(reachable, session, task))
     for node in rows.tolist():
 
         def fits(node: int = node) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from pyscheduler.batch.contract import Action, Claim, Refusal
+from pyscheduler_batch.disruption_budgets import sparing_first
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
@@ -81,6 +83,7 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     if not hopeful.any():
         return False
     rows = np.flatnonzero(hopeful & session.placer.curable(task))
+    rows = sparing_first(session, rows, candidates, partial(reachable, session, task))
     search = Search("reclaim", Claim(task.job, task), task, candidates, session.reclaimable, refused)
     for node in rows.tolist():
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from functools import cached_property, cmp_to_key, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
@@ -19,6 +20,7 @@ from pyscheduler.batch.contract import Refusal, Tasks
 from pyscheduler.batch.session import Session
 from pyscheduler.batch.statement import Position
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.disruption_budgets import spared_of, within_budgets
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.row_cache import RowCache
 from pyscheduler_batch.volcano.amounts import Scale
@@ -183,11 +185,8 @@ class VolcanoSession(Session):
         if self.has_own_policies_only:
             mine, other = self._keys_of(left), self._keys_of(right)
             return (mine > other) - (mine < other)
-        for policy in self._job_orders:
-            first, second = policy.job_key(left), policy.job_key(right)
-            if first != second:
-                return -1 if first < second else 1
-        return 0
+        keys = ((policy.job_key(left), policy.job_key(right)) for policy in self._job_orders)
+        return next((-1 if first < second else 1 for first, second in keys if first != second), 0)
 
     def _keys_of(self, job: Job) -> tuple[contract.Key, ...]:
         """Return the keys of a job by the policies of this distribution: they depend on its own tasks alone."""
@@ -243,30 +242,32 @@ class VolcanoSession(Session):
 
     def task_less(self, left: Task, right: Task) -> bool:
         """Return whether `left` is placed first; ties by the index in the pod's name, then age, then UID."""
-        for tier in self.by_tier(contract.TaskOrder, "enableTaskOrder"):
-            for policy in tier:
-                first, second = policy.task_key(left), policy.task_key(right)
-                if first != second:
-                    return bool(first < second)
+        order = self._task_order(left, right)
+        if order:
+            return order < 0
         first_index, second_index = _index_of(left), _index_of(right)
         if first_index is not None and second_index is not None and first_index != second_index:
             return first_index < second_index
         return (left.created, left.uid) < (right.created, right.uid)
 
+    def _task_order(self, left: Task, right: Task) -> int:
+        """Return -1, 0 or 1 by the policies alone."""
+        policies = chain.from_iterable(self.by_tier(contract.TaskOrder, "enableTaskOrder"))
+        keys = ((policy.task_key(left), policy.task_key(right)) for policy in policies)
+        return next((-1 if first < second else 1 for first, second in keys if first != second), 0)
+
     def sorted_tasks(self, tasks: Iterable[Task]) -> list[Task]:
         """Return the tasks in the order of placement."""
+        first: Callable[[Task, Task], int] = lambda left, right: -1 if self.task_less(left, right) else 1  # noqa: E731 - typed
+        return sorted(tasks, key=cmp_to_key(first))
 
-        def compare(left: Task, right: Task) -> int:
-            return -1 if self.task_less(left, right) else 1
-
-        return sorted(tasks, key=cmp_to_key(compare))
-
-    def victim_queue(self, victims: Iterable[Task], claim: Claim) -> PriorityQueue[Task]:
+    def victim_queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
         """Return the victims in the order of eviction.
 
         Of one job the last task goes first; of one queue the last job; across queues as `VictimQueueOrder` says, else
         the queue that would be served last.
         """
+        spared = spared_of(self, victims)
 
         def less(left: Task, right: Task) -> bool:
             first, second = left.job, right.job
@@ -276,16 +277,17 @@ class VolcanoSession(Session):
                 order = self.compare_jobs(first, second)
                 if order:
                     return order > 0
+            if spared and (left.uid in spared) != (right.uid in spared) and not self._task_order(left, right):
+                return right.uid in spared
             return not self.task_less(left, right)
 
         return PriorityQueue(less, victims)
 
     def _victim_queue_less(self, left: int, right: int, claim: Claim) -> bool:
-        for tier in self.by_tier(contract.VictimQueueOrder):
-            for policy in tier:
-                first, second = policy.victim_queue_key(left, claim), policy.victim_queue_key(right, claim)
-                if first != second:
-                    return bool(first < second)
+        for policy in chain.from_iterable(self.by_tier(contract.VictimQueueOrder)):
+            first, second = policy.victim_queue_key(left, claim), policy.victim_queue_key(right, claim)
+            if first != second:
+                return bool(first < second)
         return not self.queue_less(left, right)
 
     # Gates.
@@ -401,6 +403,7 @@ class VolcanoSession(Session):
 
         The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
         """
+        victims = within_budgets(self, victims, tasks)
         if self.has_own_policies_only:
             return victims
         return victims & ~np.array([task.critical for task in tasks.tasks], dtype=np.bool_)
