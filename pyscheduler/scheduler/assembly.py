@@ -191,13 +191,10 @@ def _make_scheduler(
         group_of=groups.directory.of if isinstance(groups, PodGroups) else lambda _pod: None,
         plugin_failures=services.failures,
     )
-    group_cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
-    scheduling.gangs = GangPreemption(group_cycles)
+    cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
-        group_cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
-    queued_pods = QueuedPods(
-        profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=group_cycles
-    )
+        cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
+    queued_pods = QueuedPods(profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=cycles)
     work.add(queued_pods)
     return Scheduler(
         client=client,
@@ -254,7 +251,7 @@ def _make_group_cycles(
 ) -> GroupCycles:
     """Return the cycles of groups; Kubernetes' own groups come before those of plugins."""
     own_groups = () if in_tree is None else (in_tree,)
-    return GroupCycles(
+    cycles = GroupCycles(
         scheduling=scheduling,
         commit=GroupCommit(scheduling=scheduling, waiting_pods=waiting_pods),
         profiles=profiles,
@@ -263,6 +260,8 @@ def _make_group_cycles(
         if in_tree is not None and gates["WorkloadAwarePreemption"]
         else None,
     )
+    scheduling.gangs = GangPreemption(cycles)
+    return cycles
 
 
 def _make_queue(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_queue import JobKey, Orders
     from pyscheduler_batch.kai.proportion import QueueKey
-    from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = [
     "DisruptionBudgets",
@@ -143,19 +142,21 @@ def spared_of(session: Session, victims: Iterable[Task]) -> frozenset[str]:
 
 
 def sparing_first(
-    session: VolcanoSession,
+    session: Session,
+    residents: Sequence[Task],
     rows: NDArray[np.int64],
     candidates: NDArray[np.bool_],
     enough: Callable[[NDArray[np.bool_]], NDArray[np.bool_]],
 ) -> NDArray[np.int64]:
     """Return nodes in order, first those where evictions that violate no budget make room.
 
-    `candidates`: bool[n] of the residents. `enough` returns bool[N]: the nodes where some candidates make room.
+    `candidates`: bool[n], the possible victims among `residents`. `enough` returns bool[N]: the nodes where some
+    candidates make room.
     """
     budgets = budgets_of(session)
     if budgets is None:
         return rows
-    unprotected = candidates & ~budgets.protected(session.books.residents.tasks)
+    unprotected = candidates & ~budgets.protected(residents)
     if np.array_equal(unprotected, candidates):
         return rows
     return rows[np.argsort(~enough(unprotected)[rows], kind="stable")]

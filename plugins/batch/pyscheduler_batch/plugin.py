@@ -62,7 +62,7 @@ from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
 from pyscheduler_batch.volcano.device_quotas import claims_of
-from pyscheduler_batch.volcano.resource_quota import QuotaLimits
+from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pyscheduler_batch.presets import preset
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
-from pyscheduler_batch.volcano.resource_quota import QuotaLimits
+from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.status import gang_condition, group_phase
 
 GIB = 1024**3

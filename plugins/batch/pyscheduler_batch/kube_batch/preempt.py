@@ -100,7 +100,7 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     if not len(rows):
         return False
     rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
-    rows = sparing_first(session, rows, candidates, partial(rich_nodes, session, task))
+    rows = sparing_first(session, session.books.residents.tasks, rows, candidates, partial(rich_nodes, session, task))
     claim = Claim(task.job, task)
     for node in rows[hopeful[rows]].tolist():
         victims = enough_victims(session, claim, node, candidates, session.preemptable)

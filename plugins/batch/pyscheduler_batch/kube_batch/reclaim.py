@@ -69,7 +69,7 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     if not hopeful.any():
         return False
     rows = np.flatnonzero(session.accepted(task) & hopeful)
-    rows = sparing_first(session, rows, candidates, partial(rich_nodes, session, task))
+    rows = sparing_first(session, session.books.residents.tasks, rows, candidates, partial(rich_nodes, session, task))
     claim = Claim(task.job, task)
     for node in rows.tolist():
         victims = enough_victims(session, claim, node, candidates, session.reclaimable)

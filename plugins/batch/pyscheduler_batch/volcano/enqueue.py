@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from pyscheduler.batch.contract import Action
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import is_pending
-from pyscheduler_batch.volcano.stuck import stuck_text
 
 if TYPE_CHECKING:
     from pyscheduler.batch.session import Session
@@ -56,7 +55,7 @@ def _is_admitted(session: VolcanoSession, job: Job) -> bool:
         return True
     if not session.job_enqueueable(job):
         return False
-    why = stuck_text(session, job) if session.is_live else ""
+    why = session.stuck.why(job) if session.is_live else ""
     if why:
         session.record(job, "NotEnoughResources", why)
     return not why

@@ -36,7 +36,7 @@ class Overcommit(VolcanoPolicy):
         self._reservers = Reservers()
         books = session.books
         for job in books.kept.declaring():
-            if job.phase == "Inqueue" and job.uid not in session.stuck:
+            if job.phase == "Inqueue" and job.uid not in session.stuck.uids:
                 self._reserve(job, minimum_of(job, len(session.axis)))
             elif is_settled(job):
                 self._reserve(job, reserved_rest(job, books.allocated[books.rows[job.uid]]))

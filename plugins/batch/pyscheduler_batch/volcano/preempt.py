@@ -110,7 +110,9 @@ async def _preempt(
         return await preempt_on_best(session, statement, search, rows, hopeful, limits)
     if np.count_nonzero(hopeful[rows]) > 1:
         rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
-    rows = sparing_first(session, rows[hopeful[rows]], candidates, partial(reachable, session, task))
+    rows = sparing_first(
+        session, session.books.residents.tasks, rows[hopeful[rows]], candidates, partial(reachable, session, task)
+    )
     for node in rows.tolist():
 
         def fits(node: int = node) -> bool:

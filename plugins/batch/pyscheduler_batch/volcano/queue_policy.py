@@ -63,7 +63,7 @@ class QueuePolicy(VolcanoPolicy):
     def count_queues(self) -> None:
         """Add up what the jobs of each queue request, reserve and hold."""
         session = self.session
-        self.sums = QueueSums(session.books, len(session.queues), session.stuck)
+        self.sums = QueueSums(session.books, len(session.queues), session.stuck.uids)
         self._reservers = Reservers()
         for job, rest in self.sums.reserved:
             self._reservers.add(job, session.queues.paths[job.queue_row].tolist(), rest)

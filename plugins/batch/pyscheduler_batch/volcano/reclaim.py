@@ -83,7 +83,7 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     if not hopeful.any():
         return False
     rows = np.flatnonzero(hopeful & session.placer.curable(task))
-    rows = sparing_first(session, rows, candidates, partial(reachable, session, task))
+    rows = sparing_first(session, session.books.residents.tasks, rows, candidates, partial(reachable, session, task))
     search = Search("reclaim", Claim(task.job, task), task, candidates, session.reclaimable, refused)
     for node in rows.tolist():
 

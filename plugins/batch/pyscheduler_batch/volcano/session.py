@@ -28,7 +28,7 @@ from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.job_facts import is_pending
 from pyscheduler_batch.volcano.kept_jobs import KeptJobs
 from pyscheduler_batch.volcano.refused_nodes import RefusedNodes
-from pyscheduler_batch.volcano.stuck import find_stuck
+from pyscheduler_batch.volcano.stuck import StuckJobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
-    from pyscheduler_batch.volcano.resource_quota import QuotaLimit
+    from pyscheduler_batch.volcano.quota_limits import QuotaLimit
 
 __all__ = ["VolcanoSession"]
 
@@ -52,11 +52,7 @@ _OURS = "pyscheduler_batch."
 _TURN_EVERY = 64
 
 
-def _no_claims(_: Pod) -> Mapping[str, Mapping[str, float]]:
-    return {}
-
-
-def _no_quotas(_: str) -> Mapping[str, QuotaLimit]:
+def _nothing(_: object) -> Mapping[str, Any]:
     return {}
 
 
@@ -80,11 +76,9 @@ class VolcanoSession(Session):
     #: By row of a queue, whether it is overused at the end of the pass.
     _overused_at_end: dict[int, bool] = attrs.field(factory=dict, init=False)
     #: Returns by resource the tightest quota of a namespace, if the profile has the policy `resourcequota`.
-    quotas: Callable[[str], Mapping[str, QuotaLimit]] = _no_quotas
+    quotas: Callable[[str], Mapping[str, QuotaLimit]] = _nothing
     #: Returns by claim what the resource claims of a pod request, as in `device_quotas`.
-    claims_of: Callable[[Pod], Mapping[str, Mapping[str, float]]] = _no_claims
-    #: UIDs of the enqueued jobs that reserve nothing, because no node can hold their pods.
-    stuck: Collection[str] = attrs.field(default=(), init=False)
+    claims_of: Callable[[Pod], Mapping[str, Mapping[str, float]]] = _nothing
     #: Whether parts of devices count if the configuration does not say.
     has_device_parts: bool = True
 
@@ -96,9 +90,8 @@ class VolcanoSession(Session):
     @cached_property
     def books(self) -> Books:
         """Return the sums by job; jobs without a queue do not take part."""
-        kept = self._kept
-        deque(kept.follow(self.jobs), maxlen=0)
-        return Books(kept)
+        deque(self._follow(), maxlen=0)
+        return Books(self._kept)
 
     def _follow(self) -> Iterable[None]:
         """Read the jobs that changed since the last pass, one after the other."""
@@ -125,6 +118,11 @@ class VolcanoSession(Session):
     def rows(self) -> RowCache:
         """Return what is kept per node."""
         return RowCache(len(self.nodes))
+
+    @cached_property
+    def stuck(self) -> StuckJobs:
+        """Return the enqueued jobs that reserve nothing, because no node can hold their pods."""
+        return StuckJobs(self, self.scale, self.rows, self.by_tier(contract.Predicate, "enablePredicate"))
 
     @cached_property
     def refused(self) -> RefusedNodes:
@@ -154,7 +152,7 @@ class VolcanoSession(Session):
             if at % _TURN_EVERY == 0:
                 await self.turn()
         _ = self.books, self.ledger
-        self.stuck = await find_stuck(self)
+        await self.stuck.find(self.books.kept.declaring() if self.is_live and self.has_enqueue else ())
         await super().open()
 
     def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
@@ -390,16 +388,16 @@ class VolcanoSession(Session):
         """Return bool[n]: which tasks the claim may preempt."""
         tiers = self.by_tier(contract.Preemptable, "enablePreemptable")
         victims = self.combine_victims([[policy.preemptable for policy in tier] for tier in tiers], claim, tasks)
-        return self._spare_critical(victims, tasks)
+        return self._spare(victims, tasks)
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
         """Return bool[n]: which tasks the claim may reclaim."""
         tiers = self.by_tier(contract.Reclaimable, "enableReclaimable")
         victims = self.combine_victims([[policy.reclaimable for policy in tier] for tier in tiers], claim, tasks)
-        return self._spare_critical(victims, tasks)
+        return self._spare(victims, tasks)
 
-    def _spare_critical(self, victims: NDArray[np.bool_], tasks: Tasks) -> NDArray[np.bool_]:
-        """Return the victims without critical pods, if a policy of another distribution has a say.
+    def _spare(self, victims: NDArray[np.bool_], tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the victims that budgets allow, without critical pods if a policy of another distribution has a say.
 
         The policies of Volcano decide as Volcano does, which leaves critical pods to `conformance`.
         """
