@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
 from pyscheduler.batch.queue_spec import QueueSpec
@@ -47,6 +50,7 @@ __all__ = [
     "kai_pod_queue",
     "kai_pod_sub_group",
     "kai_queue",
+    "without_succeeded",
 ]
 
 QUEUE_LABEL: Final = "kai.scheduler/queue"
@@ -217,6 +221,31 @@ def kai_last_start(stamp: float | None, pods: Iterable[Pod]) -> float | None:
     ]
     first = min((each for each in bound if each is not None), default=None)
     return first if stamp is None or (first is not None and first > stamp) else stamp
+
+
+def without_succeeded(spec: JobSpec, living: Iterable[str], succeeded: Iterable[str]) -> JobSpec:
+    """Return a job with the minimums of its living members: those that succeeded count once the others are too few.
+
+    `living`, `succeeded`: the sub-group of each such member, "" for none.
+
+    Differs from KAI-Scheduler, which counts no member that succeeded: the last pods of a Job with more completions than
+    parallelism never start.
+    """
+    done = Counter(succeeded)
+    if not done:
+        return spec
+    alive = Counter(living)
+
+    def rest(minimum: int, alive: int, done: int) -> int:
+        return max(minimum - done, 0) if alive < minimum else minimum
+
+    if not spec.sub_groups:
+        return attrs.evolve(spec, min_member=rest(spec.min_member, alive.total(), done.total()))
+    parts = [
+        attrs.evolve(part, min_member=rest(part.min_member, alive[part.name], done[part.name]))
+        for part in spec.sub_groups
+    ]
+    return attrs.evolve(spec, sub_groups=(*parts,))
 
 
 def _preemptibility(value: object, where: str, warnings: Warnings) -> bool | None:

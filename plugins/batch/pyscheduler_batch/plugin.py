@@ -29,7 +29,7 @@ from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
-from pyscheduler.batch.kai_objects import kai_last_start
+from pyscheduler.batch.kai_objects import kai_last_start, without_succeeded
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler.batch.session import EnabledPolicy
@@ -473,6 +473,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             if self._row.name == "kai":
                 last_start = kai_last_start(spec.last_start, pods)
                 spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
+                if state.succeeded:
+                    living = [pod for pod in pods if pod.uid not in state.succeeded]
+                    spec = without_succeeded(
+                        spec, map(row.sub_group, living), map(row.sub_group, state.succeeded.values())
+                    )
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             error = self._error_of(spec, state, pods)
             return spec if error == spec.error else attrs.evolve(spec, error=error)

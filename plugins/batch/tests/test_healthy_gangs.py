@@ -223,3 +223,62 @@ async def test_an_annotation_that_cannot_be_read_counts_for_nothing(kai: BatchCl
     await kai.pass_time(5)
     assert reached(kai) == {"": 2}
     assert any(reason == "InvalidPodGroup" and REACHED in text for _, reason, text in kai.events("gang"))
+
+
+@pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])
+async def test_the_last_pods_of_a_job_with_more_completions_start(preset: str, request: pytest.FixtureRequest) -> None:
+    """The job controller makes as many pods as there are completions left; those that succeeded count."""
+    batch: BatchCluster = request.getfixturevalue(preset)
+    batch.nodes(1, cpu="3")
+    batch.queue("a")
+    await batch.start()
+    batch.job("gang", "a", 3)
+    await batch.pass_time(5)
+    assert len(bound(batch)) == 3
+    batch.go("Running", "gang-0", "gang-1", "gang-2")
+    batch.go("Succeeded", "gang-0", "gang-1")
+    await batch.pass_time(2)
+    batch.pods("gang", 1, start=3)
+    await batch.pass_time(5)
+    assert bound(batch) == ["gang-2", "gang-3"]
+    batch.go("Succeeded", "gang-2", "gang-3")
+    batch.pods("gang", 1, start=4)
+    await batch.pass_time(5)
+    assert bound(batch) == ["gang-4"]
+
+
+async def test_the_last_pods_of_a_sub_group_start(kai: BatchCluster) -> None:
+    """The pods that succeeded count in their own sub-group only."""
+    await start(kai, cpu="4")
+    kai.group("gang", "a", 1, subGroups=parts(x=2, y=2))
+    members(kai, "x", 2)
+    members(kai, "y", 2)
+    await kai.pass_time(3)
+    kai.go("Running", "gang-x0", "gang-x1", "gang-y0", "gang-y1")
+    kai.go("Succeeded", "gang-x0", "gang-x1", "gang-y0")
+    kai.cluster.add_pod(
+        "gang-x2",
+        annotations={"pod-group-name": "gang"},
+        labels={LABEL: "x"},
+        scheduler_name="batch",
+        requests={"cpu": "1"},
+    )
+    await kai.pass_time(5)
+    assert bound(kai) == ["gang-x2", "gang-y1"]
+
+
+async def test_members_that_succeeded_are_no_gang(kai: BatchCluster) -> None:
+    """Of three pods one has succeeded and one was lost: the one that is left needs another one, not two."""
+    await start(kai)
+    kai.job("gang", "a", 3)
+    await kai.pass_time(3)
+    kai.go("Running", "gang-0", "gang-1", "gang-2")
+    kai.go("Succeeded", "gang-0")
+    for name in ("gang-1", "gang-2"):
+        kai.cluster.delete_pod(name)
+    kai.pods("gang", 1, start=3)
+    await kai.pass_time(5)
+    assert bound(kai) == []
+    kai.pods("gang", 1, start=4)
+    await kai.pass_time(5)
+    assert bound(kai) == ["gang-3", "gang-4"]

@@ -16,9 +16,10 @@ from pyscheduler.batch.build import CYCLE, DUPLICATE, MISSING, build_job, build_
 from pyscheduler.batch.device_shares import gpu_memory, share_request
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.job_spec import JobSpec
+from pyscheduler.batch.kai_objects import without_succeeded
 from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.queue_problems import needs_root, queue_problem
-from pyscheduler.batch.tasks import ACTIVE, Task, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALIVE, Task, TaskState
 from pyscheduler.batch.values import amounts_of
 from pyscheduler.batch.volcano_objects import ROOT_QUEUE
 from pyscheduler.framework.pod_info import PodInfo
@@ -448,11 +449,18 @@ def _state(pod: Pod) -> TaskState:
 def missing_pods(entry: JobEntry) -> list[str]:
     """Return which minimums of a job cannot be reached with the pods that exist, one text each.
 
-    Pods with scheduling gates do not count in KAI; pods that succeeded count in the others.
+    Pods with scheduling gates do not count in KAI.
     """
     job, spec = entry.job, entry.spec
     counted = {*ACTIVE, TaskState.PENDING}
-    if spec.dialect != "kai":
+    if spec.dialect == "kai":
+        tasks = job.tasks.values()
+        spec = without_succeeded(
+            spec,
+            [task.sub_group for task in tasks if task.state in ALIVE],
+            [task.sub_group for task in tasks if task.state is TaskState.SUCCEEDED],
+        )
+    else:
         counted |= {TaskState.GATED, TaskState.SUCCEEDED}
     there = [task for task in job.tasks.values() if task.state in counted]
     found = []

@@ -107,6 +107,4 @@ def _not_tried(job: Job, cut_in: str) -> str:
         return f"{NOT_READY}: {alive + succeeded} of at least {job.min_member} pods exist"
     if cut_in:
         return f'{NOT_READY}: the pass did not come to this job; the action "{cut_in}" took too long'
-    if alive < job.min_member:  # in KAI, pods that have ended do not count
-        return f"{NOT_READY}: {alive} of at least {job.min_member} pods exist; {succeeded} have succeeded"
     return f"{NOT_READY}: the pass did not come to this job"
