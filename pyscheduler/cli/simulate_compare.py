@@ -24,7 +24,10 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 
 
 def compare_policies(options: SimulateOptions, trace: str) -> None:
-    """Replay a trace under the policies of `--compare` and print the results; raise `ConfigError` for a mistake."""
+    """Replay a trace under the policies of `--compare` and print the results; raise `ConfigError` for a mistake.
+
+    Exit with 3 if a job never started under one of them.
+    """
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
@@ -53,6 +56,8 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
         print_line(results_as_json(results, teams))
     else:
         _show(results, teams)
+    if any(each.never_started for each in results):
+        sys.exit(3)
 
 
 def _quotas(text: str | None) -> dict[str, int] | None:

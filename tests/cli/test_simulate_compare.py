@@ -143,15 +143,15 @@ def test_hierarchical_capacity_gets_its_root_queue(
 
 
 def test_jobs_that_never_start_have_a_reason(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """A cluster with too few GPUs finishes nothing: one line says why, and the slowdown is null."""
+    """A cluster with too few GPUs finishes nothing: one line says why, the slowdown is null, and the exit code is 3."""
     arguments = ["--trace", trace, "--nodes", "2x4gpu", "--compare", "fifo"]
     code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
-    assert (code, err) == (0, "")
+    assert (code, err) == (3, "")
     (found,) = json.loads(out)["policies"]
     assert (found["finished"], found["slowdown_mean"], found["slowdown_p95"]) == (0, None, None)
     (why,) = found["never_started"]
     assert (why["reason"], why["jobs"]) == ("NotEnoughResources", 3)
     assert why["message"].startswith("no node has room")
     code, out, err = simulate(capsysbinary, *arguments)
-    assert (code, err) == (0, "")
+    assert (code, err) == (3, "")
     assert out.splitlines()[-1] == f"fifo: 3 of 3 jobs never started: {why['reason']}: {why['message']}"
