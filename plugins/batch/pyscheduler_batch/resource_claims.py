@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.api import ResourceClaim, ResourceSlice
+from pyscheduler.api import Pod, ResourceClaim, ResourceSlice
 from pyscheduler.framework import PluginError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.framework import Handle
 
@@ -91,8 +90,8 @@ class ClaimedGpus:
     def __init__(self, handle: Handle, queue_label: str) -> None:
         self._handle = handle
         self._queue_label = queue_label
-        #: By claim that does not exist yet, the keys of the jobs that name it.
-        self._awaited: dict[str, set[str]] = {}
+        #: By claim that does not exist yet, by uid of each pod that names it, the key of the pod's job.
+        self._awaited: dict[str, dict[str, str]] = {}
         #: By slice, its node and the number of GPUs.
         self._slices: dict[str, tuple[str, int]] = {}
         #: Whether there was any claim of GPUs.
@@ -107,7 +106,7 @@ class ClaimedGpus:
             if not self.is_used and _gpus_of(claim):
                 self.is_used = True
                 tell(None)
-            for key in self._awaited.pop(claim.key, ()):
+            for key in {*self._awaited.pop(claim.key, {}).values()}:
                 tell(key)
 
         def claim_updated(old: ResourceClaim, new: ResourceClaim) -> None:
@@ -128,11 +127,20 @@ class ClaimedGpus:
         except PluginError:
             return
         claims.add_event_handler(on_add=claim_added, on_update=claim_updated)
+        self._handle.lister(Pod).add_event_handler(on_delete=self._pod_gone)
         slices.add_event_handler(
             on_add=slice_changed,
             on_update=lambda _, new: slice_changed(new),
             on_delete=lambda old: slice_changed(old, is_there=False),
         )
+
+    def _pod_gone(self, pod: Pod) -> None:
+        # Pods of tenants may name claims that never exist.
+        for name in claim_names(pod) if pod.spec.resource_claims else ():
+            pods = self._awaited.get(f"{pod.namespace}/{name}", {})
+            pods.pop(pod.uid, None)
+            if not pods:
+                self._awaited.pop(f"{pod.namespace}/{name}", None)
 
     def _find(self, name: str, namespace: str) -> ResourceClaim | None:
         return self._handle.lister(ResourceClaim).get(name, namespace)
@@ -145,7 +153,7 @@ class ClaimedGpus:
             return 0
         for name in claim_names(pod):
             if f"{pod.namespace}/{name}" not in found:
-                self._awaited.setdefault(f"{pod.namespace}/{name}", set()).add(job_key)
+                self._awaited.setdefault(f"{pod.namespace}/{name}", {})[pod.uid] = job_key
         return sum(map(_gpus_of, found.values()))
 
     def offered(self, nodes: NodeTable) -> float:

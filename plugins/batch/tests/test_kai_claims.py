@@ -82,6 +82,22 @@ async def test_a_claim_that_is_created_later_counts(kai: BatchCluster) -> None:
     assert (kai.nodes_of("small"), kai.nodes_of("large")) == (["n0"], [""])
 
 
+async def test_claims_that_never_exist_are_forgotten_with_their_pods(kai: BatchCluster) -> None:
+    """A tenant that creates and deletes pods with unknown claims does not fill the memory."""
+    add_devices(kai, 1)
+    kai.queue("q", resources=gpus(0, limit=1))
+    for number in range(3):
+        job(kai, f"j{number}", "q", f"unknown-{number // 2}")
+    measured = await kai.start()
+    await kai.pass_time()
+    awaited = measured.scheduler.profiles["batch"].plugins["Batch"]._claimed._awaited
+    assert {name: len(pods) for name, pods in awaited.items()} == {"default/unknown-0": 2, "default/unknown-1": 1}
+    for number in range(1, 3):
+        kai.cluster.delete_pod(f"j{number}-0")
+    await kai.pass_time()
+    assert {name: len(pods) for name, pods in awaited.items()} == {"default/unknown-0": 1}
+
+
 async def test_a_queue_reclaims_claimed_gpus(kai: BatchCluster) -> None:
     """A queue within its quota takes GPUs back from a pod whose claim has more than the quota of its queue."""
     add_devices(kai, 2)
