@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -205,7 +204,9 @@ async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
             texts[item.uid] = text
 
     if options.objects:
-        manifests = [one for file in options.objects for one in _manifests(file)]
+        from pyscheduler.cli.queue.source import manifests_of
+
+        manifests = [one for file in options.objects for one in manifests_of(file)]
         read = manifest_objects(manifests, source=", ".join(options.objects), keep=keep)
         if config.extenders:
             notes.append("the extenders of the configuration are not called for a cluster that is read from files")
@@ -335,10 +336,11 @@ def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
     """Return the pods of a manifest with the defaults that the API server would fill in."""
     from pyscheduler.api import PriorityClass, kind_of
+    from pyscheduler.cli.queue.source import manifests_of
     from pyscheduler.cluster.object_sources import admit
     from pyscheduler.framework.errors import ConfigError
 
-    wanted = _manifests(file)
+    wanted = manifests_of(file)
     for one in wanted:
         if one["kind"] != "Pod":
             text = f"a {one['kind']} cannot be scheduled; give the manifests of its pods"
@@ -352,17 +354,6 @@ async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
         return admit(wanted, classes, clock=clock)
     except ConfigError as error:
         raise ConfigError(*error.problems, source=file) from error
-
-
-def _manifests(file: str) -> list[dict[str, Any]]:
-    from pyscheduler.cluster.object_sources import read_manifests
-    from pyscheduler.framework.errors import ConfigError
-
-    try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=file) from error
-    return read_manifests(text, source="standard input" if file == "-" else file)
 
 
 # --- many cases ----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Pods that leave a node to make room, and those that may never be gone.
+"""Pods that are leaving a node, and the time until they should be gone.
 
-A pod is gone when the kubelet of its node says so. The kubelet of a node that is not ready may never do that, and a pod
-may outlive its grace period, for example because a volume cannot be unmounted.
+A victim frees its room only when the kubelet of its node reports that the pod has ended. The kubelet of a node that is
+not ready may never report it, and a pod may outlive its grace period, for example because a volume cannot be unmounted.
+Without a limit, a preemptor would wait for such a victim for ever.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISRUPTION_TARGET",
     "PREEMPTION_BY_SCHEDULER",
+    "grace_seconds",
     "is_preempted",
     "is_ready",
     "is_stuck",
@@ -27,14 +29,14 @@ __all__ = [
     "seconds_left",
 ]
 
-#: What the scheduler writes into the condition of a victim.
+#: Type and reason of the condition that the scheduler writes to a victim.
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 #: The time that a pod may take beyond its grace period, in seconds.
 MARGIN_SECONDS: Final = 30.0
-#: The API server's default.
-_GRACE_SECONDS: Final = 30
+#: The API server's default of `terminationGracePeriodSeconds`.
+_GRACE_SECONDS: Final = 30.0
 
 
 def leaving(pods: Iterable[PodInfo], pod: Pod) -> list[PodInfo]:
@@ -47,7 +49,7 @@ def leaving(pods: Iterable[PodInfo], pod: Pod) -> list[PodInfo]:
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Return whether the pod is ending because a scheduler preempted it."""
+    """Return True if the pod is ending because a scheduler preempted it."""
     if not pod.is_terminating:
         return False
     for condition in pod.status.conditions:
@@ -57,15 +59,21 @@ def is_preempted(pod: Pod) -> bool:
 
 
 def is_ready(node: Node) -> bool:
-    """Return whether the kubelet of a node reports; a node that says nothing about that counts as ready."""
+    """Return True if the node is ready; a node without the condition `Ready` counts as ready."""
     return all(each.status == "True" for each in node.status.conditions if each.type == "Ready")
 
 
 def is_stuck(node: NodeInfo, pod: Pod, now: float) -> bool:
-    """Return whether pods of lower priority may never leave a node; `now` in seconds since the epoch."""
+    """Return True if pods of lower priority may never leave a node; `now` in seconds since the epoch."""
     if node.node is not None and not is_ready(node.node):
         return True
     return any(_left(each.pod, now) <= 0 for each in leaving(node.pods, pod))
+
+
+def grace_seconds(pod: Pod | None) -> float:
+    """Return the time that a pod has to end, in seconds; None stands for a pod that is not known."""
+    seconds = pod.spec.termination_grace_period_seconds if pod is not None else None
+    return _GRACE_SECONDS if seconds is None else float(seconds)
 
 
 def seconds_left(victims: Iterable[PodInfo], now: float) -> float | None:
@@ -78,6 +86,5 @@ def _left(pod: Pod, now: float) -> float:
     try:
         ends = parse_time(pod.metadata.deletion_timestamp or "")
     except DecodeError:
-        grace = pod.spec.termination_grace_period_seconds
-        ends = now + (_GRACE_SECONDS if grace is None else grace)
+        ends = now + grace_seconds(pod)
     return ends + MARGIN_SECONDS - now

@@ -36,6 +36,7 @@ __all__ = [
     "PreemptionFindings",
     "PreemptionRules",
     "Preemptor",
+    "names_in_turn",
     "preemption_findings",
     "start_time",
 ]
@@ -104,7 +105,7 @@ class PreemptionRules:
         ):
             return ""
         # A victim that has given its share back may be no potential victim any more; what it frees counts all the same.
-        any_counts = type(self).potential_victims is not PreemptionRules.potential_victims
+        any_counts = names_in_turn(self)
         if any(is_preempted(info.pod) and (any_counts or self.may_evict(info, pod)) for info in nominated.pods):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
@@ -159,6 +160,11 @@ class PreemptionRules:
         `now` is looked at later the second time: each of two such pods comes before the other.
         """
         return (-victim.pod.priority, start_time(victim.pod, now))
+
+
+def names_in_turn(rules: PreemptionRules) -> bool:
+    """Return True if the rules name a victim only after the one before it was taken off."""
+    return type(rules).potential_victims is not PreemptionRules.potential_victims
 
 
 def start_time(pod: Pod, now: float) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.batch.plugin import NodeUse
+from pyscheduler.framework.departures import is_ready
 
 if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Node
@@ -49,16 +50,12 @@ class NodePool:
         """Return what a node of KAI is to the sessions: cordoned nodes and those with a bad condition are not ready."""
         if not self.has(node):
             return NodeUse.NONE
-        return NodeUse.FULL if _is_ready(node) else NodeUse.NOT_READY
+        return NodeUse.FULL if _takes_pods(node) else NodeUse.NOT_READY
 
 
 EVERYTHING: Final = NodePool("", "")
 
 
-def _is_ready(node: Node) -> bool:
-    for condition in node.status.conditions:
-        if condition.type == "Ready" and condition.status != "True":
-            return False
-        if condition.type in _PRESSURES and condition.status != "False":
-            return False
-    return not node.spec.unschedulable
+def _takes_pods(node: Node) -> bool:
+    has_pressure = any(each.type in _PRESSURES and each.status != "False" for each in node.status.conditions)
+    return is_ready(node) and not has_pressure and not node.spec.unschedulable

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.node_statuses import NodeStatuses
-from pyscheduler.framework.preemption import Candidate, PreemptionRules
+from pyscheduler.framework.preemption import Candidate, PreemptionRules, names_in_turn
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.equivalence_cache.filter_cache import is_cacheable
@@ -165,11 +165,8 @@ class VictimColumns:
     def know(rules: PreemptionRules) -> bool:
         """Return True if the rules choose victims by priority and start time, as shapes assume."""
         kind = type(rules)
-        return (
-            kind.may_evict is PreemptionRules.may_evict
-            and kind.potential_victims is PreemptionRules.potential_victims
-            and kind.importance is PreemptionRules.importance
-        )
+        has_defaults = kind.may_evict is PreemptionRules.may_evict and kind.importance is PreemptionRules.importance
+        return has_defaults and not names_in_turn(rules)
 
     async def sync(self, nodes: NodeView, turns: CooperativeYield) -> None:
         """Bring what is known of nodes up to date with the snapshot."""

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import attrs
 import numpy as np
 
-from pyscheduler.framework.preemption import Candidate
+from pyscheduler.framework.preemption import Candidate, names_in_turn
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.preemption.victim_order import by_importance, evictable, judges_one_by_one
+from pyscheduler.runtime.preemption.victim_order import by_importance, evictable
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class _Node:
 class DryRun:
     """The search for victims on behalf of one pod in one cycle. `now` in seconds since the epoch.
 
-    `counts_across_nodes`: pods on one node may change another, or the rules judge pods in turn; then `look` takes one
+    `counts_across_nodes`: pods on one node may change another, or the rules name victims in turn; then `look` takes one
     node at a time.
     """
 
@@ -118,7 +118,7 @@ class DryRun:
             statement.evict_all(pods, name, free_ports=True)
         else:
             pods = []
-            for each in victims if judges_one_by_one(self.rules) else list(victims):
+            for each in victims if names_in_turn(self.rules) else list(victims):
                 self._take_off(each, name, state, statement)
                 pods.append(each)
         return _Node(name, pods) if pods else None

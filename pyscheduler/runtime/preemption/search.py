@@ -28,6 +28,7 @@ from pyscheduler.framework.preemption import (
     Candidate,
     PreemptionFindings,
     PreemptionRules,
+    names_in_turn,
     start_time,
 )
 from pyscheduler.framework.status import Code, Status
@@ -40,7 +41,7 @@ from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 from pyscheduler.runtime.preemption.dry_run import NO_VICTIMS, DryRun
 from pyscheduler.runtime.preemption.eviction import EvictionCause
 from pyscheduler.runtime.preemption.group_search import GroupSearch
-from pyscheduler.runtime.preemption.victim_order import evictable, judges_one_by_one
+from pyscheduler.runtime.preemption.victim_order import evictable
 from pyscheduler.runtime.preemption.victim_units import VictimUnits
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ class Preemption:
             # What is freed on one node may help another.
             counts_across_nodes=self._handle.profile.counts_across_nodes(state)
             or release is not None
-            or judges_one_by_one(self._rules),
+            or names_in_turn(self._rules),
             release=release,
         )
         worth = worth.from_row(self._rng.randrange(len(worth.rows)))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler.framework.pod_info import PodInfo
-from pyscheduler.framework.preemption import PreemptionRules
+from pyscheduler.framework.preemption import names_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_info import NodeInfo
+    from pyscheduler.framework.preemption import PreemptionRules
 
-__all__ = ["FEW", "by_importance", "evictable", "judges_one_by_one", "places_of"]
+__all__ = ["FEW", "by_importance", "evictable", "places_of"]
 
 #: Up to so many pods are sorted by insertion, which leaves equal pods in their order.
 FEW: Final = 12
@@ -39,14 +40,9 @@ _EIGHT: Final = 8
 _MASK: Final = 2**64 - 1
 
 
-def judges_one_by_one(rules: PreemptionRules) -> bool:
-    """Return True if the rules want each pod taken off before they name the next one."""
-    return type(rules).potential_victims is not PreemptionRules.potential_victims
-
-
 def evictable(node: NodeInfo, rules: PreemptionRules, pod: Pod, state: CycleState) -> Iterator[PodInfo]:
     """Yield the potential victims on a node; raise `TypeError` if the rules return something else."""
-    if not judges_one_by_one(rules):
+    if not names_in_turn(rules):
         yield from _allowed(node.pods, rules, pod)
         return
     answer: object = rules.potential_victims(node, pod, state)  # of others' code, types prove nothing

@@ -32,6 +32,7 @@ from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.queue_problems import BINDING_BACKOFF
 from pyscheduler.batch.sub_groups import is_whole
 from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.framework.departures import grace_seconds
 from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS, Backoff
 from pyscheduler.scheduler.sessions.eviction import record_of
 
@@ -90,7 +91,7 @@ class Guards:
             if each.by is not None:
                 takers.add(each.by.uid)
             if each.by is not None and each.by is not job:
-                self.leases[each.by.uid] = now + LEASE_SECONDS + _grace(each)
+                self.leases[each.by.uid] = now + LEASE_SECONDS + grace_seconds(each.task.pod)
                 self._freed[each.by.uid] = self._freed.get(each.by.uid, 0.0) + each.task.request
         for job, is_moved in evicted.values():
             self._rest(job, now, is_moved=is_moved)
@@ -252,10 +253,3 @@ class Guards:
 def _is_for_lost(decision: Decision) -> bool:
     """Return whether this evicts a member of a gang because others cannot be bound."""
     return decision.kind is DecisionKind.EVICT and decision.by is None and bool(decision.task.job.lost)
-
-
-def _grace(decision: Decision) -> float:
-    """Return the grace period of a victim, in seconds."""
-    pod = decision.task.pod
-    seconds = pod.spec.termination_grace_period_seconds if pod is not None else None
-    return 30.0 if seconds is None else float(seconds)

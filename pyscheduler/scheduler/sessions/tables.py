@@ -30,6 +30,7 @@ from pyscheduler.batch.tasks import (
     make_task,
     state_of_waiting,
 )
+from pyscheduler.framework.departures import is_preempted
 from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
 from pyscheduler.scheduler.sessions.gang_memory import GangMemory
 
@@ -65,7 +66,6 @@ _MOST_KINDS: Final = 10_000
 _GATED: Final = (TaskState.GATED, NO_NODE)
 #: What each node has of a resource that no node limits; sums of it are exact.
 _PLENTY: Final = 1e15
-_PREEMPTED: Final = "PreemptionByScheduler"
 _T = TypeVar("_T")
 
 
@@ -360,7 +360,7 @@ class ClusterTables:
             is_own = pod.scheduler_name == self._profile_name
             is_leaving = pod.is_terminating or pod.uid in self._evicting
             if is_leaving:
-                if is_own and (pod.uid in self._evicting or _was_evicted(pod)):
+                if is_own and (pod.uid in self._evicting or is_preempted(pod)):
                     self._gangs.evicted(self._plugin.job_key(pod))
                 leaving.append(info)
                 releasing += self._amounts_of(info)
@@ -564,11 +564,6 @@ class ClusterTables:
 def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
     """Return the items in parts of this size, each of which should take a few milliseconds."""
     return (items[at : at + size] for at in range(0, len(items), size))
-
-
-def _was_evicted(pod: Pod) -> bool:
-    """Return whether a scheduler evicted the pod for another one."""
-    return any(each.type == "DisruptionTarget" and each.reason == _PREEMPTED for each in pod.status.conditions)
 
 
 def _node_facts(node: Node | None) -> tuple[object, ...]:

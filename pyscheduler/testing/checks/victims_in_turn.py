@@ -1,8 +1,8 @@
 """Evicts the victims of a preemption one at a time, and searches again after each.
 
-Rules that judge all pods before the first is taken off may choose victims of which the last is none any more once the
-others are gone: a quota that is back at its minimum, for example. Only then does the plugin see what it has done, so
-the check deletes the victims in the cluster, as the kubelet does, and not in a what-if.
+Rules that name all victims at once may name too many: a quota is back at its minimum before the last one is gone, for
+example. The plugin sees that only when the first victims are really gone. So the check deletes them in the cluster, as
+the kubelet does, and not in a what-if.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.runtime.preemption.victim_order import judges_one_by_one
+from pyscheduler.framework.preemption import names_in_turn
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing.checks.plugin_calls import describe
 
@@ -96,7 +96,7 @@ class VictimsInTurn:
         self, preemptor: Preemption, chosen: Candidate, pod: Pod, gone: Sequence[Pod], left: Sequence[Pod]
     ) -> None:
         rules = preemptor._rules  # noqa: SLF001 - the finding names their method
-        method = rules.potential_victims if judges_one_by_one(rules) else rules.may_evict
+        method = rules.potential_victims if names_in_turn(rules) else rules.may_evict
         what = (
             f"for pod {pod.key}, it allows all of {_keys([*gone, *left])} as victims on node {chosen.node_name}; "
             f"once {_keys(gone)} is gone, not {_keys(left)}"
