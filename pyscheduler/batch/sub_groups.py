@@ -1,8 +1,8 @@
 """The parts of a job with their minimums: KAI's tree of sub-groups, or the policies and roles of Volcano.
 
-A running gang is broken if it lost members, not if its minimum was raised or its members complete. So each job knows
-the minimums that it and its sub-groups had at some time since they started (`Job.reached`): it needs no more than that
-to keep what runs. Once a member has succeeded, the others need nobody.
+A running gang is broken if it lost members, not if its minimum was raised or its members complete. So `Job.reached` has
+the smallest minimum that the job and each sub-group had since they started: more is not needed to keep what runs. Once
+a member has succeeded, the other members keep their nodes, however few they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 COMPLETING: Final[Mapping[str, int]] = MappingProxyType({"": 0})
-"""What a job has reached of which a member has succeeded."""
+"""`Job.reached` once a member has succeeded: nothing is needed any more."""
 
 
 def policies_of(job: Job) -> Mapping[str, tuple[int, int]]:

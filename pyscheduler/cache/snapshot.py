@@ -243,7 +243,7 @@ class Snapshot:
         return rows
 
     def forget_answers(self, names: Iterable[str]) -> None:
-        """Let everyone who keeps answers by row ask again about these nodes; names of other nodes are passed over."""
+        """Have caches of answers by row drop those about these nodes; ignore names that are not in the snapshot."""
         for name in names:
             row = self._columns.index.get(name)
             if row is not None:

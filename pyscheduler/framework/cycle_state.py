@@ -167,8 +167,8 @@ class AfterFailure:
     `room_for`: the pod stands for a group that can start when so many pods like it find room (`podgroup.places_needed`
     counts them). While it is backing off, an event that a plugin which rejected it finds worth an attempt has the
     scheduler look whether there is that much room, and try the pod at once where there is. With 0 it is not looked for.
-    `is_unfinished`: the plugin goes on beside the scheduler and activates the pod at the end; after an error, the pod
-    keeps its message and the length of its backoff until then.
+    `is_unfinished`: the plugin goes on working beside the scheduler, and activates the pod at the end. If the attempt
+    before failed with an error, the pod keeps that message and the length of its backoff until then.
     """
 
     __slots__ = ("ignored_by", "is_unfinished", "room_for", "serve_backoff")

@@ -262,10 +262,10 @@ class Handle(Protocol):
         ...
 
     def forget_answers(self, nodes: Iterable[str]) -> None:
-        """Drop what is kept of answers with `Reuse.UNTIL_FORGOTTEN` about the nodes of these names.
+        """Drop the kept answers with `Reuse.UNTIL_FORGOTTEN` about the nodes of these names.
 
-        Call it whenever an answer about a node may be another, for whatever reason but a change of the node or of its
-        pods. It retries no pod: call `activate`, or register the event that tells of the change.
+        Call it when an answer about a node may have changed though neither the node nor its pods did. It retries no
+        pod: call `activate`, or register the event of the change.
         """
         ...
 

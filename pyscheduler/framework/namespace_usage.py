@@ -1,8 +1,8 @@
-"""`NamespaceUsage`: what the pods of each namespace request, summed over all nodes.
+"""`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes.
 
-A quota compares such a sum with a limit for every pod and, while victims are looked for, after each pod that is taken
-off or put back. The sums follow from the snapshot, so they include pods that are not bound yet and, in a what-if, lack
-the pods that were evicted. Only nodes whose generation has changed since the last question are read again.
+A quota compares such a sum with a limit for every pod. A search for victims repeats that after each pod that it takes
+off a node or puts back. So only nodes whose generation has changed since the last call are read again. The sums are
+those of the snapshot: they include pods that are not bound yet and, in a what-if, lack the pods that were evicted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NamespaceUsage:
         self._total: dict[str, Resource] = {}
 
     def of(self, namespace: str) -> Resource:
-        """Return what the pods of a namespace request; do not change it."""
+        """Return the sum of the requests in a namespace; do not change it."""
         return self.by_namespace().get(namespace) or Resource()
 
     def by_namespace(self) -> Mapping[str, Resource]:

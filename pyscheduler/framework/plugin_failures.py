@@ -72,9 +72,9 @@ _DISTINCT: Final = 500
 class PluginFailure:
     """One failure of a plugin.
 
-    `plugin` is "" where nobody knows whose code it was. `frames` are those in which `error` was raised, None if it was
-    only made, and `traceback` is their text; the error itself loses them, because others keep it. `point` is the
-    extension point, or `run`, `Task`, `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch
+    `plugin` is "" if the owner of the code is unknown. `frames` are those in which `error` was raised, None if it was
+    only made. `traceback` is their text. They are here because statuses keep the error without its frames. `point` is
+    the extension point, or `run`, `Task`, `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch
     profile), `Close`. `about` names the object (`pod=default/web`), or is "". `place` is the line that raised `error`,
     or the method that returned something of the wrong type: `plugin.py:12 in Spread.filter`.
     """

@@ -1,6 +1,6 @@
-"""Whether a new pod may be admitted, or would take quota that groups have reserved. Fed by events; no I/O.
+"""Admit new pods, except those that would take quota that groups have reserved. Fed by events; no I/O.
 
-Reservations are those of the annotations, which the scheduler writes.
+Reservations are read from the annotations that the scheduler writes.
 
 The use of a quota is what its status says: the API server charges it for a pod after all webhooks, and before it
 creates the pod. A pod that was admitted a moment ago is not charged yet; it never is if another check refuses it. So no
@@ -47,7 +47,7 @@ class _Admitted:
     pod: Pod
     usage: Amounts
     traits: PodTraits
-    #: What was used of the quotas of its namespace then, by name of the quota.
+    #: The use of the quotas of its namespace at its admission, by name of the quota.
     used: Mapping[str, Amounts]
     #: Clock seconds.
     until: float
@@ -101,7 +101,7 @@ class QuotaAdmission:
     # --- decisions
 
     async def decide(self, pod: Pod, *, is_dry_run: bool = False) -> str:
-        """Return why a pod must not be created; "" if it may. An admitted pod counts, unless that is a dry run."""
+        """Return why a pod must not be created; "" if it may be. An admitted pod counts, except in a dry run."""
         until = self._clock.now() + _WAIT_SECONDS
         while True:
             self._forget_late()
@@ -123,7 +123,7 @@ class QuotaAdmission:
         self._reservations.expect(pod)
 
     async def _news(self, seconds: float) -> None:
-        """Wait for a change of a quota, but at most so long."""
+        """Wait for a change of a quota, for at most `seconds`."""
         event = asyncio.Event()
         timer = self._clock.call_later(max(seconds, 0.0), event.set)
         self._waiting.add(event)
@@ -134,7 +134,7 @@ class QuotaAdmission:
             timer.cancel()
 
     def _not_charged(self, quota: Quota) -> dict[str, int]:
-        """Return what a quota may be charged yet for pods that were admitted a moment ago."""
+        """Return what the API server may still charge to a quota for pods that were admitted a moment ago."""
         counted = [
             each
             for each in self._admitted.values()
@@ -142,7 +142,7 @@ class QuotaAdmission:
         ]
         if not counted:
             return {}
-        # What is used now contains those of the pods that were charged since the first of them was admitted.
+        # Pods that were charged since the first one was admitted are in the present use: do not count them twice.
         total = Counter(counted[0].used[quota.name])
         for each in counted:
             total.update(each.usage)

@@ -382,7 +382,9 @@ class SchedulingQueue:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
         def hears(info: QueuedPodInfo) -> bool:
-            is_old = self.sub_queues.has_seen(info, taken_in) or (pre_check is not None and not pre_check(info.pod))
+            is_old = self.sub_queues.failed_before(info, taken_in) or (
+                pre_check is not None and not pre_check(info.pod)
+            )
             return not (is_old or (ignored_by and self._hints.ignores(ignored_by, info.pod)))
 
         pods = [info for info in self._unschedulable.select(is_concerned, ignored_by) if hears(info)]
@@ -538,7 +540,7 @@ class SchedulingQueue:
             return ignored_by == own or self._hints.ignores(ignored_by, info.pod)
 
         missed = self.in_flight.events_since_pop(flight, may_matter, ignores)
-        return (each for each in missed if not self.sub_queues.has_seen(info, each.taken_in))
+        return (each for each in missed if not self.sub_queues.failed_before(info, each.taken_in))
 
     def _move(
         self,

@@ -236,11 +236,11 @@ class SubQueues:
             self.uncount_rejections(info)
         return info
 
-    def has_seen(self, info: QueuedPodInfo, taken_in: int | None) -> bool:
-        """Return True if the room that an attempt took was free in the pod's last attempt, which failed all the same.
+    def failed_before(self, info: QueuedPodInfo, taken_in: int | None) -> bool:
+        """Return True if the pod failed before the attempt that took some room: the room was free, and did not help.
 
-        Otherwise groups that fit in part would wake each other without end. Held pods are not tried in the order in
-        which they are taken, and a gate may count what others hold.
+        Otherwise groups that fit in part would wake each other without end. Held pods do not count, because they are
+        not tried in the order in which they are taken. Nor do gated pods: a gate may count what others hold.
         """
         came_first = taken_in is not None and 0 < info.tried_in < taken_in
         return came_first and not info.is_gated and info.pod.scheduler_name not in self._holding

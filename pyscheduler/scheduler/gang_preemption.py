@@ -57,7 +57,7 @@ class _Gang:
 
 @attrs.frozen
 class GangPreemption:
-    """Preempts for groups as a whole."""
+    """Evicts victims for whole groups."""
 
     cycles: GroupCycles
 
@@ -67,7 +67,7 @@ class GangPreemption:
         gang = self._gang(profile, attempt.queued.pod) if profile.preemptors else None
         if gang is None:
             return None
-        # Most groups that do not fit can preempt nobody, and may have thousands of members.
+        # Most groups that do not fit have no possible victims, and may have thousands of members.
         are_promised = bool(scheduling.queue.nominator.nodes)
         if not are_promised and not await self._can_preempt(attempt, error):
             return None

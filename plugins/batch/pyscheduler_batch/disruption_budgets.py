@@ -1,6 +1,6 @@
-"""Disruption budgets of victims: none of the systems reads them, so this is a policy of our own.
+"""Disruption budgets of victims. KAI, Volcano and kube-batch read none, so this is a policy of our own.
 
-`prefer` (the default): of victims that are otherwise equal, those go first whose eviction violates no budget.
+`prefer` (the default): of victims that are otherwise equal, those are evicted first whose eviction violates no budget.
 `respect`: no eviction violates a budget. `ignore`: budgets are not read.
 Source of what a budget allows: kube-scheduler 1.36, `filterPodsWithPDBViolation`.
 """
@@ -45,7 +45,7 @@ _ON_NODE = frozenset({TaskState.BINDING, TaskState.BOUND, TaskState.RUNNING})
 
 
 class DisruptionBudgets(Policy):
-    """The budgets of one pass. A listener: evictions use budgets up, also those of an open statement."""
+    """The budgets of one pass. It listens to moves: also the evictions of an open statement use budgets up."""
 
     name: ClassVar[str] = "disruptionbudgets"
 
@@ -56,7 +56,7 @@ class DisruptionBudgets(Policy):
         self._left: dict[str, int] = {}
         for each in budgets:
             if each.namespace == _SYSTEM:
-                continue  # nobody evicts its pods
+                continue  # its pods are never evicted
             self._by_namespace.setdefault(each.namespace, []).append(each)
             self._left[each.uid] = each.status.disruptions_allowed
         #: The rows of the tasks that `protected` was asked about and that budgets select, with the uids of these.
@@ -64,14 +64,14 @@ class DisruptionBudgets(Policy):
         self._selectors: dict[str, CompiledSelector | None] = {}
 
     def moved(self, task: Task, old: TaskState, new: TaskState) -> None:
-        """Count a task that leaves its node, or does not leave it after all."""
+        """Count a task that leaves its node, or whose eviction is undone."""
         change = (new in _ON_NODE) - (old in _ON_NODE)
         if change and task.pod is not None and task.pod.node_name:
             for uid in self._of(task):
                 self._left[uid] += change
 
     def violating(self, tasks: Iterable[Task]) -> list[bool]:
-        """Return of each task whether its eviction, after those before it, violates a budget."""
+        """Return for each task whether its eviction violates a budget, if all tasks before it are evicted, too."""
         used: Counter[str] = Counter()
         found: list[bool] = []
         for task in tasks:
@@ -81,7 +81,7 @@ class DisruptionBudgets(Policy):
         return found
 
     def protected(self, tasks: Sequence[Task]) -> NDArray[np.bool_]:
-        """Return bool[n]: the tasks of which each eviction violates a budget. `tasks`: the same in each call."""
+        """Return bool[n]: the tasks whose eviction alone violates a budget. `tasks`: the same in each call."""
         if self._selected is None:
             self._selected = [(row, own) for row, task in enumerate(tasks) if (own := self._of(task))]
         mask = np.zeros(len(tasks), dtype=np.bool_)
@@ -134,7 +134,7 @@ class RespectedBudgets(DisruptionBudgets):
 
 
 def spared_of(session: Session, victims: Iterable[Task]) -> frozenset[str]:
-    """Return the uids of the tasks of which each eviction violates a budget: of equals, the others are evicted."""
+    """Return the uids of the tasks whose eviction alone violates a budget: of equal tasks, the others are evicted."""
     budgets = budgets_of(session)
     if budgets is None:
         return frozenset()

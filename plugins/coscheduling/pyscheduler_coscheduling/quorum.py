@@ -1,4 +1,4 @@
-"""Whether a group has enough members, and enough members with nodes. Pure functions of the group's state.
+"""Check that a group has enough members, and enough members with nodes. Pure functions of the group's state.
 
 Members that failed do not count. Members that succeeded count if the living ones cannot reach the minimum any more.
 """

@@ -1,12 +1,12 @@
-"""Groups that failed: for how long they are refused, and whether there is a reason to try them again then.
+"""Windows in which groups that failed are refused, and the reasons to retry a group when its window ends.
 
-No event tells the end of a window, so a timer does. A group is woken then if something happened since it failed that
-could make a difference: the group is another one, or room may have appeared. Otherwise it sleeps on, and the next such
-event wakes it. Waking it unconditionally would try every hopeless group once per window.
+The end of a window is no event, so a timer retries the group. It does so only if something since the failure could make
+a difference: the group changed, or room may have appeared. Otherwise the group waits for the next such event. Without
+this rule, every group that can never start would be tried once per window.
 
-What a group gives back that failed itself is news for those only that failed while it held that: to all others it was
-there before. Otherwise groups that each find room for a part, and then give it back, would wake each other for ever.
-Who is nominated to a node holds it, as far as others are concerned: filters count it in.
+Room that group A returns can help group B only if B failed while A held it. Otherwise groups that each find room for
+some members, and return it, would wake each other for ever. A nominated pod holds its node, too, because filters count
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Moment: TypeAlias = tuple[int, int]
 
 @attrs.define(eq=False)
 class _Seen:
-    """What the world was like when a group failed."""
+    """The state of the cluster when a group failed."""
 
     changes: int
     releases: int
@@ -77,19 +77,19 @@ class Failures:
         self._gave_back: dict[str, GroupId] = {}
 
     def is_denied(self, group: GroupId) -> bool:
-        """Tell whether the group is in the window after a failure."""
+        """Return True if the group is in the window after a failure."""
         return group in self._denied
 
     def is_backed_off(self, group: GroupId) -> bool:
-        """Tell whether the group is in the window of the group backoff."""
+        """Return True if the group is in the window of the group backoff."""
         return group in self._backed_off
 
     def is_refused(self, group: GroupId) -> bool:
-        """Tell whether the group is in any window."""
+        """Return True if the group is in any window."""
         return group in self._denied or group in self._backed_off
 
     def is_recorded(self, group: GroupId) -> bool:
-        """Tell whether the group failed, and has neither been woken by a window's end nor got through Permit since."""
+        """Return True if the group failed, and neither the end of a window woke it nor Permit accepted it since."""
         return group in self._seen
 
     def deny(self, group: GroupId, *, back_off: bool = False, retry: bool = False) -> None:
@@ -128,7 +128,7 @@ class Failures:
         self._holding.pop(group, None)
 
     def is_hushed(self, group: GroupId) -> bool:
-        """Tell whether the group failed a moment ago and there is no reason to try it again.
+        """Return True if the group failed a moment ago and there is no reason to try it again.
 
         In a window it is refused anyway. Without one, what each member gives back would have room for another, which
         would have all the others tried once more, without end.
@@ -139,7 +139,7 @@ class Failures:
         return not self._has_news(group, seen)
 
     def has_just_failed(self, group: GroupId) -> bool:
-        """Tell whether the group failed so shortly ago that whoever is out of time now was waiting then.
+        """Return True if the group failed so recently that a member whose wait ends now was waiting then.
 
         No wait is shorter than a second, and a failure ends all that are under way.
         """
@@ -147,7 +147,7 @@ class Failures:
         return seen is not None and self._clock.now() - seen.at < _HUSH_SECONDS
 
     def changed(self, group: GroupId) -> None:
-        """Note that the group, or one of its members, is not what it was."""
+        """Note that the group or one of its members changed."""
         self._changes[group] = self._changes.get(group, 0) + 1
 
     def released(self, by: GroupId | None = None) -> None:
@@ -163,7 +163,7 @@ class Failures:
         self._gave_back.pop(uid, None)
 
     def gave_back(self, group: GroupId, uid: str) -> None:
-        """Note that it gave it back."""
+        """Note that a pod of the group gave its node back."""
         self.bound_or_gone(group, uid)
         self._gave_back[uid] = group
 
@@ -177,20 +177,20 @@ class Failures:
         self._gave_back.pop(uid, None)
 
     def was_given_back(self, uid: str) -> bool:
-        """Tell whether the pod is not gone, but has merely given its node back."""
+        """Return True if the pod still exists and has given its node back."""
         return uid in self._gave_back
 
     def moment(self, group: GroupId) -> Moment:
-        """Return what differs as soon as the group is another one, or room may have appeared that it did not hold."""
+        """Return a value that changes when the group changes, or when room may have appeared that it did not hold."""
         return self._changes.get(group, 0), self._releases
 
     def has_news(self, group: GroupId) -> bool:
-        """Tell whether anything has happened that could make a difference to a group that failed."""
+        """Return True if something since the failure of a group could make a difference."""
         seen = self._seen.get(group)
         return seen is None or self._has_news(group, seen)
 
     def close(self) -> None:
-        """Let no timer fire any more."""
+        """Cancel all timers."""
         self._denied.clear()
         self._backed_off.clear()
 

@@ -21,7 +21,7 @@ __all__ = ["InventoryCache"]
 
 
 class InventoryCache:
-    """What the slices of the cluster offer; follows the lister. One serves all profiles.
+    """The devices that the slices of the cluster offer; follows the lister. All profiles share one.
 
     `rules` add taints to devices; None with the gate DRADeviceTaintRules off.
     """

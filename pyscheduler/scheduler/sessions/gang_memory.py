@@ -1,4 +1,7 @@
-"""The minimums of nodes that jobs had: a gang is broken if it lost some of them, see `batch.sub_groups`."""
+"""Minimums that gangs have reached: a gang is broken if it lost nodes of such a minimum, see `batch.sub_groups`.
+
+The tables are made anew in each pass and show only the present, so this is kept beside them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ __all__ = ["GangMemory"]
 
 @attrs.define(eq=False)
 class GangMemory:
-    """What is known of jobs with nodes, by the keys of jobs."""
+    """The minimums of jobs with nodes, by key of the job."""
 
     #: The jobs that had their minimum of nodes, and were not evicted since.
     _whole: set[str] = attrs.Factory(set)
@@ -27,7 +30,7 @@ class GangMemory:
     _reached: dict[str, Mapping[str, int]] = attrs.Factory(dict)
 
     def evicted(self, key: str) -> None:
-        """Take notice that a task of a job was evicted: the job is not broken."""
+        """Note that a task of a job was evicted: the job did not lose it, so it is not broken."""
         self._whole.discard(key)
 
     def forget(self, key: str) -> None:
@@ -36,7 +39,7 @@ class GangMemory:
         self._reached.pop(key, None)
 
     def read_ended(self, key: str, ended: Callable[[], Iterable[tuple[object, TaskState]]]) -> None:
-        """Remember that a task of a job has succeeded: its pod may be removed before the next pass."""
+        """Record whether a task of a job has succeeded: its pod may be removed before the next pass."""
         if self._reached.get(key, COMPLETING) != COMPLETING and any(
             state is TaskState.SUCCEEDED for _, state in ended()
         ):

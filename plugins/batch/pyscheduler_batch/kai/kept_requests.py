@@ -1,4 +1,4 @@
-"""What waiting jobs request in each queue, kept from pass to pass: only jobs that changed are summed anew."""
+"""Sums of the requests of waiting jobs by queue, kept from pass to pass: only jobs that changed are summed anew."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLUMNS: Final = 3
 
 
 class KeptRequests(Kept):
-    """What the pending tasks of each job ask for, kept from pass to pass."""
+    """The requests of the pending tasks of each job."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class KeptRequests(Kept):
         self._is_new = True
 
     def by_queue(self, session: Session, quantities: Callable[[Amounts], Quantities]) -> Amounts:
-        """Return float64[Q, 3]: what the pending tasks in each queue ask for, less the promised ones."""
+        """Return float64[Q, 3]: the requests of the pending tasks in each queue, less those with a promise."""
         jobs = session.jobs
         if self._is_new:
             self._is_new = False
@@ -75,7 +75,7 @@ class KeptRequests(Kept):
 
 
 def _requests(job: Job, quantities: Callable[[Amounts], Quantities]) -> Quantities:
-    """Return what the pending tasks of a job ask for, less the promised ones."""
+    """Return the requests of the pending tasks of a job, less those with a promise."""
     if job.alike is not None:
         count, (cpu, memory, gpu) = job.counts[_PENDING] - job.counts[_PIPELINED], quantities(job.alike)
         return (cpu * count, memory * count, gpu * count)

@@ -55,13 +55,13 @@ def is_settled(job: Job) -> bool:
 
 
 class Reservers:
-    """The jobs that reserve something, a few by row (of a queue) and resource: whom a refused job waits for."""
+    """The first jobs that reserve a resource, by row of a queue: a refused job waits for them."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[int, int], list[str]] = {}
 
     def add(self, job: Job, rows: Iterable[int], amounts: Amounts) -> None:
-        """Note what a job reserves; `amounts`: float64[R]."""
+        """Add a job that reserves `amounts`, float64[R], in these rows."""
         columns = np.flatnonzero(amounts > 0).tolist()
         for row in rows:
             for column in columns:
@@ -70,7 +70,7 @@ class Reservers:
                     keys.append(job.key)
 
     def text(self, row: int, over: NDArray[np.bool_]) -> str:
-        """Return who reserves the resources `over` (bool[R]), as the end of a sentence; "" for nobody."""
+        """Return the end of a sentence with the jobs that reserve the resources `over` (bool[R]); "" without any."""
         columns = np.flatnonzero(over).tolist()
         keys = [*dict.fromkeys(key for column in columns for key in self._keys.get((row, column), ()))]
         if not keys:

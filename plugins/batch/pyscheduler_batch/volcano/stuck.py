@@ -1,7 +1,7 @@
-"""Jobs that no node can help: too few of their pods fit on any node, even if all nodes were empty.
+"""Jobs that can never start: too few of their pods would fit on a node, even if all nodes were empty.
 
 Differs from Volcano: such a job is not enqueued, and reserves nothing if it was enqueued before its pods came. In
-Volcano it keeps the rest of its queue, and of the cluster, from all other jobs for ever.
+Volcano its reservation keeps all other jobs of the queue, and of the cluster, waiting for ever.
 """
 
 from __future__ import annotations
