@@ -27,12 +27,17 @@ __all__ = ["awaited_room"]
 
 
 def awaited_room(
-    scheduling: SchedulingCycle, profile: Profile, info: PodInfo, nodes: Nodes | None = None
+    scheduling: SchedulingCycle,
+    profile: Profile,
+    info: PodInfo,
+    *,
+    joint: object | None,
+    nodes: Nodes | None = None,
 ) -> tuple[str, Sequence[PodInfo]] | None:
     """Return the node that a pod is nominated to, and the pods of lower priority that are leaving it.
 
     None if no such pod is leaving, if one may never be gone, if the node does not take the pod without them, or if it
-    is not one of `nodes`.
+    is not one of `nodes`. `joint` is that of the pod's attempt: members of a group may share what they reserve.
     """
     pod, snapshot = info.pod, scheduling.snapshot
     name = scheduling.queue.nominator.node_of(pod.uid)
@@ -44,6 +49,7 @@ def awaited_room(
         return None
     # A question, because a plugin that refuses the pod for a while does not take its node away.
     state = CycleState(Trial(TrialKind.QUESTION))
+    state.joint = joint
     with Statement(snapshot, TrialKind.QUESTION) as statement:
         statement.evict_all(victims, name, free_ports=True)
         fits = fits_on(profile, state, pod, snapshot.nodes, name)

@@ -125,7 +125,8 @@ class GangPreemption:
         """Return True if victims of a member are being evicted, or are leaving the node that it is nominated to."""
         if any(preemptor.is_preempting(info.pod.uid) for preemptor in profile.preemptors.values()):
             return True
-        return awaited_room(self.cycles.scheduling, profile, info.pod_info) is not None
+        scheduling = self.cycles.scheduling
+        return awaited_room(scheduling, profile, info.pod_info, joint=scheduling.group_of(info.pod)) is not None
 
     def _nomination(self, info: QueuedPodInfo) -> NominatingInfo | None:
         """Return the nomination of a pod, as it is; None if it has none."""

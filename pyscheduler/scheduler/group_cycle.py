@@ -337,7 +337,8 @@ class GroupCycles:
         try:
             found = await self.scheduling.find_node(attempt, nodes, post_filter=False)
             if isinstance(found, Failure) and isinstance(found.status.error, FitError):
-                awaited = awaited_room(self.scheduling, attempt.profile, attempt.queued.pod_info, nodes)
+                info = attempt.queued.pod_info
+                awaited = awaited_room(self.scheduling, attempt.profile, info, joint=state.joint, nodes=nodes)
                 if awaited is not None:
                     node_name, victims = awaited
                     found.nominating = NominatingInfo(node_name)

@@ -69,6 +69,7 @@ class Contest:
             config=_config(plugin, strategy, **args), feature_gates=gates if plugin == "in-tree" else ""
         )
         self.serial = 0
+        self.graces = [300]
 
     async def start(self, nodes: Mapping[str, int], *, stop_seconds: float) -> None:
         """Add nodes with so many GPUs; deleted pods are gone after `stop_seconds`."""
@@ -80,11 +81,11 @@ class Contest:
     def low(self, gpus: int = 3, **keywords: Any) -> None:
         """Create a pod of low priority."""
         self.serial += 1
-        spec = {"terminationGracePeriodSeconds": 300}
+        spec = {"terminationGracePeriodSeconds": self.graces[self.serial % len(self.graces)]}
         self.cluster.add_pod(f"low-{self.serial}", requests={GPU: str(gpus)}, priority=0, spec=spec, **keywords)
 
-    def gang(self, sizes: Sequence[int], minimum: int | None = None, name: str = "g") -> None:
-        """Create a gang of high priority whose members want so many GPUs each."""
+    def gang(self, sizes: Sequence[int], minimum: int | None = None, name: str = "g", claim: str = "") -> None:
+        """Create a gang of high priority whose members want so many GPUs each, and share a claim."""
         minimum = len(sizes) if minimum is None else minimum
         spec: dict[str, Any] = {"minMember": minimum}
         if self.plugin == "in-tree":
@@ -100,7 +101,9 @@ class Contest:
         )
         in_tree = self.plugin == "in-tree"
         labels = {} if in_tree else {PLUGINS[self.plugin][3]: name}
-        group = {"schedulingGroup": {"podGroupName": name}} if in_tree else {}
+        group: dict[str, Any] = {"schedulingGroup": {"podGroupName": name}} if in_tree else {}
+        if claim:
+            group["resourceClaims"] = [{"name": "r", "resourceClaimName": claim}]
         for number, gpus in enumerate(sizes):
             self.cluster.add_pod(f"{name}-{number}", requests={GPU: str(gpus)}, priority=100, labels=labels, spec=group)
 
@@ -154,6 +157,47 @@ async def test_waits_at_permit_that_end_before_the_victims(
     contest.low(2)
     contest.low(2)
     assert await contest.run(200, refill=2, until=2) <= 2
+    assert contest.bound() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plugin", "strategy"), WAYS)
+async def test_victims_with_different_grace_periods(
+    pyscheduler_cluster: FakeCluster, plugin: str, strategy: str
+) -> None:
+    """A member that was tried while victims end is tried again when its own victim is gone."""
+    contest = Contest(pyscheduler_cluster, plugin, strategy)
+    contest.graces = [3, 12, 40]
+    await contest.start({"n1": 3, "n2": 3, "n3": 3}, stop_seconds=100)
+    await contest.run(3, refill=3)
+    contest.gang([3, 3, 3])
+    assert await contest.run(60, refill=3, until=3) == 3
+    assert contest.bound() == 3
+
+
+@pytest.mark.parametrize("graces", [[25, 3], [3, 25]])
+@pytest.mark.parametrize(("plugin", "strategy"), WAYS)
+async def test_members_that_preempt_and_share_a_claim(
+    pyscheduler_cluster: FakeCluster, plugin: str, strategy: str, graces: list[int]
+) -> None:
+    """The devices that one member reserves do not keep another one from waiting for its victim."""
+    contest = Contest(pyscheduler_cluster, plugin, strategy)
+    contest.graces = graces
+    pool = {"driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "allNodes": True}
+    requests = [{"name": "r", "exactly": {"deviceClassName": "net"}}]
+    for kind, name, spec in (
+        ("DeviceClass", "net", {}),
+        ("ResourceSlice", "s", {**pool, "devices": [{"name": "d0"}]}),
+        ("ResourceClaim", "shared", {"devices": {"requests": requests}}),
+    ):
+        metadata = {"name": name, **({"namespace": "default"} if kind == "ResourceClaim" else {})}
+        contest.cluster.server.add(
+            {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        )
+    await contest.start({"n1": 3, "n2": 3}, stop_seconds=100)
+    await contest.run(3, refill=2)
+    contest.gang([3, 3], claim="shared")
+    assert await contest.run(60, refill=2, until=2) == 2
     assert contest.bound() == 2
 
 

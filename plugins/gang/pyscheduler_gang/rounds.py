@@ -51,9 +51,11 @@ class Rounds:
         old = record.visit(pod.uid)
         self._gangs.groups.tried(pod.uid, cycle)
         refusal = None
-        if not record.schedule_cycle_valid and not self._handle.nominator.node_of(pod.uid):
+        # While victims end, others may wait at Permit. Then the round stays open, and this member needs another turn.
+        is_promised = bool(self._handle.nominator.node_of(pod.uid))
+        if not record.schedule_cycle_valid and not is_promised:
             refusal = messages.about(messages.NOT_VALID, record.id, pod)
-        elif old >= cycle:
+        elif old >= cycle and not is_promised:
             refusal = messages.too_large(record.id, pod, pod_cycle=old, gang_cycle=cycle)
         elif opens:
             self._open_round(record, by_event=by_event)
