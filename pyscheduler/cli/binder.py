@@ -12,7 +12,7 @@ from pyscheduler.flags.run_flags import all_options
 
 __all__ = ["CONFIGURATION", "command"]
 
-#: As `configs/binder.yaml`. No pod names the profile; it only carries the plugin.
+#: As `configs/binder.yaml`. The profile has no Bind plugin: it only carries the reconciler, and schedules no pod.
 CONFIGURATION: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -29,7 +29,6 @@ profiles:
         enabled:
           - name: BindRequestReconciler
           - name: PrioritySort
-          - name: DefaultBinder
         disabled:
           - name: "*"
 """

@@ -144,6 +144,11 @@ class Profile:
     def __repr__(self) -> str:
         return f"Profile({self.name}, {list(self.plugins)})"
 
+    @property
+    def schedules(self) -> bool:
+        """Return whether pods that name the profile are scheduled: a profile may only carry plugins with `run`."""
+        return bool(self.points[ExtensionPoint.BIND])
+
     # For the queue
 
     @property

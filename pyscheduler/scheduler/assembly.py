@@ -56,7 +56,7 @@ from pyscheduler.scheduler.unconfirmed import UnconfirmedBindings
 from pyscheduler.scheduler.work import WorkSources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.clock import Clock
@@ -172,6 +172,7 @@ def _make_scheduler(
 ) -> Scheduler:
     """Return the scheduler with its cycles."""
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
+    serving = {name: profile for name, profile in profiles.items() if profile.schedules}
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
     in_tree = None
     if gates["GenericWorkload"]:
@@ -212,7 +213,7 @@ def _make_scheduler(
             recorder=recorder,
             cache=cache,
             queue=queue,
-            profiles=profiles,
+            profiles=serving,
             waiting_pods=waiting_pods,
             statuses=statuses,
         ),
@@ -233,13 +234,19 @@ def _make_scheduler(
         routes=services.routes,
         snapshot_access=services.snapshot_access,
         needs=[
-            *(Need(reading(kind), "scheduling") for kind in (PODS, NODES)),
-            *(Need(rule, "pod conditions") for rule in STATUS_RULES),
-            *(Need(rule, "pod groups") for rule in (GROUP_RULES if in_tree is not None else ())),
+            *_own_needs(schedules=bool(serving), has_groups=in_tree is not None),
             *needs_of_plugins(profiles.values(), informers.declared()),
         ],
         extenders=extenders,
     )
+
+
+def _own_needs(*, schedules: bool, has_groups: bool) -> Iterator[Need]:
+    """Yield the permissions that the scheduler needs beside those of plugins. `schedules`: whether any profile does."""
+    yield from (Need(reading(kind), "scheduling") for kind in (PODS, NODES))
+    if schedules:
+        yield from (Need(rule, "pod conditions") for rule in STATUS_RULES)
+        yield from (Need(rule, "pod groups") for rule in (GROUP_RULES if has_groups else ()))
 
 
 def _make_group_cycles(

@@ -149,7 +149,7 @@ class Debugger:
         if pod.node_name:
             return True
         # A pod that is being deleted is not scheduled.
-        return pod.scheduler_name in self._scheduler.profiles and not pod.metadata.deletion_timestamp
+        return pod.scheduler_name in self._scheduler.handlers.profiles and not pod.metadata.deletion_timestamp
 
     def _is_waiting(self, uid: str) -> bool:
         """Return True if a pod is in the queue, in flight, or unreadable."""

@@ -67,6 +67,7 @@ class EventHandlers:
     recorder: Recorder
     cache: Cache
     queue: SchedulingQueue
+    #: Those that schedule.
     profiles: Mapping[str, Profile]
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter

@@ -82,6 +82,7 @@ async def test_scheduler_and_binder_of_bind_requests_need_what_they_ask_for() ->
         await stopping
         await task
     assert cluster.get("v1", "Pod", "p", namespace="default")["spec"]["nodeName"] == "n1"
+    assert "nodeName" not in cluster.get("v1", "Pod", "own", namespace="default")["spec"]
     assert cluster.rbac.usage.refusals() == {}
     assert [line for line in unused(cluster, writer.roles) if "bindrequests" in line or "pods/binding" in line] == []
     assert unused(cluster, binder.roles) == []

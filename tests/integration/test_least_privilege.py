@@ -573,7 +573,7 @@ async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
     cluster.add(
         {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 1}}
     )
-    # The profile could bind pods, if any pod named it.
+    # The profile schedules nothing, also if a pod names it.
     cluster.add(pod_manifest("own", scheduler_name="pyscheduler-podgrouper"))
     await clock.advance(70)
     cluster.add(node_manifest("n1"))
@@ -590,5 +590,8 @@ async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
     assert group["spec"]["preemptibility"] == "preemptible"
     alone = cluster.get("v1", "Pod", "alone", namespace="default")
     assert alone["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]
+    assert "nodeName" not in cluster.get("v1", "Pod", "own", namespace="default")["spec"]
+    verbs = {(grant.resource, verb) for grants_here in grants.values() for grant in grants_here for verb in grant.verbs}
+    assert verbs.isdisjoint({("pods/binding", "create"), ("pods/status", "patch")})
     assert cluster.rbac.usage.refusals() == {}
     assert unused(cluster, roles_among(objects)) == []

@@ -84,6 +84,11 @@ class Runner(Plugin):
         """Not a coroutine."""
 
 
+class Worker(Plugin):
+    async def run(self) -> None:
+        """End at once."""
+
+
 class Deaf(FilterPlugin, EnqueueExtensions):
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         return None
@@ -307,6 +312,17 @@ def test_a_profile_must_sort_and_bind(kit: Any) -> None:
         ),
         "at least one bind plugin is needed for profile with scheduler name \"lone\" @ $.profiles['lone'].plugins.bind",
     )
+
+
+def test_a_profile_that_only_runs_plugins_schedules_nothing(kit: Any) -> None:
+    """It needs no bind plugin, unless another plugin takes part in scheduling."""
+    kit.register(Worker, Limit, Idle)
+    names = [Worker.name, Limit.name, "Sort"]
+    assert not Profile.build(kit.spec(*names), kit.registry, kit.services).schedules
+    assert Profile.build(kit.spec(*names, "Binder"), kit.registry, kit.services).schedules
+    for wrong in ([*names, Idle.name], ["Sort", Limit.name]):
+        with pytest.raises(ConfigError, match="at least one bind plugin is needed"):
+            Profile.build(kit.spec(*wrong), kit.registry, kit.services)
 
 
 def test_a_profile_needs_a_name(kit: Any) -> None:

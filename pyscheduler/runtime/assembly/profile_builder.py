@@ -79,7 +79,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
         _log.info("%s @ %s.plugins", text, path)
     # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
     if len(classes) == len(places):
-        _check_needed(spec, points, problems, path)
+        _check_needed(spec, points, classes, problems, path)
     args = _args(spec, classes, registry, problems, path)
     _declare_watches(classes, args, declare, problems, path)
     for name, gated in ((name, plugin.gated_watches) for name, plugin in classes.items()):
@@ -238,7 +238,11 @@ def _check_classes(
 
 
 def _check_needed(
-    spec: ProfileSpec, points: Mapping[ExtensionPoint, Sequence[str]], problems: list[str], path: str
+    spec: ProfileSpec,
+    points: Mapping[ExtensionPoint, Sequence[str]],
+    classes: Mapping[str, type[Plugin]],
+    problems: list[str],
+    path: str,
 ) -> None:
     """Report a profile that could not sort or bind, or that has two generators of placements."""
     sorts = points[ExtensionPoint.QUEUE_SORT]
@@ -248,7 +252,7 @@ def _check_needed(
             f'only one queue sort plugin required for profile with scheduler name "{spec.scheduler_name}", '
             f"but got {got}; {_sort_remedy(sorts)} @ {path}.plugins.queueSort"
         )
-    if not points[ExtensionPoint.BIND]:
+    if not points[ExtensionPoint.BIND] and not _only_runs(points, classes):
         problems.append(
             f'at least one bind plugin is needed for profile with scheduler name "{spec.scheduler_name}" '
             f"@ {path}.plugins.bind"
@@ -259,6 +263,19 @@ def _check_needed(
             "at most one placement generate plugin is allowed for profile with scheduler name "
             f'"{spec.scheduler_name}", but got {", ".join(generators)} @ {path}.plugins.placementGenerate'
         )
+
+
+def _only_runs(points: Mapping[ExtensionPoint, Sequence[str]], classes: Mapping[str, type[Plugin]]) -> bool:
+    """Return whether a profile carries a plugin with `run`, and has none that takes part in scheduling.
+
+    Differs from kube-scheduler: such a profile needs no Bind plugin. It schedules no pod.
+    """
+    outside = (ExtensionPoint.QUEUE_SORT, ExtensionPoint.PRE_ENQUEUE)
+    if any(names for point, names in points.items() if point not in outside):
+        return False
+    if any(issubclass(plugin, BatchPlugin) for plugin in classes.values()):
+        return False
+    return any(hasattr(plugin, "run") for plugin in classes.values())
 
 
 def _sort_remedy(sorts: Sequence[str]) -> str:
