@@ -134,7 +134,7 @@ def _typed() -> str:
         if value == option.default or value in {None, "", ()}:
             continue
         if isinstance(value, bool):
-            words.append(flag if value else option.secondary_opts[-1])
+            words += [flag] if value else option.secondary_opts[-1:]
         else:
             for each in value if isinstance(value, tuple) else (value,):
                 words += [flag, str(each)]
