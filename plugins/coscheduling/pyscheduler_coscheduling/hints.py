@@ -78,10 +78,7 @@ class CoschedulingHints:
         if group is None or failures.is_refused(group):
             return QueueingHint.SKIP
         if failures.is_recorded(group):
-            # Room that a failed group gives back was usually there when this group failed, too.
-            is_news = not isinstance(old, Pod) or not failures.was_given_back(old.uid) or failures.has_news(group)
-            is_heard = is_news and not self._members.is_listened_for(group, pod)
-            return QueueingHint.QUEUE if is_heard else QueueingHint.SKIP
+            return QueueingHint.SKIP if self._members.is_listened_for(group, pod) else QueueingHint.QUEUE
         is_member = isinstance(old, Pod) and self._members.directory.group_id(old) == group
         return QueueingHint.QUEUE if is_member else QueueingHint.SKIP
 

@@ -90,21 +90,18 @@ class Members:
         """Record that a member does not hold a node any more; idempotent."""
         group = self.directory.group_id(pod)
         if self._node_of.pop(pod.uid, None) is not None and group is not None:
-            self.failures.gave_back(group, pod.uid)
+            self.failures.holds_no_more(group, pod.uid)
         self.directory.release(pod.uid)
 
     def lost_promise(self, pod: Pod) -> None:
         """Record that a pod, of any kind, lost its nomination."""
-        group = self.directory.group_id(pod)
-        if group is not None and pod.uid not in self._node_of:
-            self.failures.gave_back(group, pod.uid)
-        self.failures.released(by=group)
+        self.failures.released(by=self.directory.group_id(pod))
 
     def bound_or_gone(self, state: GroupState, pod: Pod) -> None:
         """Record that a member is bound, or is no member any more."""
         self._node_of.pop(pod.uid, None)
         self._tried.pop(pod.uid, None)
-        self.failures.bound_or_gone(state.id, pod.uid)
+        self.failures.holds_no_more(state.id, pod.uid)
 
     def placed(self, state: GroupState) -> Iterator[tuple[Pod, str]]:
         """Yield the members with a node, in memory or in the API, and its name."""

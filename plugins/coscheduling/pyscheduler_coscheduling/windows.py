@@ -72,9 +72,8 @@ class Failures:
         #: How often room may have appeared, and how often a group gave back what it held.
         self._releases = 0
         self._own: dict[GroupId, int] = {}
-        #: The pods of each group that hold a node in memory, and the groups of pods that gave theirs back, by uid.
+        #: The pods of each group that hold a node in memory, by uid.
         self._holding: dict[GroupId, set[str]] = {}
-        self._gave_back: dict[str, GroupId] = {}
 
     def is_denied(self, group: GroupId) -> bool:
         """Return True if the group is in the window after a failure."""
@@ -160,34 +159,18 @@ class Failures:
     def holds(self, group: GroupId, uid: str) -> None:
         """Note that a pod of the group holds a node."""
         self._holding.setdefault(group, set()).add(uid)
-        self._gave_back.pop(uid, None)
 
-    def gave_back(self, group: GroupId, uid: str) -> None:
-        """Note that a pod of the group gave its node back."""
-        self.bound_or_gone(group, uid)
-        self._gave_back[uid] = group
-
-    def bound_or_gone(self, group: GroupId, uid: str) -> None:
-        """Record that a pod is bound or gone: the group does not give its node back."""
+    def holds_no_more(self, group: GroupId, uid: str) -> None:
+        """Note that a pod of the group gave its node back, is bound, or is gone."""
         held = self._holding.get(group)
         if held is not None:
             held.discard(uid)
             if not held:
                 del self._holding[group]
-        self._gave_back.pop(uid, None)
-
-    def was_given_back(self, uid: str) -> bool:
-        """Return True if the pod still exists and has given its node back."""
-        return uid in self._gave_back
 
     def moment(self, group: GroupId) -> Moment:
         """Return a value that changes when the group changes, or when room may have appeared that it did not hold."""
         return self._changes.get(group, 0), self._releases
-
-    def has_news(self, group: GroupId) -> bool:
-        """Return True if something since the failure of a group could make a difference."""
-        seen = self._seen.get(group)
-        return seen is None or self._has_news(group, seen)
 
     def close(self) -> None:
         """Cancel all timers."""
