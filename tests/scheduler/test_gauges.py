@@ -126,6 +126,7 @@ async def test_only_registered_events_are_announced(pyscheduler_cluster: FakeClu
     await cluster.clock.advance(0)
     shown = measured.values("scheduler_event_handling_duration_seconds_count", by="event")
     assert {name: count for name, count in shown.items() if count} == {
+        "NamespaceAdd": len(cluster.server.objects("v1", "Namespace")),  # those that were there; InterPodAffinity
         "storage.k8s.io/CSIDriverUpdate": 1,
         "PersistentVolumeAdd": 1,
     }
