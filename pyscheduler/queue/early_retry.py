@@ -9,6 +9,9 @@ group if there is. Otherwise it puts the pod back, and neither attempts nor back
 An early attempt that fails does not lengthen the backoff. The wait before the next early attempt doubles each time,
 until a check finds no room.
 
+A pod whose backoff has ended is checked in the same way when an event moves it out of the unschedulable pods. Without
+room it returns there, so that a group which does not fit costs no attempts.
+
 Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """
 
