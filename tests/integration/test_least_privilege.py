@@ -342,10 +342,7 @@ async def test_a_kind_less_and_it_does_not_start(installed: Installed) -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: Path) -> None:
-    """What was shown for the shipped profile holds for each ready file; others add groups and queues at most.
-
-    Batch profiles read no disruption budgets, because their evictions do not count them.
-    """
+    """What was shown for the shipped profile holds for each ready file; others add groups and queues at most."""
     needed, shipped = (
         as_list(grants_of(offline_scheduler(config, discover()), config), name="pyscheduler")["items"]
         for config in (load(path), load(ROOT / "configs/default.yaml"))
@@ -363,12 +360,9 @@ def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: P
         if rule not in here["rules"]
     ]
     annotates = [rule for rule in more if rule["resources"] == ["pods"]]
-    if is_batch := path.name.startswith("batch-"):
-        assert [rule["resources"] for rule in missing] == [["poddisruptionbudgets"]]
-    else:
-        assert len(missing) == len(annotates)
+    assert len(missing) == len(annotates)
     kinds = {"podgroups", "resourcequotas"}
-    if is_batch:
+    if path.name.startswith("batch-"):
         kinds |= {"queues", "priorityclasses", "topologies"}
     for rule in more:
         assert rule in annotates or rule["resources"][0].partition("/")[0] in kinds, rule
