@@ -311,7 +311,9 @@ class PreemptionHistory:
         result, status = await self.preemptor.preempt(state, pod, found.statuses)
         nominated = result.nominating_info.node_name if result is not None and result.nominating_info else None
         findings = state.get(PREEMPTION_FINDINGS)
-        seen = (findings.candidates, findings.statuses, findings.best, findings.chosen) if findings is not None else ()
+        seen: tuple[object, ...] = ()
+        if aloud and findings is not None:  # Only a trial notes each node.
+            seen = (findings.candidates, findings.statuses, findings.best, findings.chosen)
         self.fired["chosen" if nominated else "hopeless"] += 1
         self.fired["chosen aloud"] += bool(aloud and nominated)
         return said, asked, nominated, status.code, status.message, self.chosen, seen
