@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import Namespace
-from pyscheduler.framework import ClusterEventWithHint, EventResource
+from pyscheduler.framework import ActionType, ClusterEventWithHint, EventResource
 from pyscheduler.plugins.default_preemption import DefaultPreemption, DefaultRules
+from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from pyscheduler.plugins.inter_pod_affinity.hints import Hints
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.plugins.inter_pod_affinity.terms import Namespaces, Target
@@ -32,6 +33,7 @@ def use_recorded_plugins(registry: Registry) -> None:
     """Replace the plugins that decide otherwise than kube-scheduler 1.36.2."""
     registry.replace(InterPodAffinity.name, _RecordedInterPodAffinity)
     registry.replace(DefaultPreemption.name, _RecordedDefaultPreemption)
+    registry.replace(DynamicResources.name, _RecordedDynamicResources)
 
 
 class _RecordedRules(DefaultRules):
@@ -42,6 +44,17 @@ class _RecordedRules(DefaultRules):
 class _RecordedDefaultPreemption(DefaultPreemption):
     name = DefaultPreemption.name
     rules_type = _RecordedRules
+
+
+class _RecordedDynamicResources(DynamicResources):
+    name = DynamicResources.name
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [
+            each
+            for each in super().events_to_register()
+            if each.event.resource != EventResource.POD or not each.event.action & ActionType.DELETE
+        ]
 
 
 class _RecordedInterPodAffinity(InterPodAffinity):
