@@ -8,8 +8,8 @@ The pod that completes a gang enters activeQ before the members that were kept o
 of its priority.
 
 Differs from kube-scheduler: the members that were kept out enter activeQ once, when their gang is complete; there all
-gated pods are asked about each pod that comes. Members that succeeded count once the living ones are fewer than the
-minimum; there the last pods of a Job with more completions than parallelism never start.
+gated pods are asked about each pod that comes. Members that succeeded count once the living ones of a gang that has
+started are fewer than the minimum; there the last pods of a Job with more completions than parallelism never start.
 Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """
 

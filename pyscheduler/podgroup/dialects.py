@@ -124,8 +124,8 @@ class Dialect:
     declares_resources: bool = False
     #: Returns what a member says; it counts before what the object says.
     pod_fields: Callable[[Pod], GroupFields] | None = None
-    #: Whether members that succeeded count if the living ones cannot reach the minimum any more.
-    count_succeeded: bool = True
+    #: Whether members that succeeded count although the group has not started, if the living ones are too few.
+    count_succeeded: bool = False
     #: What the status of the object holds and how it changes; by default, or for None, other programs write it.
     status: DialectStatus = attrs.field(default=None, converter=_or_read_only)
 
@@ -179,6 +179,7 @@ DIALECTS: Final = (
         kinds=KUBE_BATCH_PODGROUPS,
         declares_resources=True,
         object_fields=object_fields,
+        count_succeeded=True,
         status=KubeBatchStatus(),
     ),
     Dialect(

@@ -126,7 +126,7 @@ class GroupState:
     gated: set[str] = attrs.Factory(set)
     #: Bound members that run.
     running: set[str] = attrs.Factory(set)
-    #: Whether members that succeeded count if the living ones cannot reach the minimum any more; see `Dialect`.
+    #: Whether members that succeeded count although the group has not started; see `Dialect`.
     count_succeeded: bool = False
     #: The members by sub-group, if the group has sub-groups.
     parts: SubGroupCounts | None = None
@@ -155,11 +155,16 @@ class GroupState:
 
     @property
     def succeeded_count(self) -> int:
-        """Return how many members that succeeded count: all of them once the living ones are fewer than the minimum.
+        """Return how many members that succeeded count: all of them if the group has started and has too few pods now.
 
-        A Job with more completions than parallelism has fewer pods at its end.
+        A Job with more completions than parallelism has fewer pods at its end. After a restart, as many members as the
+        minimum that have a node, or had one, show that the group has started.
         """
-        return len(self.succeeded) if self.count_succeeded and self.child_count < self.group.min else 0
+        least = self.group.min
+        if self.child_count >= least:
+            return 0
+        has_started = self.satisfied or len(self.bound) + len(self.succeeded) + len(self.failed) >= least
+        return len(self.succeeded) if has_started or self.count_succeeded else 0
 
     def parts_have_minimum(self, placed: Mapping[str, Any] = _NOTHING) -> bool:
         """Return True if the sub-groups have their minimum of members with nodes, or if there are none.

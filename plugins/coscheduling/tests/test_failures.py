@@ -198,20 +198,39 @@ async def test_group_with_too_few_members_evicts_no_pod(world: Any) -> None:
     assert "No preemption victims found" not in world.result("hi-0").message
 
 
-async def test_succeeded_members_count_as_siblings_and_failed_ones_do_not(world: Any) -> None:
-    """The last pods of a Job with more completions than parallelism start; a failed member is replaced first."""
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_succeeded_members_of_a_started_group_count_as_siblings(world: Any, restarts: bool) -> None:
+    """The last pods of a Job with more completions than parallelism start, after a restart of the scheduler as well."""
+    world.nodes(3)
+    world.group("g", 2)
+    label = {"scheduling.x-k8s.io/pod-group": "g"}
+    if restarts:
+        for name in ("g-0", "g-1"):
+            world.cluster.add_pod(name, node_name="n0", labels=label, status={"phase": "Succeeded"})
+        world.schedule()
+    else:
+        world.pods("g", 2)
+        world.schedule()
+        await world.settle()
+        assert world.states("g") == {"bound": 2}
+        for name in ("g-0", "g-1"):
+            world.cluster.patch(Pod, name, {"status": {"phase": "Succeeded"}}, namespace="default", status=True)
+    world.pods("g", 1, start=2)
+    await world.settle(5)
+    assert world.result("g-2").bound
+
+
+async def test_ended_members_of_a_group_that_never_started_do_not_count(world: Any) -> None:
+    """Neither those that succeeded nor those that failed."""
     world.nodes(3)
     world.group("g", 4)
     label = {"scheduling.x-k8s.io/pod-group": "g"}
     for name, phase in (("done", "Succeeded"), ("broken", "Failed")):
         world.cluster.add_pod(name, node_name="n0", labels=label, status={"phase": phase})
     world.schedule()
-    world.pods("g", 2)
+    world.pods("g", 3)
     await world.settle()
     assert "current pods number: 3, minMember of group: 4" in world.result("g-0").message
-    world.pods("g", 1, start=2)
-    await world.settle(5)
-    assert world.states("g") == {"bound": 3}
 
 
 @pytest.mark.parametrize("profile", [pytest.param((), id="PostFilter on"), pytest.param(("postFilter",), id="off")])
