@@ -36,8 +36,11 @@ class Placer(Protocol):
         """Return bool[N]: the nodes that accept the task or that evictions could make acceptable."""
         ...
 
-    def why_not(self, task: Task) -> str:
-        """Return why the filters accept no node for a task; "" if they accept one, or were not asked."""
+    def why_not(self, task: Task, *, beside_room: bool = False) -> str:
+        """Return why the filters accept no node for a task; "" if they accept one, or were not asked.
+
+        With `beside_room`, also "" for a plain pod that some node refuses for its amounts alone.
+        """
         ...
 
     def may_run_together(self, tasks: Sequence[Task]) -> bool:

@@ -50,7 +50,7 @@ class LabelPlacer:
         """Return bool[N]: the nodes with all labels; evictions change no labels."""
         return self.feasible(task)
 
-    def why_not(self, task: Task) -> str:
+    def why_not(self, task: Task, *, beside_room: bool = False) -> str:
         """Return "": the recorded messages are KAI's."""
         return ""
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["ANTI_AFFINITY", "KeptAnswers", "LastingAnswer", "LastingFilters"]
+__all__ = ["AMOUNTS", "ANTI_AFFINITY", "KeptAnswers", "LastingAnswer", "LastingFilters"]
 
 ANTI_AFFINITY: Final = "InterPodAffinity"
-_AMOUNTS: Final = "NodeResourcesFit"
+AMOUNTS: Final = "NodeResourcesFit"
 #: With more answers, all are forgotten.
 _MOST_ANSWERS: Final = 1_000
 #: Filters that look at other pods, unless PreFilter skips a pod. What they skip follows from the pod; InterPodAffinity
@@ -121,7 +121,7 @@ class LastingFilters:
         if narrowed or not all(map(_lasts, self._profile.active_filters(state))):
             return None
         hopeful = self._profile.run_filters(state, pod, nodes)
-        context_of(state).skip_filter.add(_AMOUNTS)
+        context_of(state).skip_filter.add(AMOUNTS)
         accepting = self._profile.run_filters(state, pod, nodes)
         failed = int(Code.ERROR)
         if (hopeful.codes == failed).any() or (accepting.codes == failed).any():
@@ -131,4 +131,4 @@ class LastingFilters:
 
 def _lasts(method: PluginMethod) -> bool:
     """Return whether an answer holds while the node object is the same, or is about amounts."""
-    return method.reuse is Reuse.WHILE_NODE_STAYS or method.plugin == _AMOUNTS
+    return method.reuse is Reuse.WHILE_NODE_STAYS or method.plugin == AMOUNTS

@@ -24,7 +24,7 @@ from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.sessions.filter_keys import FilterKeys, unplaced
-from pyscheduler.scheduler.sessions.lasting_filters import ANTI_AFFINITY, LastingAnswer, LastingFilters
+from pyscheduler.scheduler.sessions.lasting_filters import AMOUNTS, ANTI_AFFINITY, LastingAnswer, LastingFilters
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -191,11 +191,19 @@ class SnapshotPlacer:
             answer.curable.flags.writeable = False
         return answer.curable
 
-    def why_not(self, task: Task) -> str:
-        """Return why the last answer about the pod, or about a look-alike, accepts no node; "" if it accepts one."""
-        answer = self._answers.get(self._keys.exact(self._infos[task.uid]))
+    def why_not(self, task: Task, *, beside_room: bool = False) -> str:
+        """Return why the last answer about the pod, or about a look-alike, accepts no node; "" if it accepts one.
+
+        With `beside_room`, also "" for a plain pod that some node refuses for its amounts alone.
+        """
+        info = self._infos[task.uid]
+        answer = self._answers.get(self._keys.exact(info))
         if answer is None or answer.error is None:
             return ""
+        if beside_room and isinstance(answer.error, FitError) and self._keys.plain(info) is not None:
+            counts = answer.error.diagnosis.node_statuses.counts()
+            if any(status.plugin == AMOUNTS for status, _ in counts):
+                return ""
         answer.text = answer.text or str(answer.error)
         return answer.text
 

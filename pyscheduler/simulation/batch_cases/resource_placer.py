@@ -59,7 +59,7 @@ class ResourcePlacer:
         """Return bool[N]: all nodes."""
         return np.ones(len(self._nodes), dtype=np.bool_)
 
-    def why_not(self, task: Task) -> str:  # noqa: ARG002 - amounts only
+    def why_not(self, task: Task, *, beside_room: bool = False) -> str:  # noqa: ARG002 - amounts only
         """Return "": there are no filters."""
         return ""
 

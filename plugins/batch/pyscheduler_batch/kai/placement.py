@@ -328,7 +328,7 @@ class Placement:
                 share_request(task.pod.annotations, has_whole_gpus=pod_requests(task.pod).get(GPU, 0) > 0)
             except ValueError as error:
                 return f"the annotations of {task.key} cannot be used: {error}"
-        return self._session.placer.why_not(task) or no_room(task.key)
+        return self._session.placer.why_not(task, beside_room=True) or no_room(task.key)
 
     def _claim_problem(self, task: Task) -> str:
         """Return what is wrong with the claims of a task, whatever the node; "" for nothing."""

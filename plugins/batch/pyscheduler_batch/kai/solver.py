@@ -300,7 +300,7 @@ class _Search:
         if not is_promising:
             outcome.note(cycle.reads)
             for task in outcome.refused:
-                why = cycle.session.placer.why_not(task) or no_room(task.key)
+                why = cycle.session.placer.why_not(task, beside_room=True) or no_room(task.key)
                 cycle.session.record(task.job, POD_SCHEDULING_ERRORS, why)
         return is_promising
 
