@@ -78,7 +78,7 @@ class TestReads:
 
     async def test_kind_that_nobody_declared(self, stage: Any, gadgets: Any) -> None:
         """A type without a row has no URL."""
-        with pytest.raises(DecodeError, match="Gadget is not a registered kind"):
+        with pytest.raises(DecodeError, match="Gadget is not a declared kind"):
             await stage.client.get(gadgets.TYPE, "g", "default")
 
 
