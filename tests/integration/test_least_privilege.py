@@ -342,7 +342,7 @@ async def test_a_kind_less_and_it_does_not_start(installed: Installed) -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: Path) -> None:
-    """What was shown for the shipped profile holds for each ready file; others add groups and queues at most."""
+    """Each ready file needs the permissions of the default profile, and at most those for groups and queues."""
     needed, shipped = (
         as_list(grants_of(offline_scheduler(config, discover()), config), name="pyscheduler")["items"]
         for config in (load(path), load(ROOT / "configs/default.yaml"))

@@ -110,7 +110,7 @@ def answering(answer: Any) -> type[_Port]:
     ],
 )
 async def test_wrong_answers_name_the_method(pyscheduler_cluster: FakeCluster, answer: Any, said: str) -> None:
-    """The pod is told what the rules returned, and where they are."""
+    """The message names the value that the rules returned, and the file of the rules."""
     fill(pyscheduler_cluster)
     framework = pyscheduler_cluster.framework(enable=[answering(answer)], allow_plugin_errors=True, **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "12"})

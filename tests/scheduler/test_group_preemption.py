@@ -388,7 +388,7 @@ async def test_without_the_plugin_nobody_preempts(cluster: FakeCluster) -> None:
 
 
 async def test_members_are_nominated_to_the_nodes_that_they_will_have(cluster: FakeCluster) -> None:
-    """Those with a node are told that the group is unschedulable; those that wait for victims, what they lack."""
+    """Members with a node say that the group is unschedulable; members that wait for victims name what they lack."""
     cluster.add_node("a", allocatable={"cpu": "1"})
     cluster.add_node("b", allocatable={"cpu": "1"})
     framework = cluster.framework(feature_gates=GATES)

@@ -116,7 +116,7 @@ async def test_a_queue_reclaims_claimed_gpus(kai: BatchCluster) -> None:
 
 
 async def test_a_shared_claim_of_gpus_needs_the_label_of_its_queue(kai: BatchCluster) -> None:
-    """Without the label, or with that of another queue, the pods wait and are told; with it they run."""
+    """Pods whose claim lacks the label of their queue wait with a reason; with the label they run."""
     add_devices(kai, 4)
     for name in ("q", "other"):
         kai.queue(name)

@@ -1,4 +1,4 @@
-"""Which groups of Volcano are enqueued, what they reserve meanwhile, and what the refused ones are told."""
+"""Volcano's groups: when a group is enqueued, the room that it reserves, and the message of a refused group."""
 
 from __future__ import annotations
 

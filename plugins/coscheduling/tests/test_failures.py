@@ -151,7 +151,7 @@ async def test_a_refused_member_starts_the_backoff_of_its_group(world: Any) -> N
 
 
 async def test_post_filter_adds_nothing_for_a_plain_pod(world: Any) -> None:
-    """Only a member without its PodGroup is told that the group is missing."""
+    """Only the message of a member without its PodGroup says that the group is missing."""
     world.nodes(1)
     world.schedule(preemption=True)
     world.cluster.add_pod("plain", requests={"cpu": "2"})
