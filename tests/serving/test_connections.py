@@ -111,7 +111,9 @@ async def test_a_closed_connection_gives_back_its_place() -> None:
     """Any number of connections are served one after another."""
     async with serving(attrs.evolve(PATIENT, total=2, per_address=1)) as connect:
         for _ in range(20):
-            await (await served(connect)).close()
+            client = await served(connect)
+            assert await client.get() == b"HTTP/1.1 200 OK"
+            await client.close()
 
 
 async def test_the_oldest_silent_connection_ends_for_a_new_one() -> None:
