@@ -164,6 +164,15 @@ class Preemption:
         node = self._handle.snapshot.get(node_name)
         return node is not None and self._rules.is_stuck(node, pod, self._handle.clock.wall())
 
+    async def _without_stuck(self, worth: _Worth, pod: Pod) -> _Worth:
+        """Return the nodes that victims of the pod will leave; other tasks run in the meantime."""
+        turns, free = CooperativeYield(self._handle.clock), []
+        for number, name in enumerate(worth.names, 1):
+            free.append(not self._is_stuck(name, pod))
+            if number % _MAX_NODES == 0:
+                await turns.yield_if_due()
+        return worth.where(np.array(free, dtype=np.bool_))
+
     def is_preempting(self, uid: str) -> bool:
         """Return True if victims of the pod with that uid are still being evicted."""
         return self._evictions.is_under_way(uid)
@@ -200,8 +209,7 @@ class Preemption:
         chosen = await self._choose(state, pod, worth, findings)
         if isinstance(chosen, Candidate) and self._is_stuck(chosen.node_name, pod):
             # Rare, so that the other nodes are not looked at before.
-            worth = worth.where(np.array([not self._is_stuck(name, pod) for name in worth.names], dtype=np.bool_))
-            chosen = await self._choose(state, pod, worth, findings)
+            chosen = await self._choose(state, pod, await self._without_stuck(worth, pod), findings)
         if not isinstance(chosen, Candidate):
             return chosen
         findings.chosen = chosen
