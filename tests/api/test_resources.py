@@ -386,7 +386,7 @@ def test_limits_follow_the_formula(pod: Pod, expected: dict[str, int]) -> None:
 
 
 def test_a_container_requests_the_largest_of_a_resize() -> None:
-    """What is wanted, set aside and in force count as in the sum; an init container that ends is not resized."""
+    """Wanted, set aside and effective amounts count as in the sum; an init container that ends is not resized."""
     grown = ContainerStatus(name="c", resources=requirements(cpu="2"), allocated_resources={"cpu": "3"})
     main, init = container(cpu="1", memory="1Gi"), container("i", cpu="4")
     ended = ContainerStatus(name="i", resources=requirements(cpu="9"))

@@ -29,7 +29,7 @@ HOT = Status.unschedulable("node(s) were hot")
 
 
 class NodeLoad(KubeObject):
-    """How busy the node of this name is."""
+    """The load of the node with this name."""
 
     api_version: ClassVar[str] = "example.com/v1"
     kind: ClassVar[str] = "NodeLoad"

@@ -28,7 +28,7 @@ def victims(cluster: FakeCluster) -> list[str]:
 
 
 async def test_victims_are_named_until_a_quota_is_at_its_minimum(pyscheduler_cluster: FakeCluster) -> None:
-    """What the plugin keeps in the state lacks each victim before the next one is named."""
+    """A sum in the cycle state lacks each victim before the rules name the next one."""
     fill(pyscheduler_cluster)
     framework = pyscheduler_cluster.framework(enable=[PortInTurn], **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "4"})
@@ -69,7 +69,7 @@ HISTORY = [
 
 @pytest.mark.parametrize("port", [PortByEvents, PortBySnapshot, PortByState])
 def test_rules_that_judge_all_pods_at_once_fail_the_check(port: type[_Port]) -> None:
-    """Wherever the plugin keeps its sums: once the first victim is gone, the second is none any more."""
+    """Once the first victim is gone, the second pod is no victim any more, wherever the plugin keeps its sums."""
     with pytest.raises(PluginCheckError) as caught:
         check_plugin(port, histories=[HISTORY], checks=IN_PROCESS, **ALONE)
     error = caught.value

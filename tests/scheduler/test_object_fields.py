@@ -41,7 +41,7 @@ class NodeReport(Wire):
 
 
 class NodeSystemStatus(Wire):
-    """What a node reports about itself."""
+    """The report of a node about itself."""
 
     status: NodeReport = NodeReport()
 
@@ -139,7 +139,7 @@ async def test_fields_that_cannot_be_read_fail_the_plugin(pyscheduler_cluster: F
 
 
 class NodeMetrics(KubeObject):
-    """What a node uses; the API server computes it at each request."""
+    """The use of a node; the API server computes it at each request."""
 
     api_version: ClassVar[str] = "metrics.k8s.io/v1beta1"
     kind: ClassVar[str] = "NodeMetrics"

@@ -51,7 +51,7 @@ async def test_a_preemptor_is_retried_once_its_last_victim_is_gone(pyscheduler_c
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 async def test_a_preemptor_gives_up_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster, status: str) -> None:
-    """Nobody ends the victim on such a node, so another node is chosen; not that one again."""
+    """The preemptor chooses another node, because no kubelet ends the victim on a node that is not ready."""
     cluster = pyscheduler_cluster
     add_low(cluster, "a", "b")
     framework = cluster.framework()

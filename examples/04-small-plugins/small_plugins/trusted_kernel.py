@@ -22,7 +22,7 @@ class NodeReport(Wire):
 
 
 class Kernel(Wire):
-    """What a node says about its kernel."""
+    """The report of a node about its kernel."""
 
     status: NodeReport = NodeReport()
 

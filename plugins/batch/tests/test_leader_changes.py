@@ -1,4 +1,4 @@
-"""What protects jobs from evictions survives a change of the leader."""
+"""The protection of jobs from evictions survives a change of the leader."""
 
 from __future__ import annotations
 

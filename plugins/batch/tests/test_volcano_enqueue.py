@@ -151,7 +151,7 @@ async def test_a_gang_beyond_its_share_is_told_what_raises_it(volcano: Any, mini
 
 
 async def test_quotas_are_read_once(volcano: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many groups they refuse, and however many passes run; a change of one quota reads this one again."""
+    """Quotas are read once for all groups and passes; a quota that changes is read again."""
     reads, read = Counter[str](), QuotaLimit.of
     monkeypatch.setattr(QuotaLimit, "of", lambda quota: reads.update([quota.name]) or read(quota))
     server = volcano.cluster.server

@@ -1,4 +1,4 @@
-"""Which changes of pods, nodes and namespaces may help a pod that InterPodAffinity rejected.
+"""Changes of pods, nodes and namespaces that may help a pod that InterPodAffinity rejected.
 
 Differs from kube-scheduler 1.36 in three ways; each time its pod waits for the five-minute flush. There, hints do not
 look up the labels of namespaces (kubernetes#141953). If a pod has several terms of anti-affinity, a pod that leaves
