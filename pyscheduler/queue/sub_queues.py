@@ -240,9 +240,10 @@ class SubQueues:
         """Return True if the pod failed before the attempt that took some room: the room was free, and did not help.
 
         Otherwise groups that fit in part would wake each other without end. Held pods do not count, because they are
-        not tried in the order in which they are taken. Nor do gated pods: a gate may count what others hold.
+        not tried in the order in which they are taken. Nor do gated pods: a gate may count what others hold. Nor do
+        pods that had a node and lost it, for example at Permit: it was not for lack of room that they failed.
         """
-        came_first = taken_in is not None and 0 < info.tried_in < taken_in
+        came_first = taken_in is not None and info.taken_in is None and 0 < info.tried_in < taken_in
         return came_first and not info.is_gated and info.pod.scheduler_name not in self._holding
 
     def set_retry(self, info: QueuedPodInfo, after_seconds: float | None, plugin: str) -> None:

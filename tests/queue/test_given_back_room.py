@@ -37,6 +37,14 @@ def test_a_pod_that_failed_before_ignores_it(kit: Kit) -> None:
     assert kit.place("early") is QueuePlace.UNSCHEDULABLE
 
 
+def test_a_pod_that_had_a_node_is_moved(kit: Kit) -> None:
+    """It failed at Permit, so lack of room was not the reason, and the plugin may wait for any pod to go."""
+    early, late = take(kit, "early"), take(kit, "late")
+    kit.fail(early, "A")
+    give_back(kit, late)
+    assert kit.place("early") is not QueuePlace.UNSCHEDULABLE
+
+
 def test_a_pod_that_failed_meanwhile_is_moved(kit: Kit) -> None:
     """It may need just that room."""
     holder = take(kit, "holder")
