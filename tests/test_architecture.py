@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import processes
+from tests import distributions, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +25,10 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: For each contract, a module (new, or overwritten in a copy of the packages) and the import that breaks the contract.
 OFFENDERS = {
     "Rooms": ("pyscheduler/api/offender.py", "import pyscheduler.queue"),
+    "What others use without the scheduler knows nothing of it": (
+        "packages/kube-cel/kube_cel/offender.py",
+        "import pyscheduler",
+    ),
     "No room that decides knows the audit": ("pyscheduler/queue/second_offender.py", "import pyscheduler.audit"),
     "Plugins, ours and theirs, live on the public contract": (
         "plugins/queuesort/pyscheduler_queuesort/offender.py",
@@ -75,11 +79,11 @@ OFFENDERS = {
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the import contracts on the checkout in `folder`, which shadows the installed packages."""
-    plugins = [str(path) for path in (folder / "plugins").iterdir() if path.is_dir()]
+    beside = [str(folder / path.relative_to(ROOT)) for path in distributions.BESIDE]
     return processes.run(
         *(sys.executable, "-c", "import importlinter.cli as c; c.lint_imports_command()", "--no-cache", "--no-logo"),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(plugins), "COLUMNS": "200"},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(beside), "COLUMNS": "200"},
     )
 
 
@@ -88,7 +92,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Give the report on a copy of the packages in which every contract is broken once."""
     copy = tmp_path_factory.mktemp("spoilt")
     shutil.copy(ROOT / "pyproject.toml", copy)
-    for folder in ("pyscheduler", "plugins"):
+    for folder in ("pyscheduler", "packages", "plugins"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "tests"))
     (copy / "pyscheduler/plugins/other_offender.py").touch()
     for path, line in OFFENDERS.values():
@@ -178,8 +182,7 @@ def circles_of(imports: dict[str, set[str]]) -> list[list[str]]:
 @pytest.mark.slow
 def test_no_circle_of_imports_is_large() -> None:
     """At most five modules import each other in a circle; the message shows the largest circle."""
-    plugins = [path for path in (ROOT / "plugins").iterdir() if path.is_dir()]
-    imports = imports_of([ROOT, *plugins])
+    imports = imports_of([ROOT, *distributions.BESIDE])
     imports = {name: found for name, found in imports.items() if not name.startswith("tests")}
     assert "pyscheduler.cli.run" in imports
     assert "pyscheduler_gang" in imports

@@ -29,7 +29,7 @@ from pyscheduler.framework import Handle
 from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.testing import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
-from tests import processes
+from tests import distributions, processes
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pyscheduler"
@@ -293,7 +293,7 @@ def strings(pattern: str) -> set[str]:
 def test_every_row_of_the_threat_model_names_tests_that_exist() -> None:
     """Files and functions that the page names are there, and the page names each file of attacks."""
     page = (ROOT / "docs/explanation/threat-model.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page))
+    named = set(re.findall(r"`((?:packages/[\w-]+/)?tests/[\w/]+\.py)(?:::(\w+))?`", page))
     files = {path for path, _ in named}
     assert {path for path in files if not (ROOT / path).exists()} == set()
     assert {relative(path) for path in (ROOT / "tests/threats").glob("test_*.py")} <= files
@@ -329,9 +329,11 @@ def test_every_kind_of_warning_is_in_the_reference() -> None:
 
 def test_every_difference_is_in_the_parity_page() -> None:
     """Each module whose docstrings say that it differs from kube-scheduler is named, and no other."""
+    packages = [PACKAGE, *(folder / distributions.package_of(folder) for folder in distributions.PACKAGES)]
     differing = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
+        path.relative_to(PACKAGE if package == PACKAGE else package.parent).as_posix()
+        for package in packages
+        for path in package.rglob("*.py")
         if "Differs from kube-scheduler" in path.read_text(encoding="utf-8")
     }
     named = set(re.findall(r"^\|.*\[`([\w/]+\.py)`\]", REFERENCE["parity"], re.MULTILINE))

@@ -25,10 +25,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from trove_classifiers import classifiers
 
-from tests import processes
+from tests import distributions, processes
 
 ROOT = Path(__file__).parents[1]
-OURS = [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
+OURS = [ROOT, *distributions.BESIDE]
 EXAMPLES = [ROOT / "examples/01-third-party-plugin", ROOT / "examples/10-own-dialect"]
 
 #: The layout of pyScheduler 0.1.0, the project that has the name on the package index: one file is called like ours.
@@ -154,9 +154,10 @@ def environment(tmp_path: Path, index: Path) -> Environment:
     venv.create(made.folder, with_pip=False)
     libraries = tmp_path / "libraries"  # so that pip finds them, and none of this project's
     libraries.mkdir()
+    ours = {distributions.package_of(source) for source in (ROOT, *distributions.PACKAGES)}
     for path in {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}:
         for entry in path.iterdir():
-            if entry.suffix != ".pth" and "pyscheduler" not in entry.name.lower():
+            if entry.suffix != ".pth" and not any(package in entry.name.lower() for package in ours):
                 (libraries / entry.name).symlink_to(entry)
     (made.site / "libraries.pth").write_text(f"{libraries}\n", encoding="utf-8")
     sources = [shutil.copytree(example, tmp_path / example.name) for example in EXAMPLES]
@@ -171,6 +172,7 @@ def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: 
     assert {each["name"] for each in installed} == {
         "acme-teams",
         "cheapest-node",
+        "kube-cel",
         "kube-pyscheduler",
         "kube-pyscheduler-coscheduling",
     }
@@ -184,7 +186,7 @@ def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: 
     environment.pip("install", "kube-pyscheduler[batch,dra,lab]")
     listed = json.loads(environment.pip("list", "--path", str(environment.site), "--format", "json"))
     ours = {each["name"] for each in listed if each["name"].startswith("kube-")}
-    assert ours == {"kube-pyscheduler", *(f"kube-pyscheduler-{source.name}" for source in OURS[1:])}
+    assert ours == {distributions.name_of(source) for source in OURS}
 
 
 @pytest.mark.slow
@@ -260,7 +262,7 @@ def files_of(archive: Path) -> dict[str, bytes]:
 
 def parts_of(archives: Path, source: Path) -> tuple[dict[str, bytes], zipfile.ZipFile]:
     """Return the files in the source archive of a distribution, and its wheel."""
-    name = "kube_pyscheduler" if source == ROOT else f"kube_pyscheduler_{source.name}"
+    name = distributions.name_of(source).replace("-", "_")
     (sdist,) = archives.glob(f"{name}-*.tar.gz")
     (wheel,) = archives.glob(f"{name}-*.whl")
     return files_of(sdist), zipfile.ZipFile(wheel)
@@ -275,7 +277,7 @@ every_distribution = pytest.mark.parametrize(
 @every_distribution
 def test_archives_hold_the_package_and_what_describes_it(archives: Path, source: Path) -> None:
     """A wheel holds the package; a source archive adds what builds it, and no tests. Both have licence and types."""
-    package = "pyscheduler" if source == ROOT else f"pyscheduler_{source.name}"
+    package = distributions.package_of(source)
     sdist, wheel = parts_of(archives, source)
     code = {
         path.relative_to(source).as_posix()
@@ -286,7 +288,8 @@ def test_archives_hold_the_package_and_what_describes_it(archives: Path, source:
     described = {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
     assert set(sdist) - {".gitignore"} == code | described - {".gitignore"}
     (folder,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
-    info = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+    info = {"METADATA", "WHEEL", "RECORD", "licenses/LICENSE"}
+    info |= set() if source in distributions.PACKAGES else {"entry_points.txt"}
     assert set(wheel.namelist()) == code | {f"{folder}/{name}" for name in info}
     assert wheel.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert sdist["PKG-INFO"] == wheel.read(f"{folder}/METADATA")
@@ -337,6 +340,8 @@ def test_dependencies_are_what_the_package_imports() -> None:
     providers = packages_distributions()
     imported = imported_packages(ROOT / "pyscheduler") - set(sys.stdlib_module_names)
     found = {canonicalize_name(each) for package in imported for each in providers.get(package, ())}
+    # An editable installation does not say what it provides.
+    found |= {distributions.name_of(one) for one in distributions.PACKAGES if distributions.package_of(one) in imported}
     assert names - found - {"opentelemetry-exporter-prometheus"} == set()
     # The packages of OpenTelemetry share one namespace.
     others = {"opentelemetry-api", "opentelemetry-exporter-prometheus", "opentelemetry-semantic-conventions", "pytest"}

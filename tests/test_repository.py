@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import distributions
+
 ROOT = Path(__file__).parents[1]
 LONGEST_MODULE = 600
 LONGEST_FUNCTION = 80
@@ -185,15 +187,14 @@ def test_tests_start_processes_in_one_way() -> None:
     assert tests == {"tests/forked.py", "tests/leftovers.py", "tests/processes.py", "tests/test_leftovers.py"}
 
 
-@pytest.mark.parametrize("folder", sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")), ids=relative)
-def test_every_plugin_is_a_distribution_of_its_own(folder: Path) -> None:
-    """A folder in plugins/ has what a stranger's package would have: metadata, a page, types and tests."""
+@pytest.mark.parametrize("folder", distributions.BESIDE, ids=relative)
+def test_every_folder_beside_the_scheduler_is_a_distribution_of_its_own(folder: Path) -> None:
+    """A folder in packages/ or plugins/ has what a stranger's package would have: metadata, a page, types and tests."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    package = f"pyscheduler_{folder.name}"
-    assert project["name"] == f"kube-pyscheduler-{folder.name}"
-    assert project["entry-points"]["pyscheduler"]
+    assert project["name"] == distributions.name_of(folder)
+    assert ("entry-points" in project) == (folder in distributions.PLUGINS)
     assert (folder / "README.md").read_text(encoding="utf-8").startswith("# ")
-    assert (folder / package / "py.typed").exists()
+    assert (folder / distributions.package_of(folder) / "py.typed").exists()
     assert list(folder.glob("tests/test_*.py"))
 
 
@@ -215,7 +216,7 @@ def test_nobody_is_told_to_install_another_project(pattern: str) -> None:
 
 def test_one_floor_for_every_distribution() -> None:
     """All distributions of this repository support the same Pythons."""
-    projects = [ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
+    projects = [folder / "pyproject.toml" for folder in (ROOT, *distributions.BESIDE)]
     floors = {tomllib.loads(path.read_text(encoding="utf-8"))["project"]["requires-python"] for path in projects}
     assert len(floors) == 1
 

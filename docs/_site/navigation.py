@@ -50,7 +50,9 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     "Examples and plugins": [
         "examples/*/README",
         "examples/traces/*/README",
+        "packages/*/README",
         "plugins/*/README",
+        "packages/*/CHANGELOG",
         "plugins/*/CHANGELOG",
     ],
     "Project": ["CONTRIBUTING", "tests/README", "tests/*/*/README", "changelog.d/README", "CHANGELOG"],

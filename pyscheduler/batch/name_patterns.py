@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.cel import CelCancelledError, Meter
-from pyscheduler.cel.regex import Regex, RegexError
+from kube_cel import CelCancelledError, Meter
+from kube_cel.regex import Regex, RegexError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

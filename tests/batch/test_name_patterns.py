@@ -7,9 +7,9 @@ import re
 import pytest
 from hypothesis import assume, given, strategies as st
 
+from kube_cel import Meter
+from kube_cel.regex import Regex, RegexError
 from pyscheduler.batch.name_patterns import PatternError, matching
-from pyscheduler.cel import Meter
-from pyscheduler.cel.regex import Regex, RegexError
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyscheduler.cel import CelError
-from pyscheduler.cel.declarations import TYPES
-from pyscheduler.cel.library_kubernetes import semver_of
-from pyscheduler.cel.quantities import parse_quantity
-from pyscheduler.cel.syntax import Call, Comprehension, Ident, Literal, Node, Select
-from pyscheduler.cel.types import ANY, BOOL, STRING, Type, TypePool
-from pyscheduler.cel.validation import children_of
-from pyscheduler.cel.values import DefaultMap, Map
+from kube_cel import CelError
+from kube_cel.declarations import TYPES
+from kube_cel.library_kubernetes import semver_of
+from kube_cel.quantities import parse_quantity
+from kube_cel.syntax import Call, Comprehension, Ident, Literal, Node, Select
+from kube_cel.types import ANY, BOOL, STRING, Type, TypePool
+from kube_cel.validation import children_of
+from kube_cel.values import DefaultMap, Map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kube_cel import QUANTUM
 from pyscheduler.api import PySchedulerError
-from pyscheduler.cel import QUANTUM
 from pyscheduler.plugins.dynamic_resources.errors import AllocationTimeoutError
 
 if TYPE_CHECKING:

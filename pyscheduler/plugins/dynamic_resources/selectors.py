@@ -1,6 +1,6 @@
 """Device selectors: whether a device satisfies an expression in CEL.
 
-`DeviceSelectors` evaluates expressions with `pyscheduler.cel`. Devices that differ only in their names share their
+`DeviceSelectors` evaluates expressions with `kube_cel`. Devices that differ only in their names share their
 `DeviceFacts`. Devices that differ only in attributes that an expression does not read, such as serial numbers, share
 its answer. So an expression runs once per kind of device, and not once per device, node or cycle.
 
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import msgspec
 
+from kube_cel import CelCompileError, CelError, CelInternalError, Meter, compile_expression
+from kube_cel.values import type_name
 from pyscheduler.api import PySchedulerError
-from pyscheduler.cel import CelCompileError, CelError, CelInternalError, Meter, compile_expression
-from pyscheduler.cel.values import type_name
 from pyscheduler.plugins.dynamic_resources.device_language import VARIABLES, device_value, problem_of, references_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from kube_cel import Program
+    from kube_cel.values import Map
     from pyscheduler.api import Device
-    from pyscheduler.cel import Program
-    from pyscheduler.cel.values import Map
     from pyscheduler.plugins.dynamic_resources.device_language import Reference
 
 __all__ = ["DeviceFacts", "DeviceSelectorError", "DeviceSelectors"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from kube_cel import Meter, Program, compile_expression
 from pyscheduler.api import Device, DeviceAttribute, DeviceCapacity
-from pyscheduler.cel import Meter, Program, compile_expression
 from pyscheduler.plugins.dynamic_resources import selectors as module
 from pyscheduler.plugins.dynamic_resources.device_language import VARIABLES, device_value
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError, DeviceSelectors

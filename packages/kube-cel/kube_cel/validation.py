@@ -1,0 +1,215 @@
+"""What Kubernetes checks of an expression beyond its types: literals that cannot be read, and mixed lists and maps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kube_cel import types
+from kube_cel.errors import CelError
+from kube_cel.formatting import FormatError, read_format
+from kube_cel.regex import Regex, RegexError
+from kube_cel.syntax import Call, Comprehension, ListExpr, Literal, MapExpr, Node, Select, StructExpr
+from kube_cel.times import parse_duration, parse_timestamp, timestamp_of
+from kube_cel.types import Type, format_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kube_cel.issues import Issues
+    from kube_cel.meter import Meter
+    from kube_cel.values import Duration, Timestamp
+
+__all__ = ["children_of", "to_duration", "to_timestamp", "validate"]
+
+#: What each clause of a format takes, and how it says so.
+_CLAUSES: Final = {
+    "d": (("int", "uint"), "decimal clause can only be used on integers"),
+    "f": (("double", "string"), "fixed-point clause can only be used on doubles"),
+    "e": (("double", "string"), "scientific clause can only be used on doubles"),
+    "b": (("int", "uint", "bool"), "only integers and bools can be formatted as binary"),
+    "x": (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
+    "X": (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
+    "o": (("int", "uint"), "octal clause can only be used on integers"),
+}
+_PRINTABLE: Final = frozenset(
+    {"list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null"}
+)
+_NOT_PRINTABLE: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
+    "timestamps"
+)
+
+
+def children_of(node: Node) -> Iterator[Node]:
+    """Yield the parts of a node, each once."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.args
+        case ListExpr():
+            yield from node.elements
+        case MapExpr():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case Comprehension():
+            yield from (node.iter_range, node.accu_init, node.condition, node.step, node.result)
+        case StructExpr():
+            yield from (value for _, _, value, _ in node.fields)
+
+
+def validate(root: Node, issues: Issues, meter: Meter) -> None:
+    """Add what is wrong with a checked expression to `issues`."""
+    seen: set[int] = set()
+    stack = [(root, False)]
+    while stack:
+        node, formatted = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        meter.tick()
+        inner = formatted
+        match node:
+            case Call():
+                _literal_argument(node, issues, meter)
+                if node.function == "format":
+                    inner = True
+                    _format_call(node, issues)
+            case ListExpr() if not formatted:
+                _list(node, issues)
+            case MapExpr() if not formatted:
+                _map(node, issues)
+        stack.extend((child, inner) for child in children_of(node))
+
+
+def _literal_argument(node: Call, issues: Issues, meter: Meter) -> None:
+    if not node.args or not isinstance(node.args[0], Literal):
+        return
+    literal = node.args[0]
+    try:
+        match node.function:
+            case "duration":
+                to_duration(literal.value)
+            case "timestamp":
+                to_timestamp(literal.value)
+            case "matches":
+                Regex(literal.value, meter)
+    except (CelError, RegexError):
+        issues.add(literal.offset, f"invalid {node.function} argument")
+
+
+def to_duration(value: object) -> Duration:
+    """Return the duration that a text or a number of nanoseconds stands for; raise `CelError`."""
+    if value.__class__ is str:
+        return parse_duration(str(value))
+    raise CelError("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
+def to_timestamp(value: object) -> Timestamp:
+    """Return the moment that a text or a number of seconds stands for; raise `CelError`."""
+    return parse_timestamp(str(value)) if value.__class__ is str else timestamp_of(int(str(value)))
+
+
+def _equivalent(left: Type, right: Type) -> bool:
+    """Tell whether two types are the same but for the names of type parameters."""
+    if left is right:
+        return True
+    if left.kind != right.kind or len(left.params) != len(right.params):
+        return False
+    if left.kind != "param" and left.name != right.name:
+        return False
+    return all(_equivalent(one, other) for one, other in zip(left.params, right.params, strict=True))
+
+
+def _type(node: Node, *, optional: bool) -> Type:
+    assert node.type is not None, "it was checked"
+    return node.type.params[0] if optional and node.type.params else node.type
+
+
+def _list(node: ListExpr, issues: Issues) -> None:
+    first: Type | None = None
+    for index, element in enumerate(node.elements):
+        found = _type(element, optional=index in node.optionals)
+        if first is None:
+            first = found
+        elif not _equivalent(first, found):
+            _mismatch(element, first, found, issues)
+            return
+
+
+def _map(node: MapExpr, issues: Issues) -> None:
+    key: Type | None = None
+    value: Type | None = None
+    for entry in node.entries:
+        found_key = _type(entry.key, optional=False)
+        found_value = _type(entry.value, optional=entry.optional)
+        if key is None or value is None:
+            key, value = found_key, found_value
+            continue
+        if not _equivalent(key, found_key):
+            _mismatch(entry.key, key, found_key, issues)
+        if not _equivalent(value, found_value):
+            _mismatch(entry.value, value, found_value, issues)
+
+
+def _mismatch(node: Node, expected: Type, found: Type, issues: Issues) -> None:
+    issues.add(node.offset, f"expected type '{format_type(expected)}' but found '{format_type(found)}'")
+
+
+def _format_call(node: Call, issues: Issues) -> None:
+    """Check a format that is written out against the list of its arguments, if that is written out, too."""
+    target = node.target
+    if not isinstance(target, Literal) or target.value.__class__ is not str or len(node.args) != 1:
+        return
+    given = node.args[0]
+    if not isinstance(given, ListExpr):
+        return
+    count = 0
+    try:
+        for piece in read_format(target.value):
+            if isinstance(piece, str):
+                continue
+            if count >= len(given.elements):
+                # Where the list is too short, the checker of cel-go runs past its end, too.
+                raise FormatError(f"index {count} out of range")
+            if piece.problem:
+                raise FormatError(piece.problem)
+            problem, where = _argument(piece.letter, given.elements[count])
+            if problem:
+                issues.add(where.offset, f"error during formatting: {problem}")
+                return
+            count += 1
+    except FormatError as error:
+        issues.add(node.offset, str(error))
+        return
+    if len(given.elements) > count:
+        issues.add(
+            node.offset,
+            f"too many arguments supplied to string.format (expected {count}, got {len(given.elements)})",
+        )
+
+
+def _argument(letter: str, node: Node) -> tuple[str, Node]:
+    """Return what is wrong with an argument, and which part of it that is."""
+    assert node.type is not None, "it was checked"
+    if letter == "s":
+        return _printable(node)
+    wanted, message = _CLAUSES[letter]
+    if node.type is types.DYN or node.type.kind in wanted:
+        return "", node
+    return f"{message}, was given {node.type.name}", node
+
+
+def _printable(node: Node) -> tuple[str, Node]:
+    assert node.type is not None, "it was checked"
+    if node.type is not types.DYN and node.type.kind not in _PRINTABLE:
+        return f"{_NOT_PRINTABLE}, was given {node.type.name}", node
+    if isinstance(node, ListExpr | MapExpr):
+        for child in children_of(node):
+            problem, where = _printable(child)
+            if problem:
+                return problem, where
+    return "", node

@@ -1,0 +1,27 @@
+"""The distributions of this repository beside the scheduler's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+
+#: What others use without the scheduler, and what extends it.
+PACKAGES: Final = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+PLUGINS: Final = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+BESIDE: Final = [*PACKAGES, *PLUGINS]
+
+
+def package_of(folder: Path) -> str:
+    """Return the import package of a distribution, given its folder; the scheduler's for the root."""
+    if folder == ROOT:
+        return "pyscheduler"
+    return folder.name.replace("-", "_") if folder in PACKAGES else f"pyscheduler_{folder.name}"
+
+
+def name_of(folder: Path) -> str:
+    """Return the name of a distribution, given its folder."""
+    if folder == ROOT:
+        return "kube-pyscheduler"
+    return folder.name if folder in PACKAGES else f"kube-pyscheduler-{folder.name}"
