@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler.simulation.virtual_time import VirtualClock
+from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -39,7 +39,7 @@ from pyscheduler.simulation.replay_report import (
     waiting_times,
 )
 from pyscheduler.simulation.scheduler_process import SchedulerProcess
-from pyscheduler.simulation.virtual_time import VirtualClock
+from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

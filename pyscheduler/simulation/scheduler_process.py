@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyscheduler.scheduler.scheduler import Scheduler
-    from pyscheduler.simulation.virtual_time import VirtualClock
+    from pyscheduler.testing.clock import VirtualClock
 
 __all__ = ["SchedulerProcess", "StepError"]
 

@@ -24,7 +24,7 @@ from pyscheduler.simulation.group_objects import amounts, definitions, group_man
 from pyscheduler.simulation.pod_history import Observations, set_name
 from pyscheduler.simulation.scenario_config import SCHEDULER_NAME
 from pyscheduler.simulation.scheduler_process import SchedulerProcess, StepError
-from pyscheduler.simulation.virtual_time import VirtualClock
+from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -144,7 +144,7 @@ async def test_settling_waits_for_chains_of_tasks() -> None:
 
 async def test_settle_gives_up_on_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that reschedules itself for ever is an error that says so, not a test that hangs."""
-    monkeypatch.setattr("pyscheduler.simulation.virtual_time._MOST_TURNS", 1000)
+    monkeypatch.setattr("pyscheduler.testing.clock._MOST_TURNS", 1000)
 
     loop = asyncio.get_running_loop()
     going = True
@@ -191,7 +191,7 @@ def test_timers_run_once_and_in_order_for_any_steps(delays: list[float], steps: 
 
 async def test_endless_timers_at_one_instant_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A timer that sets another for the same moment, for ever, ends in an error instead of a hanging test."""
-    monkeypatch.setattr("pyscheduler.simulation.virtual_time._MOST_TIMERS", 50)
+    monkeypatch.setattr("pyscheduler.testing.clock._MOST_TIMERS", 50)
     clock = VirtualClock()
 
     def again() -> None:

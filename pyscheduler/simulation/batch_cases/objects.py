@@ -27,7 +27,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.sessions.guards import Guards
-from pyscheduler.simulation.virtual_time import VirtualClock
+from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
