@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.cluster.embedded.controllers.garbage_collection import GarbageCollector
     from pyscheduler.serving.certificates import Pair
-    from pyscheduler.simulation.workloads.controllers import WorkloadControllers
+    from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers
 
 __all__ = ["command"]
 
@@ -109,7 +109,7 @@ async def _serve(options: _Options) -> None:
 
 def _controllers(cluster: EmbeddedCluster) -> tuple[GarbageCollector | WorkloadControllers, ...]:
     """Return the garbage collector and the controllers of workloads, not yet started."""
-    from pyscheduler.simulation.workloads.controllers import WorkloadControllers
+    from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers
 
     return cluster.garbage_collector(), WorkloadControllers(cluster)
 

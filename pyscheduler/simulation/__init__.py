@@ -1,4 +1,4 @@
-"""Simulated surroundings for the real scheduler: traces as API objects, virtual time, scenarios and reports.
+"""Simulated surroundings for the real scheduler: traces as API objects, scenarios and reports.
 
 Belongs here: whatever feeds the scheduler with simulated clusters. Does not belong here: a second scheduler;
 simulations run the one that ships. Opens no sockets.

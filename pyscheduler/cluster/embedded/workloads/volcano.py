@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import as_int, name_of, pod_of, requests_of, scaled, summed, uid_of
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import as_int, name_of, pod_of, requests_of, scaled, summed, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.simulation.workloads.contract import Object, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, View
 
 __all__ = ["group_by_annotation", "volcano_group", "volcano_job"]
 

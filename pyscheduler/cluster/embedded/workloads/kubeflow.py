@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import (
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import (
     as_int,
     is_ready,
     merged,
@@ -20,12 +20,12 @@ from pyscheduler.simulation.workloads.objects import (
     scaled,
     summed,
 )
-from pyscheduler.simulation.workloads.volcano import group_by_annotation, volcano_group
+from pyscheduler.cluster.embedded.workloads.volcano import group_by_annotation, volcano_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.simulation.workloads.contract import Object, Rule, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, Rule, View
 
 __all__ = ["mpi_job", "training_job"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import (
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import (
     as_int,
     name_of,
     phase_of,
@@ -19,10 +19,10 @@ from pyscheduler.simulation.workloads.objects import (
     summed,
     uid_of,
 )
-from pyscheduler.simulation.workloads.volcano import group_by_annotation, volcano_group
+from pyscheduler.cluster.embedded.workloads.volcano import group_by_annotation, volcano_group
 
 if TYPE_CHECKING:
-    from pyscheduler.simulation.workloads.contract import Object, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, View
 
 __all__ = ["spark_application"]
 

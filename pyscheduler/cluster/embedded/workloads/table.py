@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyscheduler.simulation.workloads.apps import daemon_set, deployment, replica_set, stateful_set
-from pyscheduler.simulation.workloads.contract import Rule, WorkloadKind
-from pyscheduler.simulation.workloads.jobs import job, job_set
-from pyscheduler.simulation.workloads.kubeflow import mpi_job, training_job
-from pyscheduler.simulation.workloads.leader_worker_set import leader_worker_set
-from pyscheduler.simulation.workloads.ray import ray_cluster
-from pyscheduler.simulation.workloads.spark import spark_application
-from pyscheduler.simulation.workloads.volcano import volcano_job
-from pyscheduler.simulation.workloads.volumes import claim
+from pyscheduler.cluster.embedded.workloads.apps import daemon_set, deployment, replica_set, stateful_set
+from pyscheduler.cluster.embedded.workloads.contract import Rule, WorkloadKind
+from pyscheduler.cluster.embedded.workloads.jobs import job, job_set
+from pyscheduler.cluster.embedded.workloads.kubeflow import mpi_job, training_job
+from pyscheduler.cluster.embedded.workloads.leader_worker_set import leader_worker_set
+from pyscheduler.cluster.embedded.workloads.ray import ray_cluster
+from pyscheduler.cluster.embedded.workloads.spark import spark_application
+from pyscheduler.cluster.embedded.workloads.volcano import volcano_job
+from pyscheduler.cluster.embedded.workloads.volumes import claim
 
 __all__ = ["WORKLOAD_KINDS"]
 

@@ -12,7 +12,7 @@ from pyscheduler.api.quantity import parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.simulation.workloads.contract import Object
+    from pyscheduler.cluster.embedded.workloads.contract import Object
 
 __all__ = [
     "as_int",

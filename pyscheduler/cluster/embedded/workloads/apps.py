@@ -16,8 +16,8 @@ from pyscheduler.api.codec import decode
 from pyscheduler.api.node_selectors import required_node_affinity
 from pyscheduler.api.pods import Pod
 from pyscheduler.api.taints import Taint, find_untolerated
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import (
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import (
     as_int,
     is_active,
     is_ready,
@@ -30,7 +30,7 @@ from pyscheduler.simulation.workloads.objects import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.simulation.workloads.contract import Object, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, View
 
 __all__ = ["daemon_set", "deployment", "replica_set", "stateful_set"]
 

@@ -19,8 +19,8 @@ from pyscheduler.cluster.embedded.resources.builtin import PRIORITY_CLASSES
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.simulation.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
-from pyscheduler.simulation.workloads.table import WORKLOAD_KINDS
+from pyscheduler.cluster.embedded.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
+from pyscheduler.cluster.embedded.workloads.table import WORKLOAD_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Change, Record
     from pyscheduler.framework.clock import Timer
-    from pyscheduler.simulation.workloads.contract import Child, Object, WorkloadKind
+    from pyscheduler.cluster.embedded.workloads.contract import Child, Object, WorkloadKind
 
 __all__ = ["WorkloadControllers"]
 

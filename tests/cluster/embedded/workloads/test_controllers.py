@@ -14,7 +14,7 @@ import pytest
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.resources.builtin import PODS
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
-from pyscheduler.simulation.workloads.controllers import WorkloadControllers
+from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers
 from pyscheduler.testing import VirtualClock, node_manifest
 
 Json = dict[str, Any]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import as_int, name_of, pod_of, requests_of, scaled, summed
-from pyscheduler.simulation.workloads.volcano import group_by_annotation, volcano_group
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import as_int, name_of, pod_of, requests_of, scaled, summed
+from pyscheduler.cluster.embedded.workloads.volcano import group_by_annotation, volcano_group
 
 if TYPE_CHECKING:
-    from pyscheduler.simulation.workloads.contract import Object, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, View
 
 __all__ = ["ray_cluster"]
 

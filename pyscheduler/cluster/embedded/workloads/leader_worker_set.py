@@ -10,13 +10,13 @@ import copy
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import as_int, is_ready, merged, name_of, template_hash
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import as_int, is_ready, merged, name_of, template_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.simulation.workloads.contract import Object, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, View
 
 __all__ = ["leader_worker_set"]
 

@@ -10,8 +10,8 @@ import copy
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.simulation.workloads.contract import Child, Plan
-from pyscheduler.simulation.workloads.objects import (
+from pyscheduler.cluster.embedded.workloads.contract import Child, Plan
+from pyscheduler.cluster.embedded.workloads.objects import (
     as_int,
     is_active,
     is_ready,
@@ -25,7 +25,7 @@ from pyscheduler.simulation.workloads.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyscheduler.simulation.workloads.contract import Object, View
+    from pyscheduler.cluster.embedded.workloads.contract import Object, View
 
 __all__ = ["job", "job_set"]
 
