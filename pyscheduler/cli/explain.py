@@ -170,7 +170,7 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
         return
     import msgspec
 
-    from pyscheduler.simulation.explain_json import explain_json
+    from pyscheduler.cli.explain_json import explain_json
 
     data = [explain_json(each) for each in found]
     if output == "jsonl":
@@ -364,7 +364,7 @@ def _explain_cases(file: str, workers: int | None) -> int:
     import msgspec
 
     from pyscheduler.cli.error_output import print_line
-    from pyscheduler.simulation.case_file import answer_file
+    from pyscheduler.cli.case_file import answer_file
 
     failed = False
     for answer in answer_file(file, workers=workers):

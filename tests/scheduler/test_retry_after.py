@@ -33,7 +33,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.simulation.explain_json import explain_json
+from pyscheduler.cli.explain_json import explain_json
 from pyscheduler.testing import FakeCluster, FakeFramework
 
 

@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.framework import CycleState, PermitPlugin, Status
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.simulation.explain_json import explain_json
+from pyscheduler.cli.explain_json import explain_json
 from pyscheduler.testing import FakeCluster
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from pyscheduler.simulation.case_file import answer_lines
+from pyscheduler.cli.case_file import answer_lines
 
 __all__ = ["FAMILIES", "Outcome", "replay", "row_of"]
 

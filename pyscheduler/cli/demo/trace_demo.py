@@ -119,7 +119,7 @@ async def play(
     from pyscheduler.config.load import load, loads
     from pyscheduler.framework.errors import PySchedulerError
     from pyscheduler.serving.lifecycle import RunOptions, serve
-    from pyscheduler.simulation.openb_trace import openb_nodes, openb_pods
+    from pyscheduler.cli.demo.openb_trace import openb_nodes, openb_pods
 
     task = asyncio.current_task()
     assert task is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.simulation.openb_trace import GPU_MILLI, openb_nodes, openb_pods
+from pyscheduler.cli.demo.openb_trace import GPU_MILLI, openb_nodes, openb_pods
 
 CARRIED = Path(__file__).parents[2] / "examples" / "traces" / "openb"
 NODES = "openb_node_list_all_node.csv.gz"

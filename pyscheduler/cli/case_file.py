@@ -31,8 +31,8 @@ from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.simulation.explain_json import answer_json, status_json
-from pyscheduler.simulation.recorded_plugins import use_recorded_plugins
+from pyscheduler.cli.explain_json import answer_json, status_json
+from pyscheduler.cli.recorded_plugins import use_recorded_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
