@@ -11,10 +11,11 @@ FROM ${BASE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE kube_pyscheduler.py ./
 COPY pyscheduler pyscheduler
+COPY lab lab
 COPY packages packages
 COPY plugins plugins
 # An environment without pip of its own: nothing is installed into a running image.
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./packages/* . ./plugins/* \
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./packages/* . ./plugins/* ./lab \
  && python -m venv --without-pip /opt/pyscheduler
 # Wheels only, so that no compiler is needed. PLUGINS is a list of words, whose versions are the builder's to pin.
 ARG PLUGINS=""

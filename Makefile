@@ -13,12 +13,12 @@ CHAOS_RUNS ?= 20
 CHAOS_FIRST ?= $(shell date +%s)
 
 BIN := $(VENV)/bin
-BESIDE := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml plugins/*/pyproject.toml))
+BESIDE := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml plugins/*/pyproject.toml lab/pyproject.toml))
 # What is installed depends on the interpreter, on the place of the checkout and on every pyproject.toml. The stamp's
 # name says which: a first part for what needs a new environment, a second for what needs another install. A new name of
 # the distribution needs a new environment, because the old one would stay installed beside it.
 PLACE := $(shell echo "$(CURDIR) $(PYTHON) kube-pyscheduler" | cksum | tr ' ' '-')
-NEEDS := $(shell (cat pyproject.toml packages/*/pyproject.toml plugins/*/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
+NEEDS := $(shell (cat pyproject.toml packages/*/pyproject.toml plugins/*/pyproject.toml lab/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
 # Three workers keep two cores busy, because many tests wait for other processes. Each begins with a part of the tests, so
 # that fixtures of a module are set up once, and takes tests from the other parts at the end.
@@ -128,4 +128,4 @@ changelog: setup  ## show what the next release's notes would say
 clean:  ## remove the virtual environments and every cache
 	[ ! -e $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
 	rm -rf .venv-lowest build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find pyscheduler packages plugins benchmarks tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find pyscheduler packages plugins lab benchmarks tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

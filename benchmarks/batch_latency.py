@@ -13,8 +13,8 @@ from benchmarks.batch import RACK, _passes, _passes_without_actions, _Shape
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
-from pyscheduler.simulation.job_traces import read_jobs, read_pool
-from pyscheduler.simulation.policy_comparison import compare, policy_named, teams_of
+from pyscheduler_lab.simulation.job_traces import read_jobs, read_pool
+from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
 
 if TYPE_CHECKING:
     from pyscheduler.scheduler.sessions.source import Sessions

@@ -9,9 +9,9 @@ from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
-from pyscheduler.simulation.group_objects import definitions
-from pyscheduler.simulation.queue_plan import Team, batch_definitions, kai_queues
 from pyscheduler.testing.builders import node_manifest, pod_manifest
+from pyscheduler_lab.simulation.group_objects import definitions
+from pyscheduler_lab.simulation.queue_plan import Team, batch_definitions, kai_queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

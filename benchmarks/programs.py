@@ -28,8 +28,8 @@ from pyscheduler.cli.demo.trace_demo import play
 from pyscheduler.config.load import load
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
-from pyscheduler.simulation.job_traces import Job, read_jobs, read_pool
-from pyscheduler.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
+from pyscheduler_lab.simulation.job_traces import Job, read_jobs, read_pool
+from pyscheduler_lab.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -29,6 +29,7 @@ include_patterns = [
     "configs/**/README.md",
     "docs/**.md",
     "examples/**README.md",
+    "lab/*.md",
     "packages/*/*.md",
     "plugins/*/*.md",
     "tests/README.md",

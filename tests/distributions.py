@@ -7,10 +7,11 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 
-#: What others use without the scheduler, and what extends it.
+#: What others use without the scheduler, what extends it, and what runs it in virtual time.
 PACKAGES: Final = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 PLUGINS: Final = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
-BESIDE: Final = [*PACKAGES, *PLUGINS]
+LAB: Final = ROOT / "lab"
+BESIDE: Final = [*PACKAGES, *PLUGINS, LAB]
 
 
 def package_of(folder: Path) -> str:

@@ -29,7 +29,12 @@ OFFENDERS = {
         "packages/kube-cel/kube_cel/offender.py",
         "import pyscheduler",
     ),
-    "No room that decides knows the audit": ("pyscheduler/queue/second_offender.py", "import pyscheduler.audit"),
+    "Nothing that runs a cluster knows the lab": ("pyscheduler/queue/second_offender.py", "import pyscheduler_lab"),
+    "Rooms of the lab": ("lab/pyscheduler_lab/simulation/offender.py", "import pyscheduler_lab.cli"),
+    "The checker shares no code with what it checks": (
+        "lab/pyscheduler_lab/audit/offender.py",
+        "import pyscheduler.api",
+    ),
     "Plugins, ours and theirs, live on the public contract": (
         "plugins/queuesort/pyscheduler_queuesort/offender.py",
         "import pyscheduler.runtime",
@@ -72,7 +77,7 @@ OFFENDERS = {
         "pyscheduler/runtime/offender.py",
         "from opentelemetry import metrics",
     ),
-    "Terminal libraries stay in the command line": ("pyscheduler/simulation/offender.py", "import rich"),
+    "Terminal libraries stay in the command line": ("lab/pyscheduler_lab/simulation/offender.py", "import rich"),
     "pluggy discovers and does nothing else": ("pyscheduler/framework/offender.py", "import pluggy"),
 }
 
@@ -92,7 +97,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Give the report on a copy of the packages in which every contract is broken once."""
     copy = tmp_path_factory.mktemp("spoilt")
     shutil.copy(ROOT / "pyproject.toml", copy)
-    for folder in ("pyscheduler", "packages", "plugins"):
+    for folder in ("pyscheduler", "lab", "packages", "plugins"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "tests"))
     (copy / "pyscheduler/plugins/other_offender.py").touch()
     for path, line in OFFENDERS.values():

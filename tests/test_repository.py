@@ -189,10 +189,10 @@ def test_tests_start_processes_in_one_way() -> None:
 
 @pytest.mark.parametrize("folder", distributions.BESIDE, ids=relative)
 def test_every_folder_beside_the_scheduler_is_a_distribution_of_its_own(folder: Path) -> None:
-    """A folder in packages/ or plugins/ has what a stranger's package would have: metadata, a page, types and tests."""
+    """Each has what a stranger's package would have: metadata, a page, types and tests."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == distributions.name_of(folder)
-    assert ("entry-points" in project) == (folder in distributions.PLUGINS)
+    assert ("entry-points" in project) == (folder not in distributions.PACKAGES)
     assert (folder / "README.md").read_text(encoding="utf-8").startswith("# ")
     assert (folder / distributions.package_of(folder) / "py.typed").exists()
     assert list(folder.glob("tests/test_*.py"))

@@ -50,8 +50,10 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     "Examples and plugins": [
         "examples/*/README",
         "examples/traces/*/README",
+        "lab/README",
         "packages/*/README",
         "plugins/*/README",
+        "lab/CHANGELOG",
         "packages/*/CHANGELOG",
         "plugins/*/CHANGELOG",
     ],

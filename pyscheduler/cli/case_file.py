@@ -22,6 +22,8 @@ import msgspec
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod
 from pyscheduler.api.codec import decode, decode_list
+from pyscheduler.cli.explain_json import answer_json, status_json
+from pyscheduler.cli.recorded_plugins import use_recorded_plugins
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework.changes import node_changes, pod_changes
@@ -31,8 +33,6 @@ from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.cli.explain_json import answer_json, status_json
-from pyscheduler.cli.recorded_plugins import use_recorded_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.cluster.embedded.controllers.garbage_collection import GarbageCollector
-    from pyscheduler.serving.certificates import Pair
     from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers
+    from pyscheduler.serving.certificates import Pair
 
 __all__ = ["command"]
 

@@ -363,8 +363,8 @@ def _explain_cases(file: str, workers: int | None) -> int:
     """Print one answer for each line of the file; return the exit code, 1 if a case could not be evaluated."""
     import msgspec
 
-    from pyscheduler.cli.error_output import print_line
     from pyscheduler.cli.case_file import answer_file
+    from pyscheduler.cli.error_output import print_line
 
     failed = False
     for answer in answer_file(file, workers=workers):

@@ -1,4 +1,8 @@
-"""The `pyscheduler` command; each subcommand is imported when it is used."""
+"""The `pyscheduler` command; each subcommand is imported when it is used.
+
+Other distributions add commands by an entry point in the group `pyscheduler.commands`. It names a light module whose
+`COMMANDS` has the same form as ours, so that the list of commands imports none of them.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +23,57 @@ _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
     "binder": ("pyscheduler.cli.binder", "Bind pods by the BindRequests of a scheduler."),
     "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the recorded pods of a production cluster."),
-    "demo-gang": (
-        "pyscheduler.cli.demo.gang_demo",
-        "Schedule gangs that compete for too few GPUs.",
-    ),
-    "demo-batch": ("pyscheduler.cli.demo.batch_demo", "Let teams share GPUs by quota, borrow and reclaim."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
     "podgroup": ("pyscheduler.cli.podgroup.command", "Show pod groups, and plan those of workloads."),
     "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
-    "simulate": ("pyscheduler.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
     "webhook": ("pyscheduler.cli.webhook", "Keep reserved quota for the groups that reserved it."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
     "bench": ("pyscheduler.cli.bench", "Measure a profile on a simulated cluster."),
     "new": ("pyscheduler.cli.new.command", "Write the files of a new plugin."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
+#: Commands that were part of this distribution, and the extra that brings them now.
+_MOVED: Final = {"simulate": "lab", "demo-gang": "lab", "demo-batch": "lab"}
+
+
+def _all_commands() -> dict[str, tuple[str, str]]:
+    """Return module and help of each command by name: our own, then those of other distributions.
+
+    A distribution whose module cannot be imported is reported on stderr in one line, and passed over.
+    """
+    from importlib.metadata import entry_points
+
+    found = dict(_COMMANDS)
+    for point in entry_points(group="pyscheduler.commands"):
+        try:
+            commands = dict(import_module(point.value).COMMANDS)
+        except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
+            click.echo(f"warning: commands of {point.value} are left out: {error!r}", err=True)
+            continue
+        found |= {name: entry for name, entry in commands.items() if name not in found}
+    return found
 
 
 class _LazyGroup(click.Group):
     """A group that imports a subcommand when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(_all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        module, _ = _COMMANDS.get(cmd_name) or _all_commands().get(cmd_name) or (None, None)
+        if module is None:
+            if extra := _MOVED.get(cmd_name):
+                ctx.fail(f"No such command {cmd_name!r}. Install it with: pip install 'kube-pyscheduler[{extra}]'")
             return None
-        command = import_module(_COMMANDS[cmd_name][0]).command
+        command = import_module(module).command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in _all_commands().items()])
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:

@@ -37,7 +37,7 @@ def use_recorded_plugins(registry: Registry) -> None:
 
 
 class _RecordedRules(DefaultRules):
-    def is_stuck(self, node: NodeInfo, preemptor: Pod, now: float) -> bool:  # noqa: ARG002 - as declared
+    def is_stuck(self, node: NodeInfo, preemptor: Pod, now: float) -> bool:
         return False
 
 
@@ -89,5 +89,5 @@ class _RecordedHints(Hints):
     def _is_unwanted(self, terms: Sequence[AffinityTerm], pod: Pod) -> bool:
         return self._is_wanted(terms, pod)
 
-    def _may_be_first(self, affinity: Sequence[AffinityTerm], pod: Pod, left: Pod) -> bool:  # noqa: ARG002 - as declared
+    def _may_be_first(self, affinity: Sequence[AffinityTerm], pod: Pod, left: Pod) -> bool:
         return False

@@ -2,7 +2,7 @@
 
 Everything that reads a clock or sets a timer does it through a `Clock`, so that a test can jump ahead and a simulation
 can run an hour in a second. `LoopClock` follows the running event loop; the virtual clocks live in
-`pyscheduler.testing` and `pyscheduler.simulation`.
+`pyscheduler.testing`.
 """
 
 from __future__ import annotations

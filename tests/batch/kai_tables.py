@@ -16,7 +16,7 @@ from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.queue_table import QueueTable, paths_of
 from pyscheduler.batch.session import EnabledPolicy, Session
 from pyscheduler.batch.tasks import ACTIVE, Job, SubGroup, Task, TaskState
-from pyscheduler.simulation.batch_cases.preset_import import load_symbol, preset_module
+from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, preset_module
 
 Json = dict[str, Any]
 

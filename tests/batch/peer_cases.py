@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.simulation.batch_cases import kai, volcano
+from pyscheduler_lab.simulation.batch_cases import kai, volcano
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.simulation.batch_cases import kai, volcano
+from pyscheduler_lab.simulation.batch_cases import kai, volcano
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 GIB = 1024**3

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.simulation.batch_cases.kai import run_case
+from pyscheduler_lab.simulation.batch_cases.kai import run_case
 
 FOLDER = Path(__file__).parent / "vectors_kai"
 #: Number of recorded cycles by family.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.simulation.batch_cases.volcano import run_queue_case
+from pyscheduler_lab.simulation.batch_cases.volcano import run_queue_case
 
 CASES = [
     json.loads(line)

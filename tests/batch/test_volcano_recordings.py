@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pyscheduler.simulation.batch_cases.volcano import run_case
+from pyscheduler_lab.simulation.batch_cases.volcano import run_case
 from tests.batch.volcano_recordings import FAMILIES, differences, read, stable_fields
 
 CASES_PER_FAMILY = 42

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.framework.errors import ConfigError
 from pyscheduler.cli.case_file import answer_file, answer_lines
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing import node_manifest, pod_manifest
 
 Json = dict[str, Any]

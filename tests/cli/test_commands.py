@@ -25,8 +25,8 @@ from tests import processes
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("run", "binder", "demo", "demo-gang", "demo-batch", "cluster", "explain"),
-    *("podgroup", "queue", "simulate", "webhook", "plugins", "bench", "new", "config"),
+    *("run", "binder", "demo", "cluster", "explain", "podgroup", "queue"),
+    *("webhook", "plugins", "bench", "new", "config", "simulate", "demo-gang", "demo-batch"),
 ]
 
 
@@ -52,6 +52,48 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     )
     done = processes.run(sys.executable, "-c", code, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that installs a distribution with a command module of this text, and nothing of the lab."""
+
+    def install(text: str) -> None:
+        package, metadata = tmp_path / "my_tools", tmp_path / "my_tools-1.0.dist-info"
+        package.mkdir()
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-tools\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text("[pyscheduler.commands]\nmy-tools = my_tools.commands\n")
+        (package / "__init__.py").touch()
+        (package / "commands.py").write_text(text)
+        (package / "drain.py").write_text("import click\n\n\n@click.command\ndef command():\n    print('drained')\n")
+
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *(each for each in sys.path if "site-packages" not in each)])
+    monkeypatch.setattr(sys, "meta_path", [each for each in sys.meta_path if "editable" not in repr(each).lower()])
+    return install
+
+
+def test_a_distribution_adds_commands(installed: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> None:
+    """A command of an entry point is listed and run; a name of ours stays ours."""
+    installed("COMMANDS = {'drain': ('my_tools.drain', 'Empty a node.'), 'run': ('my_tools.drain', 'Mine.')}")
+    assert said(capsys, "drain") == "drained\n"
+    listed = said(capsys, "--help")
+    assert re.search(r"^  drain +Empty a node\.$", listed, re.MULTILINE)
+    assert "Mine." not in listed
+    assert "Schedule pods on a cluster." in listed
+
+
+def test_a_distribution_that_fails_is_reported(
+    installed: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other commands work; a command that has moved says what to install."""
+    installed("raise RuntimeError('broken')")
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate"])
+    assert ended.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "warning: commands of my_tools.commands are left out: RuntimeError('broken')"
+    assert lines[-1] == "Error: No such command 'simulate'. Install it with: pip install 'kube-pyscheduler[lab]'"
 
 
 def test_config_shows_a_shard_and_its_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

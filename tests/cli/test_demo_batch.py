@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.audit import Change, Verdict
-from pyscheduler.cli.demo import batch_demo
-from pyscheduler.cli.demo.batch_record import BatchRecord
-from pyscheduler.cli.demo.batch_workload import BATCH_PROFILE, SCHEDULER, TEAMS, Arrival, arrivals, group_manifest, pods
 from pyscheduler.config.load import loads
-from pyscheduler.simulation.job_traces import Job
+from pyscheduler_lab.audit import Change, Verdict
+from pyscheduler_lab.demo import batch_demo
+from pyscheduler_lab.demo.batch_record import BatchRecord
+from pyscheduler_lab.demo.batch_workload import BATCH_PROFILE, SCHEDULER, TEAMS, Arrival, arrivals, group_manifest, pods
+from pyscheduler_lab.simulation.job_traces import Job
 
 ARRIVAL = Arrival(
     at=0.0,

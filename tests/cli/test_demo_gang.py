@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import pytest
 from click.testing import CliRunner
 
-from pyscheduler.cli.demo import gang_demo
-from pyscheduler.cli.demo.gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
-from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
 from pyscheduler.config.load import loads
+from pyscheduler_lab.demo import gang_demo
+from pyscheduler_lab.demo.gang_record import GPU, GROUP_LABEL, LONGEST_BURST_SECONDS, Change, Judge, Verdict
+from pyscheduler_lab.demo.gang_workload import GANG_PROFILE, GPUS_PER_NODE, gang_manifests, make_gangs
 
 CAPACITY = {"n1": 2, "n2": 2}
 MINIMA = {"a": 3, "b": 2}

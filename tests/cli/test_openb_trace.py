@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.framework.errors import ConfigError
 from pyscheduler.cli.demo.openb_trace import GPU_MILLI, openb_nodes, openb_pods
+from pyscheduler.framework.errors import ConfigError
 
 CARRIED = Path(__file__).parents[2] / "examples" / "traces" / "openb"
 NODES = "openb_node_list_all_node.csv.gz"

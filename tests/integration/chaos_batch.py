@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
-from pyscheduler.audit import Verdict, check
 from pyscheduler.cluster.embedded.serving.router import UnansweredError
 from pyscheduler.framework.clock import LoopClock
+from pyscheduler_lab.audit import Verdict, check
 from tests.batch.chaos.mortal_scheduler import WRITES
 from tests.batch.chaos.troubled_cluster import QUEUES, SETUPS, TroubledCluster
 from tests.integration.chaos import Books, until
@@ -35,8 +35,8 @@ from tests.integration.test_chaos_kills import kept_running
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.audit import Change
     from pyscheduler.cluster.embedded.requests import Request
+    from pyscheduler_lab.audit import Change
 
 __all__ = ["LEADERS", "Trap", "run"]
 

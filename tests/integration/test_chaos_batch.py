@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.audit import check
 from pyscheduler.framework.clock import LoopClock
+from pyscheduler_lab.audit import check
 from tests.batch.chaos.mortal_scheduler import WRITES
 from tests.batch.chaos.troubled_cluster import TroubledCluster
 from tests.integration.chaos import Books, until

@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pyscheduler.cli.demo.batch_demo import play
-from pyscheduler.cli.demo.batch_workload import BATCH_PROFILE, Arrival, arrivals
 from pyscheduler.config.load import loads
+from pyscheduler_lab.demo.batch_demo import play
+from pyscheduler_lab.demo.batch_workload import BATCH_PROFILE, Arrival, arrivals
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

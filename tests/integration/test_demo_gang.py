@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.cli.demo.gang_demo import play
-from pyscheduler.cli.demo.gang_workload import GANG_PROFILE, Gang
 from pyscheduler.config.load import load, loads
+from pyscheduler_lab.demo.gang_demo import play
+from pyscheduler_lab.demo.gang_workload import GANG_PROFILE, Gang
 from tests.integration.programs import FAST, program
 
 pytestmark = pytest.mark.slow

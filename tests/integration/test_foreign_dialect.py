@@ -24,8 +24,8 @@ from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.assembly.permissions import needs_of_plugins
-from pyscheduler.simulation.group_objects import definitions
 from pyscheduler.testing import FakeCluster, node_manifest, pod_manifest
+from pyscheduler_lab.simulation.group_objects import definitions
 
 EXAMPLE = Path(__file__).parents[2] / "examples/10-own-dialect"
 HOOKS = (EXAMPLE / "acme_teams/hooks.py").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.cli.explain_json import explain_json
 from pyscheduler.framework import (
     ClusterEventWithHint,
     Code,
@@ -33,7 +34,6 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.cli.explain_json import explain_json
 from pyscheduler.testing import FakeCluster, FakeFramework
 
 

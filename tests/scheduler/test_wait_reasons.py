@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.cli.explain_json import explain_json
 from pyscheduler.framework import CycleState, PermitPlugin, Status
 from pyscheduler.scheduler.evaluation import evaluate
-from pyscheduler.cli.explain_json import explain_json
 from pyscheduler.testing import FakeCluster
 
 

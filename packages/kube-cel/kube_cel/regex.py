@@ -1,11 +1,11 @@
-"""Regular expressions that take time in proportion to the text and the pattern, whatever both say.
+r"""Regular expressions that take time in proportion to the text and the pattern, whatever both say.
 
 Python's own module tries one way after the other, which takes a tenant's pattern for ever. This one follows all ways at
 once, a character at a time, and counts its steps. Of several matches it finds the one that Go finds: the leftmost, and
 there the one that the pattern prefers.
 
 RE2 takes time in proportion, too, but cannot pause, and the proportion is large: `.{0,1000}x` searches 3,000 characters
-for 0.27 s and 250,000 for 18 s, and nine hundred times `\\pL` compile for 0.5 s (google-re2 1.1). A scheduler that waits
+for 0.27 s and 250,000 for 18 s, and nine hundred times `\pL` compile for 0.5 s (google-re2 1.1). A scheduler that waits
 for it binds nothing meanwhile.
 """
 

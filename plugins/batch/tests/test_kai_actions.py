@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.batch import presets
-from pyscheduler.simulation.batch_cases.kai import run_case
-from pyscheduler.simulation.batch_cases.preset_import import load_symbol
 from pyscheduler_batch.kai import preset
 from pyscheduler_batch.kai.allocate import Allocate
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim, StaleGangEviction
 from pyscheduler_batch.kai.switches import ScenarioGenerator
+from pyscheduler_lab.simulation.batch_cases.kai import run_case
+from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 from tests.batch.kai_tables import Log, build_session
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.simulation.batch_cases.kai import run_case
 from pyscheduler_batch.kai import cycle, solver
 from pyscheduler_batch.kai.scenario import _Accumulator
+from pyscheduler_lab.simulation.batch_cases.kai import run_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.simulation.batch_cases.kai import run_case
-from pyscheduler.simulation.batch_cases.kai_objects import args_of, objects_of
-from pyscheduler.simulation.batch_cases.objects import run_pass
+from pyscheduler_lab.simulation.batch_cases.kai import run_case
+from pyscheduler_lab.simulation.batch_cases.kai_objects import args_of, objects_of
+from pyscheduler_lab.simulation.batch_cases.objects import run_pass
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 LEVELS = ["zone", "rack"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.simulation.batch_cases.kai import run_case
+from pyscheduler_lab.simulation.batch_cases.kai import run_case
 
 _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _CASES = 120

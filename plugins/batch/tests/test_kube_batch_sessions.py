@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.simulation.batch_cases.runs import Run, open_session
+from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
 _spec = importlib.util.spec_from_file_location("kube_batch_model", Path(__file__).parent / "kube_batch_model.py")
 assert _spec is not None

@@ -11,8 +11,8 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_batch.volcano.look_alikes import KindLine
+from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster

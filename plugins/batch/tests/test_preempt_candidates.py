@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod, PriorityClass
-from pyscheduler.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_batch.volcano.preempt_candidates import CandidateLimits
+from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
 GIB = 1024**3
 TIERS = [

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.batch.axis import ResourceAxis
-from pyscheduler.simulation.batch_cases.tables import build_tables
 from pyscheduler_batch.kube_batch.proportion import divide_by_weight as divide_as_kube_batch
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.capacity_tree import queue_shares, tree_table
 from pyscheduler_batch.volcano.hierarchy import HierarchyTree
 from pyscheduler_batch.volcano.proportion import divide_by_weight
 from pyscheduler_batch.volcano.queue_policy import own_capability, share_limit
+from pyscheduler_lab.simulation.batch_cases.tables import build_tables
 
 NAMES = ("cpu", "memory", "pods")
 GPU = "nvidia.com/gpu"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugins.batch.tests.test_volcano_rules import group, node, pods, start, states
-from pyscheduler.simulation.batch_cases.volcano import run_case
+from pyscheduler_lab.simulation.batch_cases.volcano import run_case
 
 
 def test_a_leaving_pod_keeps_its_place_on_the_node() -> None:

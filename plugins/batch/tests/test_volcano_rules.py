@@ -14,7 +14,6 @@ from pyscheduler.batch.contract import Claim, Preemptable, Tasks
 from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import Job, Task, TaskState
-from pyscheduler.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
 from pyscheduler_batch.presets import preset
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -22,6 +21,7 @@ from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.status import gang_condition, group_phase
+from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
 GIB = 1024**3
 DEFAULT = [["priority", "gang", "conformance"], ["overcommit", "drf", "predicates", "proportion", "nodeorder"]]
@@ -484,7 +484,7 @@ def test_phases(counts: dict[str, int], phase: str, *, unschedulable: bool, expe
 def test_presets_name_classes_that_exist(name: str) -> None:
     """Each action and policy of a preset can be imported and has the name that files use; defaults are known names."""
     tables = preset(name)
-    from pyscheduler.simulation.batch_cases.preset_import import load_symbol
+    from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
     for key, path in {**tables.ACTIONS, **tables.POLICIES}.items():
         assert load_symbol(path).name == key

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.simulation.batch_cases.volcano import run_case
+from pyscheduler_lab.simulation.batch_cases.volcano import run_case
 
 Json = dict[str, Any]
 

@@ -1,1 +1,1 @@
-"""The commands `pyscheduler demo` and `pyscheduler demo-gang`, and the checks of their results."""
+"""The command `pyscheduler demo`, and the check of its result."""

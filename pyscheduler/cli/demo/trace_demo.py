@@ -113,13 +113,13 @@ async def play(
     """
     from pyscheduler.cli.demo.audit import audit
     from pyscheduler.cli.demo.child_server import end_server, start_server
+    from pyscheduler.cli.demo.openb_trace import openb_nodes, openb_pods
     from pyscheduler.cli.demo.trace_view import DemoMetrics, View
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.load import load, loads
     from pyscheduler.framework.errors import PySchedulerError
     from pyscheduler.serving.lifecycle import RunOptions, serve
-    from pyscheduler.cli.demo.openb_trace import openb_nodes, openb_pods
 
     task = asyncio.current_task()
     assert task is not None

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import attrs
 
 from pyscheduler.api import Pod, PriorityClass
-from pyscheduler.audit import History, Options, Verdict, check
 from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
-from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import FakeCluster
+from pyscheduler_lab.audit import History, Options, Verdict, check
+from pyscheduler_lab.simulation.write_log import WriteLog
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
 from tests.batch.chaos.refusals import REASONS, REFUSED, Refusal
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pyscheduler.audit import Change, History
+from pyscheduler_lab.audit import Change, History
 
 __all__ = ["GPU", "KAI_GROUPS", "KAI_QUEUES", "VOLCANO", "Log", "situation"]
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pyscheduler.audit import History, Options
+from pyscheduler_lab.audit import History, Options
 from tests.batch.checker.log import GPU, KAI_GROUPS, KAI_QUEUES, Log
 
 __all__ = ["RESOURCES", "counts_twice", "evictors", "log_of_cycle", "options_of_cycle", "write_cycle"]

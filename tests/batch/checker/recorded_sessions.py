@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pyscheduler.audit import Options
+from pyscheduler_lab.audit import Options
 from tests.batch.checker.log import VOLCANO, Log
 
 __all__ = ["evicting_groups", "log_of_session", "options_of_session", "shares_decide", "write_session"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.audit import Options, check
+from pyscheduler_lab.audit import Options, check
 from tests.batch.checker.toy_scheduler import FAULTS, ToyScheduler
 
 if TYPE_CHECKING:

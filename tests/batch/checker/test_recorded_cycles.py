@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.audit import check
-from pyscheduler.audit.amounts import plus
-from pyscheduler.audit.evictions import RECLAIMING
-from pyscheduler.audit.shares import kai_shares
-from pyscheduler.audit.world import ALLOCATED, PENDING, World
+from pyscheduler_lab.audit import check
+from pyscheduler_lab.audit.amounts import plus
+from pyscheduler_lab.audit.evictions import RECLAIMING
+from pyscheduler_lab.audit.shares import kai_shares
+from pyscheduler_lab.audit.world import ALLOCATED, PENDING, World
 from tests.batch.checker.recorded_cycles import (
     RESOURCES,
     counts_twice,
@@ -29,7 +29,7 @@ from tests.batch.checker.recorded_cycles import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyscheduler.audit import Verdict
+    from pyscheduler_lab.audit import Verdict
 
 FOLDER = Path(__file__).parents[1] / "vectors_kai"
 #: Rules that the log of one cycle can show; it ends before any status or reason would be written.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.audit import check
-from pyscheduler.audit.amounts import plus
-from pyscheduler.audit.volcano_shares import capacity_deserved, proportion_deserved
-from pyscheduler.audit.world import ALLOCATED, PENDING, World
+from pyscheduler_lab.audit import check
+from pyscheduler_lab.audit.amounts import plus
+from pyscheduler_lab.audit.volcano_shares import capacity_deserved, proportion_deserved
+from pyscheduler_lab.audit.world import ALLOCATED, PENDING, World
 from tests.batch.checker.recorded_sessions import (
     evicting_groups,
     log_of_session,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.audit import History, Options, check
-from pyscheduler.cli.demo.api_recording import ApiRecording
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.clock import LoopClock
-from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import node_manifest, pod_manifest
+from pyscheduler_lab.audit import History, Options, check
+from pyscheduler_lab.demo.api_recording import ApiRecording
+from pyscheduler_lab.simulation.write_log import WriteLog
 from tests.processes import PATIENCE_SECONDS
 
 DEFINITION = Path(__file__).parents[3] / "configs" / "crds" / "podgroups.scheduling.run.ai.yaml"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.audit import Options, check
+from pyscheduler_lab.audit import Options, check
 from tests.batch.checker.broken_logs import BROKEN
 from tests.batch.checker.clean_logs import CLEAN
 from tests.batch.checker.log import GPU, KAI_QUEUES, VOLCANO, Log, situation
@@ -14,7 +14,7 @@ from tests.batch.checker.log import GPU, KAI_QUEUES, VOLCANO, Log, situation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.audit import Verdict
+    from pyscheduler_lab.audit import Verdict
 
 
 def verdict_of(log: Log, **options: Any) -> Verdict:

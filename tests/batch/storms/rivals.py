@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.api import PriorityClass
-from pyscheduler.audit import Options, Verdict, check
-from pyscheduler.audit.evictions import record_of_pod
 from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
 from pyscheduler.batch.tasks import Job
 from pyscheduler.config.load import loads
@@ -19,15 +17,17 @@ from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCA
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.sessions.guards import Guards
-from pyscheduler.simulation.write_log import WriteLog
 from pyscheduler.testing import FakeCluster
+from pyscheduler_lab.audit import Options, Verdict, check
+from pyscheduler_lab.audit.evictions import record_of_pod
+from pyscheduler_lab.simulation.write_log import WriteLog
 from tests.batch.chaos.troubled_cluster import CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.audit import History
+    from pyscheduler_lab.audit import History
 
 __all__ = ["PRESETS", "RULES", "CountingGuards", "Outcome", "Rivals", "storm"]
 

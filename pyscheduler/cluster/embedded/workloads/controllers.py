@@ -18,9 +18,9 @@ from pyscheduler.cluster.embedded.errors import StatusError
 from pyscheduler.cluster.embedded.resources.builtin import PRIORITY_CLASSES
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
-from pyscheduler.framework.errors import ConfigError
 from pyscheduler.cluster.embedded.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
 from pyscheduler.cluster.embedded.workloads.table import WORKLOAD_KINDS
+from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Change, Record
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.cluster.embedded.workloads.contract import Child, Object, WorkloadKind
+    from pyscheduler.framework.clock import Timer
 
 __all__ = ["WorkloadControllers"]
 

@@ -1,0 +1,5 @@
+"""The lab: pyscheduler in virtual time, and what checks the histories that it leaves.
+
+Belongs here: simulations, traces, recorded cases, the checker, demos. Does not belong here: anything that the
+scheduler needs to run. Nothing of the scheduler imports this package.
+"""

@@ -1,0 +1,21 @@
+"""Check a batch scheduler by the log of an API server: objects and writes go in, violated rules come out.
+
+Belongs here: an own reader of the objects, an own model of shares and gangs, and nine rules. Does not belong here:
+anything that the scheduler uses. This room imports no other room, and no room that decides imports it; two import
+contracts check that. So a mistake of the scheduler cannot hide in code that both share. Tests, the demo and the
+simulation call `check`.
+
+The rules: (1) no gang is partly bound; (2) no binding exceeds a limit; (3) no protected or foreign pod is evicted;
+(4) each eviction has a purpose that is reached; (5) fair shares justify each reclaim; (6) evictions do not repeat and
+have no cycle; (7) evictions end; (8) each pending pod has a place and a reason; (9) the status of queues is right.
+"""
+
+from __future__ import annotations
+
+from pyscheduler_lab.audit.checker import RULES as RULES, check as check
+from pyscheduler_lab.audit.evictions import EvictionRecord as EvictionRecord
+from pyscheduler_lab.audit.history import Change as Change, History as History
+from pyscheduler_lab.audit.options import Options as Options
+from pyscheduler_lab.audit.verdict import Verdict as Verdict, Violation as Violation
+
+__all__ = ["RULES", "Change", "EvictionRecord", "History", "Options", "Verdict", "Violation", "check"]

@@ -1,0 +1,14 @@
+"""What the lab adds to `pyscheduler`, as the entry point group `pyscheduler.commands` expects it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: Final = {
+    "simulate": ("pyscheduler_lab.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
+    "demo-gang": ("pyscheduler_lab.demo.gang_demo", "Schedule gangs that compete for too few GPUs."),
+    "demo-batch": ("pyscheduler_lab.demo.batch_demo", "Let teams share GPUs by quota, borrow and reclaim."),
+}
+"""Command: module with a click command named `command`, and one line of help."""

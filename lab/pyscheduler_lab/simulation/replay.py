@@ -1,0 +1,375 @@
+"""Replay a trace of jobs: they arrive, wait until all their workers are bound, run, and end.
+
+The replay runs the real scheduler and its client on the in-process transport of the embedded API server; only time is
+virtual. A job of several workers is a group in the dialect of the profile's group plugin (sigs' if there is none; then
+nothing reads it). A single worker is a plain pod. A job runs for its duration from the moment all its workers are
+bound. Then its objects are deleted. A job that loses a worker to an eviction is restarted, as a job controller does:
+all its workers are created again, and it runs for its whole duration again.
+
+Differs from a real cluster where scheduling is not affected: watches never end, and all workers of a job run as soon as
+they are bound.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
+from pyscheduler.framework.errors import APIError
+from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.testing.clock import VirtualClock
+from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
+from pyscheduler_lab.simulation.queue_plan import batch_definitions
+from pyscheduler_lab.simulation.replay_meter import Meter
+from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
+from pyscheduler_lab.simulation.replay_report import (
+    Phase,
+    ReplayReport,
+    completion_times,
+    mean_and_median,
+    waiting_times,
+)
+from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from pyscheduler.cluster.real.client import RealClient
+    from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.clock import Clock
+    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.scheduler.ports import ClientSettings, Stream
+    from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler_lab.simulation.job_traces import Job, NodePool
+    from pyscheduler_lab.simulation.queue_plan import QueuePlan
+    from pyscheduler_lab.simulation.replay_meter import JobRun
+
+__all__ = ["UNSCHEDULABLE_SECONDS", "Progress", "Replay"]
+
+UNSCHEDULABLE_SECONDS: Final = 6 * 3600.0
+"""After so long a pod is tried again even if nothing happened, unless it is said otherwise.
+
+Five minutes, as in `run`, would be most of what months of a full cluster are made of, and change next to nothing.
+"""
+
+#: Interval between calls of `progress`, in virtual seconds.
+_STRIDE_SECONDS: Final = 3600.0
+#: If nothing runs, arrives or is bound for this long, the waiting jobs will wait forever: every default window, lease
+#: and wait of a plugin is shorter. At least twice the time after which every pod is retried.
+_STUCK_SECONDS: Final = 4 * 3600.0
+#: A controller creates the workers of an evicted job again so much later.
+_RESTART_SECONDS: Final = 1.0
+#: Number of changes that the server keeps for watches; no watch is behind by more than a few.
+_HISTORY: Final = 4096
+#: Requested duration of a watch, in seconds.
+_FOR_EVER: Final = str(100 * 365 * 86400)
+#: The group plugins' counter of deadlocks, and its labels for resolved deadlocks.
+_DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
+_RESOLVED: Final = (("result", "resolved"),)
+
+
+class _LastingTransport(InProcessTransport):
+    """Opens watches that never end and send no bookmarks, which would be most of the work over months of time."""
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        lasting = {**(query or {}), "timeoutSeconds": _FOR_EVER, "allowWatchBookmarks": "false"}
+        return super().stream(path, query=lasting, timeout_seconds=timeout_seconds)
+
+    def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:
+        silent = attrs.evolve(settings, silence_seconds=inf)
+        return super().connect(silent, clock=clock, rng=rng, recorder=recorder)
+
+
+class _Counts(NullRecorder):
+    """Counts attempts by result and warnings by kind; reads the counters of group plugins."""
+
+    def __init__(self) -> None:
+        self.attempts: Counter[str] = Counter()
+        self.warnings: Counter[str] = Counter()
+        self._deadlocks: Callable[[], Mapping[tuple[tuple[str, str], ...], float]] = dict
+
+    @property
+    def deadlocks_resolved(self) -> int:
+        """Return the number of resolved deadlocks of groups; 0 without a plugin that resolves them."""
+        return int(self._deadlocks().get(_RESOLVED, 0))
+
+    def counter(
+        self,
+        name: str,
+        read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]],
+        *,
+        description: str = "",  # noqa: ARG002 - the Protocol's
+    ) -> None:
+        """Keep the function that reads the count of deadlocks."""
+        if name == _DEADLOCKS:
+            self._deadlocks = read
+
+    def attempt(self, *, result: str, profile: str, seconds: float) -> None:  # noqa: ARG002 - the Protocol's
+        """Count an attempt."""
+        self.attempts[result] += 1
+
+    def warning(self, kind: str) -> None:
+        """Count a warning."""
+        self.warnings[kind] += 1
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """The state of a replay; `time` in virtual seconds."""
+
+    time: float
+    jobs: int
+    arrived: int
+    waiting: int
+    finished: int
+    used_gpus: int
+    attempts: int
+
+
+class Replay:
+    """One replay; call `run` once. Raises `ConfigError` for a profile that cannot be built.
+
+    The same `seed` gives the same history. With `queues`, every job is a group, which names its queue.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        pool: NodePool,
+        config: Configuration,
+        *,
+        registry: Registry,
+        settings: Settings | None = None,
+        seed: int = 0,
+        queues: QueuePlan | None = None,
+    ) -> None:
+        self._jobs = jobs
+        self._queues = queues
+        self._pool = pool
+        self._config = config
+        self._registry = registry
+        self._settings = settings if settings is not None else Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS)
+        self._stuck_seconds = max(_STUCK_SECONDS, 2 * self._settings.max_unschedulable_seconds)
+        self._rng = random.Random(f"replay/{seed}")
+        self._clock = VirtualClock()
+        self._began = self._clock.now()
+        #: The cluster, for inspection by the caller.
+        self.cluster = EmbeddedCluster(
+            clock=self._clock, rng=random.Random(self._rng.getrandbits(64)), history_limit=_HISTORY
+        )
+        self._lifecycle = self.cluster.lifecycle()
+        self._counts = _Counts()
+        self._process = SchedulerProcess(self._clock, self._build)
+        self._scheduler = self._process.build()
+        profile = self._scheduler.profiles[config.profiles[0].scheduler_name]
+        self._scheduler_name = profile.name
+        self._table = registry.dialect_table()
+        dialect = default_dialect(profile.plugins, self._table) if queues is None else queues.dialect
+        self._row = self._table.named(dialect)
+        self.meter = Meter(
+            self.cluster,
+            now=self._now,
+            reserved=self._reserved,
+            complete=self._run_job,
+            interrupt=self._interrupt,
+        )
+        self._finished = 0
+        self._phases: list[Phase] = []
+
+    @property
+    def dialect(self) -> str:
+        """Return the name of the dialect that groups are written in."""
+        return self._row.name
+
+    def _build(self) -> Scheduler:
+        return build(
+            self._config,
+            _LastingTransport(self.cluster.router),
+            self._clock,
+            random.Random(self._rng.getrandbits(64)),
+            registry=self._registry,
+            recorder=self._counts,
+            settings=self._settings,
+        )
+
+    def waiting_messages(self) -> dict[str, str]:
+        """Return by name of a job why one of its pods without a node waits, as the condition of the pod says it."""
+        found: dict[str, str] = {}
+        for pod in self.cluster.pods(namespace=NAMESPACE):
+            for condition in pod.get("status", {}).get("conditions", ()):
+                if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                    found.setdefault(pod["metadata"]["name"].rpartition("-")[0], condition.get("message", ""))
+        return found
+
+    def never_ran(self) -> dict[str, str]:
+        """Return by name of a job that has not ended why it waits, once the replay is over; "" if that is not known."""
+        messages = self.waiting_messages()
+        ended = {name for name, run in self.meter.runs.items() if run.ended is not None}
+        return {job.name: messages.get(job.name, "") for job in self._jobs if job.name not in ended}
+
+    async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
+        """Replay the trace until its end, or until nothing changes any more; call `progress` at intervals."""
+        began = time.perf_counter()
+        try:
+            with self._phase("start"):
+                await self._start()
+            with self._phase("arrivals"):
+                await self._until(lambda: len(self.meter.runs) == len(self._jobs), progress)
+            with self._phase("drain"):
+                await self._until(self._is_over, progress)
+            self.meter.stop()
+            return self._report(time.perf_counter() - began)
+        finally:
+            self._lifecycle.stop()
+            await self._process.end()
+
+    # --- what happens ----------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        self.cluster.add(*definitions(self._table, self.cluster))
+        if self._queues is not None:
+            self.cluster.add(*batch_definitions(), *self._queues.manifests)
+        self.cluster.add(*nodes_of(self._pool))
+        self.meter.start()
+        self._lifecycle.start()
+        await self._process.begin()
+        self._began = self._clock.now()
+        for job in self._jobs:
+            self._clock.call_at(self._began + job.arrival, partial(self._submit, job))
+
+    async def _until(self, over: Callable[[], bool], progress: Callable[[Progress], object]) -> None:
+        while not over():
+            await self._clock.advance(_STRIDE_SECONDS, at_rest=self.meter.look)
+            self._process.require()
+            progress(self._progress())
+
+    def _is_over(self) -> bool:
+        if self._all_done():
+            return True
+        return not self.meter.used and self._now() - self.meter.last_event >= self._stuck_seconds
+
+    def _submit(self, job: Job) -> None:
+        """Create the objects of a job, as a user does."""
+        self.meter.arrive(job)
+        if self._has_group(job):
+            queue = self._queues.queue_of(job) if self._queues is not None else ""
+            self.cluster.add(group_of(job, self._row, queue=queue))
+        self._add_pods(job)
+
+    def _has_group(self, job: Job) -> bool:
+        return job.is_gang or self._queues is not None
+
+    def _add_pods(self, job: Job) -> None:
+        has_group = self._has_group(job)
+        self.cluster.add(*pods_of(job, self._row, scheduler_name=self._scheduler_name, has_group=has_group))
+
+    def _remove_pods(self, job: Job) -> None:
+        for number in range(job.workers):
+            with suppress(APIError):  # it may have been evicted
+                self.cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
+
+    def _run_job(self, run: JobRun) -> None:
+        self._clock.call_later(run.job.duration, partial(self._finish, run, len(run.spans)))
+
+    def _interrupt(self, run: JobRun) -> None:
+        self._clock.call_later(_RESTART_SECONDS, partial(self._restart, run))
+
+    def _restart(self, run: JobRun) -> None:
+        """Replace all workers of a job that lost some, as a job controller does."""
+        self._remove_pods(run.job)
+        self.meter.resume(run)
+        self._add_pods(run.job)
+
+    def _finish(self, run: JobRun, spans: int) -> None:
+        """End a job, unless it was interrupted since it began its run number `spans`.
+
+        Its objects are deleted, as the garbage collector does after the deletion of their owner.
+        """
+        if len(run.spans) != spans:
+            return
+        job = run.job
+        self.meter.leave(run)
+        self._finished += 1
+        self._remove_pods(job)
+        if self._has_group(job):
+            kind = self._row.kinds[0]
+            self.cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
+
+    # --- what is told ----------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._clock.now() - self._began
+
+    def _reserved(self) -> Iterator[str]:
+        return (held.pod.name for held in self._scheduler.waiting_pods.all())
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        wall, cpu = time.perf_counter(), time.process_time()
+        simulated, attempts = self._now(), self._scheduler.cycles
+        yield
+        phase = Phase(
+            name=name,
+            simulated_s=round(self._now() - simulated, 3),
+            attempts=self._scheduler.cycles - attempts,
+            wall_s=round(time.perf_counter() - wall, 3),
+            cpu_s=round(time.process_time() - cpu, 3),
+        )
+        self._phases.append(phase)
+
+    def _progress(self) -> Progress:
+        return Progress(
+            time=self._now(),
+            jobs=len(self._jobs),
+            arrived=len(self.meter.runs),
+            waiting=self.meter.waiting,
+            finished=self._finished,
+            used_gpus=self.meter.used,
+            attempts=self._scheduler.cycles,
+        )
+
+    def _report(self, wall_seconds: float) -> ReplayReport:
+        meter = self.meter
+        runs = list(meter.runs.values())
+        jct_mean, jct_p50 = mean_and_median(completion_times(runs))
+        wait_mean, wait_p50 = mean_and_median(waiting_times(runs))
+        makespan = max(run.ended for run in runs if run.ended is not None) if self._all_done() else self._now()
+        # The time in which jobs only waited that never ran is not a matter of the others.
+        last_end = max((run.ended for run in runs if run.ended is not None), default=makespan)
+        capacity = self._pool.count * self._pool.gpus * last_end
+        return ReplayReport(
+            jobs=len(self._jobs),
+            finished=self._finished,
+            jct_mean_s=jct_mean,
+            jct_p50_s=jct_p50,
+            wait_mean_s=wait_mean,
+            wait_p50_s=wait_p50,
+            gpu_utilisation=round(meter.used_gpu_seconds / capacity, 6) if capacity else 0.0,
+            partial_gpu_seconds=round(meter.partial_gpu_seconds, 3),
+            gangs=sum(run.job.is_gang for run in runs),
+            gangs_scheduled=sum(run.job.is_gang and run.started is not None for run in runs),
+            deadlocks_resolved=self._counts.deadlocks_resolved,
+            attempts=self._scheduler.cycles,
+            attempts_by_result=dict(sorted(self._counts.attempts.items())),
+            makespan_s=round(makespan, 3),
+            warnings=dict(sorted(self._counts.warnings.items())),
+            phases=self._phases,
+            wall_s=round(wall_seconds, 3),
+        )
+
+    def _all_done(self) -> bool:
+        return self._finished == len(self._jobs)

@@ -1,0 +1,193 @@
+"""Measure a replay: the state of each job, and GPUs in use, integrated over time.
+
+A GPU is held by a pod that is bound, or that waits at Permit with a reservation. The GPU is *used* from the moment at
+which all workers of its job are bound; until then an incomplete job holds it without using it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pyscheduler.cluster.embedded.controllers.follower import Follower
+from pyscheduler.cluster.embedded.resources.builtin import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+    from pyscheduler.cluster.embedded.store import Change, Record
+    from pyscheduler_lab.simulation.job_traces import Job
+
+__all__ = ["JobRun", "Meter", "Moment"]
+
+
+@attrs.define(eq=False)
+class JobRun:
+    """One job of the replay. Times in seconds since the beginning; None for events that have not happened."""
+
+    job: Job
+    arrived: float | None = None
+    #: When all workers were bound.
+    started: float | None = None
+    ended: float | None = None
+    #: Names of the bound workers.
+    bound: set[str] = attrs.Factory(set)
+    #: Begin and end of each run so far; the last one is whole, the others were interrupted by an eviction.
+    spans: list[tuple[float, float]] = attrs.Factory(list)
+    #: A worker was evicted, and the job is not created again yet.
+    is_interrupted: bool = False
+
+
+@attrs.frozen
+class Moment:
+    """GPUs held and jobs waiting, from `time` until the next moment."""
+
+    time: float
+    used: int
+    idle: int
+    waiting_jobs: int
+
+
+class Meter:
+    """Follows the pods of a cluster.
+
+    `complete` is called with each job whose last worker was bound, `interrupt` with each job that lost a worker.
+    `reserved` yields the names of the pods that are reserved in the scheduler's memory but not bound.
+    """
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        *,
+        now: Callable[[], float],
+        reserved: Callable[[], Iterable[str]],
+        complete: Callable[[JobRun], object],
+        interrupt: Callable[[JobRun], object],
+    ) -> None:
+        self._now = now
+        self._reserved = reserved
+        self._complete = complete
+        self._interrupt = interrupt
+        self.runs: dict[str, JobRun] = {}
+        #: The job of each existing pod, by the pod's name.
+        self._job_of: dict[str, JobRun] = {}
+        #: The number of GPUs on which jobs run now.
+        self.used = 0
+        #: The number of jobs that have arrived and do not run.
+        self.waiting = 0
+        #: GPUs of bound workers whose jobs do not run yet.
+        self._bound_idle = 0
+        self.moments: list[Moment] = []
+        self.used_gpu_seconds = 0.0
+        self.partial_gpu_seconds = 0.0
+        #: When a job last arrived or ended, or a worker was bound.
+        self.last_event = 0.0
+        self._follower = Follower(
+            cluster.registry.collection(PODS), clock=cluster.clock, listed=self._listed, changed=self._changed
+        )
+
+    def start(self) -> None:
+        """Start to follow."""
+        self._follower.start()
+
+    def stop(self) -> None:
+        """Stop to follow, and account for the time until now."""
+        self._follower.stop()
+        self._account(self._now())
+
+    # --- jobs ------------------------------------------------------------------------------------
+
+    def arrive(self, job: Job) -> JobRun:
+        """Record the arrival of a job, before its pods are created."""
+        self.last_event = self._now()
+        run = self.runs[job.name] = JobRun(job, arrived=self.last_event)
+        self._job_of.update((f"{job.name}-{number}", run) for number in range(job.workers))
+        self.waiting += 1
+        return run
+
+    def leave(self, run: JobRun) -> None:
+        """Record the end of a job, before its pods are deleted."""
+        run.ended = self.last_event = self._now()
+        assert run.started is not None, "only jobs that run end"
+        run.spans.append((run.started, run.ended))
+        self.used -= run.job.gpu_count
+        for number in range(run.job.workers):
+            self._job_of.pop(f"{run.job.name}-{number}", None)
+
+    def resume(self, run: JobRun) -> None:
+        """Forget the removed workers of an interrupted job, before its pods are created again."""
+        self._follower.catch_up()
+        run.is_interrupted = False
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Read the cluster at rest; its state holds until the next event."""
+        self._follower.catch_up()
+        idle = self._bound_idle
+        for name in self._reserved():
+            run = self._job_of.get(name)
+            if run is not None and run.started is None and name not in run.bound:
+                idle += run.job.gpus
+        last = self.moments[-1] if self.moments else None
+        if last is None or (last.used, last.idle, last.waiting_jobs) != (self.used, idle, self.waiting):
+            now = self._now()
+            self._account(now)
+            self.moments.append(Moment(now, self.used, idle, self.waiting))
+
+    def _account(self, now: float) -> None:
+        """Add up what was held since the last moment."""
+        if self.moments:
+            last = self.moments[-1]
+            self.used_gpu_seconds += last.used * (now - last.time)
+            self.partial_gpu_seconds += last.idle * (now - last.time)
+
+    # --- following -------------------------------------------------------------------------------
+
+    def _listed(self, records: Sequence[Record]) -> None:
+        present = {record.name for record in records}
+        for name in [name for name in self._job_of if name not in present]:
+            self._lost(name)
+        for record in records:
+            self._look_at(record)
+
+    def _changed(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._lost(change.record.name)
+        else:
+            self._look_at(change.record)
+
+    def _look_at(self, record: Record) -> None:
+        if not record.fields.get("spec.nodeName"):
+            return
+        run = self._job_of.get(record.name)
+        if run is None or run.is_interrupted or record.name in run.bound:
+            return
+        run.bound.add(record.name)
+        self._bound_idle += run.job.gpus
+        self.last_event = self._now()
+        if len(run.bound) == run.job.workers and run.started is None:
+            run.started = self._now()
+            self._bound_idle -= run.job.gpu_count
+            self.used += run.job.gpu_count
+            self.waiting -= 1
+            self._complete(run)
+
+    def _lost(self, name: str) -> None:
+        """Record that a worker was evicted: its job does not run until all workers are created and bound again."""
+        run = self._job_of.get(name)
+        if run is None or run.is_interrupted:
+            return
+        self.last_event = self._now()
+        if run.started is None:
+            self._bound_idle -= run.job.gpus * len(run.bound)
+        else:
+            run.spans.append((run.started, self.last_event))
+            run.started = None
+            self.used -= run.job.gpu_count
+            self.waiting += 1
+        run.bound.clear()
+        run.is_interrupted = True
+        self._interrupt(run)
