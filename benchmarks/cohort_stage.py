@@ -30,11 +30,11 @@ import attrs
 
 from benchmarks.cohort_shapes import SHAPES, SHORT
 from benchmarks.shapes import SCHEDULER, priority_class
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.api.quantity import quantity_milli
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 
 if TYPE_CHECKING:

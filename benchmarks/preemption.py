@@ -8,10 +8,10 @@ import time
 
 from benchmarks.schedulers import CONFIG
 from pyscheduler.api import KubeObject, Node, Pod
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import PREEMPTION_FINDINGS, CycleState, Trial, TrialKind
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import make_node, make_pod
 

@@ -11,9 +11,9 @@ import attrs
 
 from benchmarks.batch_objects import BATCH
 from benchmarks.shapes import SCHEDULER
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, FilterPlugin
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.telemetry.metrics import Metrics

@@ -21,9 +21,9 @@ from benchmarks.cohort_stage import CohortStage
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
 from benchmarks.weight import environment, running_status
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import rare_collections
 

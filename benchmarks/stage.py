@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.plan import make_plan
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.framework.clock import LoopClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

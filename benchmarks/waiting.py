@@ -12,10 +12,10 @@ import time
 import tracemalloc
 from typing import TYPE_CHECKING
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, NullRecorder, PermitPlugin, Status
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing.builders import node_manifest, pod_manifest

@@ -1,4 +1,4 @@
-"""The base of all errors of pyscheduler, and the errors of this package.
+"""The base of all errors of pyscheduler, and the errors of wire objects and of API servers.
 
 The innermost room owns the base class, so that each room can derive its own errors from it and a caller can
 catch all of them with one name. An error here means that a person or a peer supplied something unusable; the
@@ -25,3 +25,72 @@ class SelectorError(PySchedulerError, ValueError):
 
 class DecodeError(PySchedulerError, ValueError):
     """Report bytes from the wire that are not the object they should be."""
+
+
+class ConfigError(PySchedulerError):
+    """Report every mistake of a configuration at once; mend the file at the paths it names.
+
+    `problems` holds one line per mistake, each ending in its path (`... @ $.profiles[0].plugins`); the text has a line
+    for each, beginning with `source`.
+    """
+
+    def __init__(self, *problems: str, source: str | None = None) -> None:
+        self.problems = problems
+        self.source = source
+        where = f"{source}: " if source else ""
+        super().__init__("\n".join(where + problem for problem in problems))
+
+
+class TransportError(PySchedulerError):
+    """Report that no answer came: refused, reset, timed out, or cut off mid-stream. Retrying may help."""
+
+
+class APIError(PySchedulerError):
+    """Carry the API server's own refusal: HTTP `status`, its `reason` (CamelCase) and message.
+
+    `said` is the message as the server worded it, which is what kube-scheduler shows to users; the text of the error
+    also names the request, for logs.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        reason: str = "",
+        retry_after_seconds: float | None = None,
+        said: str = "",
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
+        self.said = said or message
+        super().__init__(message)
+
+
+class UnauthorizedError(APIError):
+    """401: the credentials were not accepted; mend the kubeconfig or renew the token."""
+
+
+class ForbiddenError(APIError):
+    """403: the credentials lack a permission; the message names verb and resource."""
+
+
+class NotFoundError(APIError):
+    """404: the object, or its kind, does not exist (yet)."""
+
+
+class AlreadyExistsError(APIError):
+    """409 AlreadyExists: an object of that name is there."""
+
+
+class ConflictError(APIError):
+    """409 Conflict: the object changed since it was read, or is already bound; read again before you retry."""
+
+
+class GoneError(APIError):
+    """410: the resourceVersion is too old; list again."""
+
+
+class TooManyRequestsError(APIError):
+    """429: the server is busy, or a disruption budget forbids an eviction; wait `retry_after_seconds`."""

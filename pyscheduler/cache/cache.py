@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler.api import Node
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["Cache"]

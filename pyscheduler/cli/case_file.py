@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.api.codec import decode, decode_list
 from pyscheduler.cli.explain_json import answer_json, status_json
 from pyscheduler.cli.recorded_plugins import use_recorded_plugins
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework.changes import node_changes, pod_changes
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, PySchedulerError
 from pyscheduler.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from pyscheduler.runtime.assembly.discovery import discover

@@ -50,10 +50,10 @@ class _Options:
 
 
 async def _serve(options: _Options) -> None:
+    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cluster.embedded.access.users import ADMIN
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.config.feature_gates import parse
-    from pyscheduler.framework.clock import LoopClock
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.evaluation import Evaluation
@@ -188,11 +188,11 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
     from pyscheduler.api import Node, Pod
+    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cluster.object_sources import live_objects, manifest_objects
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
-    from pyscheduler.framework.clock import LoopClock
 
     clock = LoopClock()
     notes: list[str] = []

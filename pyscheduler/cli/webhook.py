@@ -67,10 +67,10 @@ def command(**options: Any) -> None:
 
 async def _serve(options: _Options) -> None:
     """Serve until a signal arrives."""
+    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.flags.run_flags import SecureServingFlags
-    from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.podgroup.quota_admission import QuotaAdmission
     from pyscheduler.runtime.assembly.discovery import discover

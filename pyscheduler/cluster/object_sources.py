@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from pyscheduler.api import KubeObject, PriorityClass, ResourceKind
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.scheduler.ports import ClusterClient
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
+    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection

@@ -1,7 +1,7 @@
 """The plugin contract: everything a plugin author imports, and nothing that runs a plugin.
 
 Belongs here: a class per extension point, `Status` and `Code`, `CycleState`, `NodeInfo`, `PodInfo`, cluster events
-and queueing hints, what a plugin may ask of its `Handle`, the profile types that `runtime` consumes, the clock.
+and queueing hints, what a plugin may ask of its `Handle`, the profile types that `runtime` consumes.
 Does not belong here: the runtime, the queue, the cache, any I/O. This package imports `api`, attrs and numpy only
 (and pluggy's two markers, in `hooks`).
 """
@@ -11,12 +11,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from pyscheduler.api.clock import Clock as Clock, LoopClock as LoopClock, Timer as Timer
 from pyscheduler.framework import trial as _trial
 from pyscheduler.framework.affinity_terms import (
     AffinityTerm as AffinityTerm,
     WeightedAffinityTerm as WeightedAffinityTerm,
 )
-from pyscheduler.framework.clock import Clock as Clock, LoopClock as LoopClock, Timer as Timer
 from pyscheduler.framework.cycle_state import (
     AFTER_FAILURE as AFTER_FAILURE,
     PODS_TO_ACTIVATE as PODS_TO_ACTIVATE,

@@ -9,7 +9,19 @@ from __future__ import annotations
 from asyncio import CancelledError, current_task
 from typing import Final, TypeVar
 
-from pyscheduler.api.errors import PySchedulerError
+from pyscheduler.api.errors import (
+    AlreadyExistsError,
+    APIError,
+    ConfigError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    NotFoundError,
+    PySchedulerError,
+    TooManyRequestsError,
+    TransportError,
+    UnauthorizedError,
+)
 
 __all__ = [
     "PLUGIN_FAILURES",
@@ -38,20 +50,6 @@ E = TypeVar("E", bound=BaseException)
 PLUGIN_FAILURES: Final = (Exception, CancelledError, SystemExit)
 
 
-class ConfigError(PySchedulerError):
-    """Report every mistake of a configuration at once; mend the file at the paths it names.
-
-    `problems` holds one line per mistake, each ending in its path (`... @ $.profiles[0].plugins`); the text has a line
-    for each, beginning with `source`.
-    """
-
-    def __init__(self, *problems: str, source: str | None = None) -> None:
-        self.problems = problems
-        self.source = source
-        where = f"{source}: " if source else ""
-        super().__init__("\n".join(where + problem for problem in problems))
-
-
 class PluginError(PySchedulerError):
     """Report a plugin that broke the contract or raised; `plugin` and `extension_point` name the culprit."""
 
@@ -59,61 +57,6 @@ class PluginError(PySchedulerError):
         self.plugin = plugin
         self.extension_point = extension_point
         super().__init__(message)
-
-
-class TransportError(PySchedulerError):
-    """Report that no answer came: refused, reset, timed out, or cut off mid-stream. Retrying may help."""
-
-
-class APIError(PySchedulerError):
-    """Carry the API server's own refusal: HTTP `status`, its `reason` (CamelCase) and message.
-
-    `said` is the message as the server worded it, which is what kube-scheduler shows to users; the text of the error
-    also names the request, for logs.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int,
-        reason: str = "",
-        retry_after_seconds: float | None = None,
-        said: str = "",
-    ) -> None:
-        self.status = status
-        self.reason = reason
-        self.retry_after_seconds = retry_after_seconds
-        self.said = said or message
-        super().__init__(message)
-
-
-class UnauthorizedError(APIError):
-    """401: the credentials were not accepted; mend the kubeconfig or renew the token."""
-
-
-class ForbiddenError(APIError):
-    """403: the credentials lack a permission; the message names verb and resource."""
-
-
-class NotFoundError(APIError):
-    """404: the object, or its kind, does not exist (yet)."""
-
-
-class ConflictError(APIError):
-    """409 Conflict: the object changed since it was read, or is already bound; read again before you retry."""
-
-
-class AlreadyExistsError(APIError):
-    """409 AlreadyExists: an object of that name is there."""
-
-
-class GoneError(APIError):
-    """410: the resourceVersion is too old; list again."""
-
-
-class TooManyRequestsError(APIError):
-    """429: the server is busy, or a disruption budget forbids an eviction; wait `retry_after_seconds`."""
 
 
 def raise_own_cancellation(error: BaseException) -> None:

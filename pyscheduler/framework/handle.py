@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Pod, Wire
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.changed_keys import ChangedKeys
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.interfaces import NominatingInfo
     from pyscheduler.framework.node_info import NodeInfo

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Set as AbstractSet
 
     from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupChange
     from pyscheduler.podgroup.membership import GroupState

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyscheduler.api import KubeObject
+    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.membership import GroupState
     from pyscheduler.podgroup.quota_claims import Claim

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.cycle_state import AfterFailure
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.plugin_failures import PluginFailures

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder

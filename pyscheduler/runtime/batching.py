@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.view import NodeView
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.extension_points.scoring import Ranking

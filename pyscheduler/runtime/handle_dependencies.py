@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, ResourceKind, Wire
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
     from pyscheduler.framework.preemption import PreemptionExtender
     from pyscheduler.framework.recorder import Recorder

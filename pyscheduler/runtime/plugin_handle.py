@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
     from pyscheduler.framework.preemption import PreemptionRules
     from pyscheduler.framework.recorder import Recorder

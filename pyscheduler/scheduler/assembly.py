@@ -58,8 +58,8 @@ from pyscheduler.scheduler.work import WorkSources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Configuration
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.api import KubeObject, Malformed, Node
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.cache import Cache
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.watches import Lister
     from pyscheduler.queue.scheduling_queue import SchedulingQueue

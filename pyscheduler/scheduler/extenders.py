@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
+    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender as ExtenderConfig
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder

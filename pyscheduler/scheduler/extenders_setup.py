@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import Node, Pod
+    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender as ExtenderConfig
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Informer, Transport

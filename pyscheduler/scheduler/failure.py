@@ -21,7 +21,7 @@ from pyscheduler.framework.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.status import Status

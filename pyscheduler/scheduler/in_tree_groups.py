@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from pyscheduler.api import Pod, PodCondition
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.group_cycle import GroupVerdict
     from pyscheduler.framework.handle import Client, Handle
     from pyscheduler.framework.nodes import Nodes

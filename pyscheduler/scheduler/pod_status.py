@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.framework.handle import Client
     from pyscheduler.framework.recorder import Recorder
 

@@ -7,23 +7,22 @@ both, so that a simulation runs the code that ships. `Transport.connect` puts th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
-import msgspec
 
+from pyscheduler.api.http import Response
 from pyscheduler.framework.handle import Client, EventRecorder
 from pyscheduler.framework.watches import Lister
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from pyscheduler.api import KubeObject, Malformed, ResourceKind
+    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
 
@@ -31,14 +30,6 @@ __all__ = ["ClientSettings", "ClusterClient", "ExtenderConnection", "Informer", 
 
 T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K", bound="KubeObject")
-
-
-class Response(msgspec.Struct, frozen=True):
-    """An answer of the API server: any HTTP status; header names in lower case."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
 
 
 class Stream(Protocol):

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node, Pod
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.scheduling_queue import SchedulingQueue

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pyscheduler.api import Pod
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.interfaces import NominatingInfo
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import QueuedPodInfo

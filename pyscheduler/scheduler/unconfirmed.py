@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyscheduler.api import Pod
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cache.cache import Cache
-    from pyscheduler.framework.clock import Clock, Timer
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.cluster.real.startup_check import wait_for_server
@@ -26,7 +27,6 @@ from pyscheduler.config.completed import completed
 from pyscheduler.config.dump import to_json
 from pyscheduler.config.feature_gates import default_gates, stage_of
 from pyscheduler.config.problems import found_in
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build

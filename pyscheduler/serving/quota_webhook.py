@@ -27,8 +27,8 @@ from pyscheduler.telemetry.families import CONTENT_TYPE
 if TYPE_CHECKING:
     import socket
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.flags.run_flags import SecureServingFlags
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.podgroup.quota_admission import QuotaAdmission
     from pyscheduler.scheduler.ports import ClusterClient
     from pyscheduler.serving.admission_review import AdmissionRequest

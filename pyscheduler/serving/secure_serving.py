@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import random
     import socket
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.flags.run_flags import Flags
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.serving.pages import Debugging, Pages
     from pyscheduler.telemetry.request_metrics import RequestMetrics
 

@@ -39,8 +39,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.interfaces import Plugin
 
 if TYPE_CHECKING:

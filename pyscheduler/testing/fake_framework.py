@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Node
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.informer import RealInformer
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.plugin_failures import PluginFailure

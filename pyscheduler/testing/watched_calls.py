@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.profile import Profile
 

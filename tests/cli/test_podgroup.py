@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cli.podgroup.command import main
 from pyscheduler.cli.podgroup.reader import events_about, read_directory, read_reservations
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import ForbiddenError, NullRecorder
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DialectTable
 from pyscheduler.podgroup.quota_claims import RESERVED
 from pyscheduler.podgroup.summary import Summary, summaries

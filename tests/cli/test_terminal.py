@@ -13,6 +13,7 @@ import attrs
 import pytest
 import yaml
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cli import client_settings
 from pyscheduler.cli.main import main as pyscheduler
 from pyscheduler.cli.podgroup.command import main as podgroup
@@ -20,7 +21,6 @@ from pyscheduler.cli.queue.command import main as queue
 from pyscheduler.cli.terminal import printable
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.cli.queue.test_explain_plans import Objects
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, decode
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.api.kinds import NODES, PODS, ResourceKind
 from pyscheduler.cluster.object_sources import admit, live_objects, manifest_objects, read_manifests
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import load
 from pyscheduler.config.types import Extender
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import build

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.serving.router import UnansweredError
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler_lab.audit import Verdict, check
 from tests.batch.chaos.mortal_scheduler import WRITES
 from tests.batch.chaos.troubled_cluster import QUEUES, SETUPS, TroubledCluster

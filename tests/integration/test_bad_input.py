@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kube_pyscheduler import main
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.framework.clock import LoopClock
 from tests.integration.programs import program
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

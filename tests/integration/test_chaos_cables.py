@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 import pytest
 
+from pyscheduler.api.clock import Clock, LoopClock
 from pyscheduler.cluster.embedded.access.users import ADMIN
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
@@ -26,7 +27,6 @@ from pyscheduler.cluster.embedded.serving.http_server import ApiServer
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads
-from pyscheduler.framework.clock import Clock, LoopClock
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.scheduler import Scheduler

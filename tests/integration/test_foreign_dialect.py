@@ -16,11 +16,11 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from pyscheduler.api import decode
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cli.main import cli
 from pyscheduler.cli.podgroup.command import main as podgroup
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework import ConfigError, PolicyRule, QueueingHint
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.assembly.permissions import needs_of_plugins

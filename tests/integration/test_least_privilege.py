@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from pyscheduler.api import ResourceKind
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.api.kinds import PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
@@ -35,7 +36,6 @@ from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.config.load import load, loads
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest

@@ -18,11 +18,11 @@ import attrs
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime import profile
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.telemetry.metrics import Metrics

@@ -17,11 +17,11 @@ import attrs
 import pytest
 import yaml
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.access.rules import compile_rule
 from pyscheduler.cluster.embedded.access.usage import RoleName
 from pyscheduler.cluster.embedded.access.users import ADMIN
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.podgroup import DIALECTS, kinds_of
 from pyscheduler.podgroup.quota_claims import RESERVED
 from pyscheduler.testing import node_manifest, pod_manifest

@@ -22,6 +22,7 @@ from pyscheduler.api import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (
@@ -42,7 +43,6 @@ from pyscheduler.framework import (
     Trial,
     TrialKind,
 )
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.preemption.search import Preemption, best_of
 from pyscheduler.runtime.profile import Profile

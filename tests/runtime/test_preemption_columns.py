@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import KubeObject, Node, Pod, PodDisruptionBudget
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cache.nominated_rows import NominatedRows
 from pyscheduler.cache.view import NodeView
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
@@ -36,7 +37,6 @@ from pyscheduler.framework import (
     Trial,
     TrialKind,
 )
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache

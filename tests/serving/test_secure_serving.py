@@ -18,11 +18,11 @@ import attrs
 import pytest
 import yaml
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.access.users import User
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.flags.run_flags import AuthenticationFlags, AuthorizationFlags, Flags, SecureServingFlags
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.routes import Routes
 from pyscheduler.serving.debug_pages import DebugPages

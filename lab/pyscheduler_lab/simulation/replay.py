@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.client import RealClient
     from pyscheduler.config.types import Configuration
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.ports import ClientSettings, Stream

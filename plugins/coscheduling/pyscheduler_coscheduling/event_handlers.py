@@ -16,8 +16,8 @@ from pyscheduler_coscheduling.members import NOT_FOUND
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.podgroup import GroupChange, GroupId, GroupState
     from pyscheduler_coscheduling.members import Members
 

@@ -198,11 +198,11 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
     import random
 
     from pyscheduler.api import parse_label_selector
+    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
-    from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.telemetry.logs import configure

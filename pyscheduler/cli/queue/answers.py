@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.podgroup.command import print_data
@@ -22,7 +23,6 @@ from pyscheduler.cli.queue.reader import read_inventory
 from pyscheduler.cli.queue.share_changes import change_lines, changes_data, share_changes
 from pyscheduler.cli.queue.source import check_namespace, manifests_of, open_source, overlay
 from pyscheduler.cli.terminal import echo
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.telemetry.logs import configure

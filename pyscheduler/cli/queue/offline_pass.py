@@ -251,8 +251,8 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
 
     Raises `ConfigError` for a configuration that cannot be built, such as one whose plugin is not installed.
     """
+    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
-    from pyscheduler.framework.clock import LoopClock
     from pyscheduler.scheduler.assembly import Settings, build
 
     if BATCH not in profiles.registry:

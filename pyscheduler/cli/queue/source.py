@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cli.queue.reader import Read
-    from pyscheduler.framework.clock import Clock
 
 __all__ = ["Source", "check_namespace", "manifests_of", "open_source", "overlay"]
 
@@ -52,11 +52,11 @@ async def open_source(
         return
     import random
 
+    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
-    from pyscheduler.framework.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
 
     credentials = await auth.load(kubeconfig=kubeconfig, context=context)

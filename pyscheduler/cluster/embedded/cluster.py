@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyscheduler.api.errors import ConfigError
 from pyscheduler.cluster.embedded.access.authorizer import AlwaysAllow, Authorizer, RbacAuthorizer
 from pyscheduler.cluster.embedded.access.bootstrap import AUTHENTICATION_CONFIG, bootstrap_objects
 from pyscheduler.cluster.embedded.access.gate import AccessGate
@@ -37,17 +38,16 @@ from pyscheduler.cluster.embedded.serving.http_server import ApiServer
 from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
 from pyscheduler.cluster.embedded.serving.router import Router
 from pyscheduler.cluster.embedded.store import Store
-from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.embedded.access.escalation import EscalationGuard
     from pyscheduler.cluster.embedded.access.users import User
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Object, Record
-    from pyscheduler.framework.clock import Clock
 
 __all__ = ["EmbeddedCluster"]
 

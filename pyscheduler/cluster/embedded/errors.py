@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.framework.errors import APIError
+from pyscheduler.api.errors import APIError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,11 +27,11 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.real import kubeconfig as kubeconfigs
 from pyscheduler.cluster.real.pacing import Watchdog
 from pyscheduler.cluster.real.proxies import environment_proxy
 from pyscheduler.cluster.real.tls import make_context, read_files
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.log_capture import captured
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
 
 __all__ = ["Credentials", "find", "load", "plain"]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from pyscheduler.api import ListPage, ResourceKind
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, Transport
 

@@ -36,7 +36,7 @@ from pyscheduler.framework.errors import APIError, TransportError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["FULL", "RequestWindow", "Turn"]

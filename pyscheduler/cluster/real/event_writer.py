@@ -31,9 +31,9 @@ from pyscheduler.framework.watches import PolicyRule
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cluster.real.concurrency import RequestWindow
     from pyscheduler.cluster.real.rate_limit import TokenBucket
-    from pyscheduler.framework.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
 

@@ -36,8 +36,8 @@ from pyscheduler.scheduler.ports import Response
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.auth import Credentials
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["HTTPTransport"]

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.outage_log import Outages
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Stream, Transport

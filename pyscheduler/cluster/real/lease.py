@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pyscheduler.api import Lease
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import LeaderElection
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
 

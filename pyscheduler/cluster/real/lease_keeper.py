@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Sequence
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.lease import Relay
     from pyscheduler.cluster.real.lease_rules import LeaseRules
     from pyscheduler.config.types import LeaderElection
-    from pyscheduler.framework.clock import Clock
     from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["LeaseKeeper", "rules_for"]

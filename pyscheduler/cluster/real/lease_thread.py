@@ -15,12 +15,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pyscheduler.framework.clock import LoopClock
+from pyscheduler.api.clock import LoopClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
 
 __all__ = ["OwnThread", "SameLoop"]
 

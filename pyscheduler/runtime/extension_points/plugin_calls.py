@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["PluginCalls", "PluginMethod", "error_status"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework.clock import Clock, Timer
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["HeldPod", "WaitingPodMap"]

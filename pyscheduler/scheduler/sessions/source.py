@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import Node, Pod
+    from pyscheduler.api.clock import Timer
     from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.diagnosis import FitError
     from pyscheduler.framework.errors import PluginError

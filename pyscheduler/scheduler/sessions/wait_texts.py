@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.api.clock import Timer
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.tasks import Job
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.framework.clock import Clock
+    from pyscheduler.api.clock import Clock
     from pyscheduler.testing import VirtualClock
 
 __all__ = ["CONFIG", "QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.testing import node_manifest, pod_manifest
 from pyscheduler_lab.audit import History, Options, check
 from pyscheduler_lab.demo.api_recording import ApiRecording

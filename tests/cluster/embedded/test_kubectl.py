@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.framework.clock import LoopClock
 from tests import processes
 
 KUBECTL = shutil.which("kubectl")

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.requests import Request
 from pyscheduler.cluster.embedded.serving.watching import WatchStream
-from pyscheduler.framework.clock import LoopClock
 
 DEFAULT = "/api/v1/namespaces/default"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

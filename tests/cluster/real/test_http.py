@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.auth import Credentials
 from pyscheduler.cluster.real.http import HTTPTransport, _is_here
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConflictError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import ClientSettings

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api.clock import Clock
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.auth import Credentials
 from pyscheduler.cluster.real.http import HTTPTransport
-from pyscheduler.framework.clock import Clock
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.testing.clock import VirtualClock
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.recorder import NullRecorder
 from tests.processes import PATIENCE_SECONDS

@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import pytest
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing.clock import settle
 from tests.cluster.real.candidates import Candidate, lease

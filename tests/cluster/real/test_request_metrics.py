@@ -11,13 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler.api import Event, Node
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.api.kinds import NODES
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.scheduler.ports import ClientSettings, ClusterClient
 from pyscheduler.telemetry.metrics import Metrics

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import CycleState, Handle
-    from pyscheduler.framework.clock import Timer
 
 __all__ = ["BindRequestArgs", "BindRequestPlugin"]
 

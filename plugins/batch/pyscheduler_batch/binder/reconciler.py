@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
-    from pyscheduler.framework.clock import Timer
 
 __all__ = ["BindRequestReconciler"]
 

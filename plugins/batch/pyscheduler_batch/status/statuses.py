@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Sequence
 
     from pyscheduler.api import KubeObject
+    from pyscheduler.api.clock import Timer
     from pyscheduler.batch.dialects import JobDialect, QueueDialect
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.framework import Handle
-    from pyscheduler.framework.clock import Timer
     from pyscheduler.podgroup import GroupChange, GroupObject, GroupState, PodGroups
     from pyscheduler_batch.node_pools import NodePool
     from pyscheduler_batch.status.report import GroupReport, Note

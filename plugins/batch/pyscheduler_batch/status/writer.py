@@ -17,8 +17,8 @@ from pyscheduler.framework import APIError, ConflictError, NotFoundError, Transp
 
 if TYPE_CHECKING:
     from pyscheduler.api import KubeObject
+    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
-    from pyscheduler.framework.clock import Timer
 
 __all__ = ["PacedWriter", "Patch", "Wish", "changed_fields"]
 

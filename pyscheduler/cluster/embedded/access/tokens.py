@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pyscheduler.api.errors import ConfigError
 from pyscheduler.cluster.embedded.access.users import User, account_groups, account_user_name, with_authenticated
 from pyscheduler.cluster.embedded.wire import new_uid
-from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import random

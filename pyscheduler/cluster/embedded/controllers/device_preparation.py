@@ -16,9 +16,9 @@ from pyscheduler.cluster.embedded.rules.devices.claims import named_claims
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.store import Change, Object, Record
-    from pyscheduler.framework.clock import Clock
 
 __all__ = ["DeviceTakenError", "NotPreparedError", "Preparing"]
 

@@ -25,10 +25,10 @@ from pyscheduler.cluster.embedded.subresources.eviction import budget_selector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.api.requirements import CompiledSelector
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.store import Change, Object, Record
-    from pyscheduler.framework.clock import Clock, Timer
 
 __all__ = ["CONTROLLERS", "DisruptionBudgets"]
 

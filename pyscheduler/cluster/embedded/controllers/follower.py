@@ -13,8 +13,8 @@ from pyscheduler.cluster.embedded.store import ExpiredVersionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cluster.embedded.store import Change, Collection, Record
-    from pyscheduler.framework.clock import Clock, Timer
 
 __all__ = ["Follower"]
 

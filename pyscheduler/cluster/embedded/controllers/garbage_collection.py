@@ -20,10 +20,10 @@ from pyscheduler.cluster.embedded.rules.deletion import FOREGROUND, ORPHAN, Dele
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Change, Record
-    from pyscheduler.framework.clock import Clock, Timer
 
 __all__ = ["GarbageCollector", "OwnerReference", "owners_of"]
 

@@ -34,9 +34,9 @@ from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.store import Change, Object, Record
-    from pyscheduler.framework.clock import Clock, Timer
 
 __all__ = ["RUN_DURATION", "Lifecycle"]
 

@@ -13,11 +13,11 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
+from pyscheduler.api.errors import ConfigError
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.requests import Impersonation, Request
 from pyscheduler.cluster.embedded.serving.router import Router, UnansweredError, refusal
 from pyscheduler.cluster.embedded.serving.watching import BrokenStreamError, WatchStream
-from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
     from aiohttp.web_protocol import RequestHandler
 
-    from pyscheduler.scheduler.ports import Response
+    from pyscheduler.api.http import Response
 
 __all__ = ["ApiServer"]
 

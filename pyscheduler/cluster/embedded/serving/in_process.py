@@ -10,19 +10,20 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from pyscheduler.api.errors import TransportError
 from pyscheduler.cluster.embedded.access.users import LOOPBACK
 from pyscheduler.cluster.embedded.requests import Request
 from pyscheduler.cluster.embedded.serving.router import Router, UnansweredError
 from pyscheduler.cluster.embedded.serving.watching import BrokenStreamError, WatchStream
 from pyscheduler.cluster.real.base_transport import ConnectingTransport
-from pyscheduler.framework.errors import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
+    from pyscheduler.api.http import Response
     from pyscheduler.cluster.embedded.access.users import User
-    from pyscheduler.scheduler.ports import Response, Stream
+    from pyscheduler.scheduler.ports import Stream
 
 __all__ = ["InProcessTransport"]
 

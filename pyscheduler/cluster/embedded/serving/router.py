@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pyscheduler.api.http import Response
 from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.access.attributes import attributes_of
 from pyscheduler.cluster.embedded.access.authorizer import RbacAuthorizer
@@ -39,17 +40,16 @@ from pyscheduler.cluster.embedded.serving.watching import WatchStream, WatchView
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, encode
 from pyscheduler.cluster.embedded.subresources import binding, eviction
 from pyscheduler.cluster.embedded.wire import decode_body, is_true
-from pyscheduler.scheduler.ports import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.embedded.access.gate import AccessGate
     from pyscheduler.cluster.embedded.registry import Registry
     from pyscheduler.cluster.embedded.requests import Request
     from pyscheduler.cluster.embedded.serving.faults import Faults
     from pyscheduler.cluster.embedded.store import Object, Record
-    from pyscheduler.framework.clock import Clock
 
 __all__ = ["Router", "Target", "UnansweredError"]
 

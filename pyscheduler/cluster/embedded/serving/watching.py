@@ -21,8 +21,8 @@ from pyscheduler.cluster.embedded import errors
 from pyscheduler.cluster.embedded.store import ExpiredVersionError, Record, encode
 
 if TYPE_CHECKING:
+    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cluster.embedded.store import Change, Collection
-    from pyscheduler.framework.clock import Clock, Timer
 
 __all__ = ["BrokenStreamError", "WatchStream", "WatchView", "event_line"]
 

@@ -11,6 +11,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyscheduler.api.errors import ConfigError
 from pyscheduler.api.times import format_time
 from pyscheduler.cluster.embedded.controllers.follower import Follower
 from pyscheduler.cluster.embedded.controllers.garbage_collection import owners_of
@@ -20,16 +21,15 @@ from pyscheduler.cluster.embedded.resources.open_definitions import open_definit
 from pyscheduler.cluster.embedded.rules.deletion import DeleteOptions
 from pyscheduler.cluster.embedded.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
 from pyscheduler.cluster.embedded.workloads.table import WORKLOAD_KINDS
-from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from pyscheduler.api.clock import Timer
     from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.cluster.embedded.resources.table import Resource
     from pyscheduler.cluster.embedded.store import Change, Record
     from pyscheduler.cluster.embedded.workloads.contract import Child, Object, WorkloadKind
-    from pyscheduler.framework.clock import Timer
 
 __all__ = ["WorkloadControllers"]
 

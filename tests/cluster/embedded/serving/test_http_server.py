@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.embedded.serving.http_server import ApiServer
-from pyscheduler.framework.clock import LoopClock
 from pyscheduler.framework.errors import ConfigError
 from tests.processes import PATIENCE_SECONDS
 

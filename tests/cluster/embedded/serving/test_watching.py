@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.embedded.serving.watching import BrokenStreamError
-from pyscheduler.framework.clock import LoopClock
 
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = "application/merge-patch+json"
