@@ -30,7 +30,7 @@ OFFENDERS = {
         "import pyscheduler",
     ),
     "Nothing that runs a cluster knows the lab": ("pyscheduler/queue/second_offender.py", "import pyscheduler_lab"),
-    "Rooms of the lab": ("lab/pyscheduler_lab/simulation/offender.py", "import pyscheduler_lab.cli"),
+    "Rooms of the lab": ("lab/pyscheduler_lab/simulation/second_offender.py", "import pyscheduler_lab.cli"),
     "The checker shares no code with what it checks": (
         "lab/pyscheduler_lab/audit/offender.py",
         "import pyscheduler.api",

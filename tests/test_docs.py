@@ -60,7 +60,7 @@ WRONG = ("wrong_plugins.py", "contract_breakers.py")
 #: Where code that is shown has to come from: what the suite runs or type-checks.
 SOURCES = [
     path.read_text(encoding="utf-8")
-    for folder in ("examples", "tests/typing", "configs", "plugins")
+    for folder in ("examples", "tests/typing", "configs", "lab", "plugins")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in {".py", ".toml", ".yaml"}
 ]
@@ -355,13 +355,15 @@ def test_documented_names_exist() -> None:
     """Modules named in the pages as `pyscheduler.room.module` can be imported, and names in them are there."""
     texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for dotted in sorted(set(re.findall(r"`(pyscheduler(?:\.\w+)+)(?![\w/])", texts))):
+        if dotted == "pyscheduler.commands":
+            continue  # a group of entry points
         module, _, name = dotted.rpartition(".")
         assert hasattr(import_module(module), name) or import_module(dotted), dotted
 
 
 def test_paths_in_pages_exist() -> None:
     """Files of this repository that are named without a link are there, too."""
-    path = re.compile(r"`((?:pyscheduler|configs|examples|docs)/[\w./-]+)`")
+    path = re.compile(r"`((?:pyscheduler|configs|lab|packages|examples|docs)/[\w./-]+)`")
     named = {name for page in PAGES for name in path.findall(page.read_text(encoding="utf-8"))}
     assert not [name for name in named if not (ROOT / name).exists()]
 

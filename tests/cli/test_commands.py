@@ -68,6 +68,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
         (package / "commands.py").write_text(text)
         (package / "drain.py").write_text("import click\n\n\n@click.command\ndef command():\n    print('drained')\n")
 
+    for name in ("my_tools", "my_tools.commands", "my_tools.drain"):
+        sys.modules.pop(name, None)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *(each for each in sys.path if "site-packages" not in each)])
     monkeypatch.setattr(sys, "meta_path", [each for each in sys.meta_path if "editable" not in repr(each).lower()])
     return install

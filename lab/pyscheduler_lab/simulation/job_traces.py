@@ -30,7 +30,7 @@ Shape: TypeAlias = Literal["worker", "nodepack"]
 #: How the GPUs of a job are divided into workers: as in the trace, or into as few workers as possible.
 SHAPES: Final[tuple[Shape, ...]] = ("nodepack", "worker")
 
-_EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+_EXAMPLES: Final = Path(__file__).parents[3] / "examples"
 #: The traces in this repository, by name.
 TRACES: Final[Mapping[str, Path]] = {"philly": _EXAMPLES / "traces" / "philly" / "philly_jobs.csv.gz"}
 
