@@ -189,7 +189,7 @@ def test_consolidation_equals_brute_force() -> None:
     """
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=250, deadline=None, derandomize=True)
+    @settings(max_examples=6 * settings.default.max_examples, deadline=None, derandomize=True)
     @given(scattered_clusters())
     def check(case: dict[str, Any]) -> None:
         room = {node["name"]: node["gpu"] for node in case["nodes"]}
@@ -257,7 +257,7 @@ def test_bounds_change_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: Counter[str] = Counter()
     bounds = [(solver, "has_room_for_all"), (_Accumulator, "is_hopeless"), (_Accumulator, "is_hopeless_node")]
     rng = random.Random(1)
-    for _ in range(200):
+    for _ in range(5 * settings.default.max_examples):
         case = fragmented_cluster(rng)
         plain = copy.deepcopy(case)
         with monkeypatch.context() as counting:

@@ -18,7 +18,7 @@ from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControlle
 from pyscheduler.testing import VirtualClock, node_manifest
 
 Json = dict[str, Any]
-CRDS = Path(__file__).parents[3] / "configs/crds"
+CRDS = Path(__file__).parents[4] / "configs/crds"
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
 
