@@ -31,10 +31,11 @@ async def milliseconds_per_pod(cluster: FakeCluster, plugin: type[FilterPlugin],
 
 async def test_reused_answers_cost_less(pyscheduler_clock):
     """On 2,000 nodes, columns are faster than one call per node, and reused answers are faster than columns."""
-    times = {}
-    for plugin in (HeadroomOneByOne, Headroom, HeadroomReused):
+    plugins = (HeadroomOneByOne, Headroom, HeadroomReused)
+    times = dict.fromkeys(plugins, float("inf"))
+    for plugin in plugins * 3:  # the least of three: what else the machine does only adds
         cluster = FakeCluster(clock=pyscheduler_clock)
-        times[plugin] = await milliseconds_per_pod(cluster, plugin, nodes=2000)
+        times[plugin] = min(times[plugin], await milliseconds_per_pod(cluster, plugin, nodes=2000))
         await cluster.close()
     assert times[Headroom] < times[HeadroomOneByOne] / 1.3
     assert times[HeadroomReused] < times[Headroom] / 1.2
