@@ -10,6 +10,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pyscheduler.moved import forward as _forward
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -292,3 +294,6 @@ if not TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+_forward()

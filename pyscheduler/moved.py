@@ -1,0 +1,82 @@
+"""Old names of modules that have moved: importing one warns, and gives the module of the new name.
+
+They stay for one version. The finder is asked before all others: along the path of a package that has moved, they would
+find its modules a second time, under the old names.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+__all__ = ["forward"]
+
+#: A longer name wins over a shorter one that it begins with.
+_MOVED: Final = {
+    "pyscheduler.audit": "pyscheduler_lab.audit",
+    "pyscheduler.cel": "kube_cel",
+    "pyscheduler.cli.simulate": "pyscheduler_lab.cli.simulate",
+    "pyscheduler.framework.clock": "pyscheduler.api.clock",
+    "pyscheduler.simulation": "pyscheduler_lab.simulation",
+    "pyscheduler.simulation.case_file": "pyscheduler.cli.case_file",
+    "pyscheduler.simulation.explain_json": "pyscheduler.cli.explain_json",
+    "pyscheduler.simulation.openb_trace": "pyscheduler.cli.demo.openb_trace",
+    "pyscheduler.simulation.recorded_plugins": "pyscheduler.cli.recorded_plugins",
+    "pyscheduler.simulation.virtual_time": "pyscheduler.testing.clock",
+    "pyscheduler.simulation.workloads": "pyscheduler.cluster.embedded.workloads",
+}
+
+
+def _new_name(name: str) -> str | None:
+    """Return where a module is now; None if it has not moved."""
+    old = name
+    while old:
+        if new := _MOVED.get(old):
+            return new + name[len(old) :]
+        old = old.rpartition(".")[0]
+    return None
+
+
+class _Forwarder:
+    """Finds modules by their old names, and loads what has the new name."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for a module that has moved."""
+        del path, target
+        new = _new_name(fullname) if fullname.startswith("pyscheduler.") else None
+        # The loader has what the import system calls; its type wants more than that.
+        return None if new is None else ModuleSpec(fullname, _Loader(new))  # type: ignore[arg-type]  # see above
+
+
+class _Loader:
+    """Gives the module of the new name under the old one, too."""
+
+    def __init__(self, new: str) -> None:
+        self._new = new
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the module by its new name."""
+        module = import_module(self._new)
+        message = f"{spec.name} is {self._new} now; the old name goes with the next version"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Undo what the import system did to a module that has run already."""
+        module.__spec__ = self._spec
+
+
+def forward() -> None:
+    """Let the old names be imported, from now on."""
+    sys.meta_path.insert(0, _Forwarder())
