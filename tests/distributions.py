@@ -26,3 +26,7 @@ def name_of(folder: Path) -> str:
     if folder == ROOT:
         return "kube-pyscheduler"
     return folder.name if folder in PACKAGES else f"kube-pyscheduler-{folder.name}"
+
+
+#: The folders of import packages that are not plugins.
+FOLDERS: Final = [ROOT / "pyscheduler", *(folder / package_of(folder) for folder in (*PACKAGES, LAB))]

@@ -284,7 +284,8 @@ def strings(pattern: str) -> set[str]:
     """Return the string literals of the package that match a pattern as a whole."""
     return {
         node.value
-        for path in PACKAGE.rglob("*.py")
+        for folder in distributions.FOLDERS
+        for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(pattern, node.value)
     }
@@ -315,8 +316,8 @@ def test_every_metric_is_in_the_reference() -> None:
 
 def test_every_kind_of_warning_is_in_the_reference() -> None:
     """Each thing that is counted and passed over is explained."""
-    files = (*PACKAGE.rglob("*.py"), *(ROOT / "plugins").glob("*/pyscheduler_*/**/*.py"))
-    calls = (path.read_text(encoding="utf-8") for path in files)
+    folders = (*distributions.FOLDERS, *(folder / distributions.package_of(folder) for folder in distributions.PLUGINS))
+    calls = (path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
     kinds = {
         kind for text in calls for kind in re.findall(r"(?:recorder\.warning\(|warning(?:: str )?= ?)\"(\w+)\"", text)
     }
@@ -329,10 +330,9 @@ def test_every_kind_of_warning_is_in_the_reference() -> None:
 
 def test_every_difference_is_in_the_parity_page() -> None:
     """Each module whose docstrings say that it differs from kube-scheduler is named, and no other."""
-    packages = [PACKAGE, *(folder / distributions.package_of(folder) for folder in distributions.PACKAGES)]
     differing = {
         path.relative_to(PACKAGE if package == PACKAGE else package.parent).as_posix()
-        for package in packages
+        for package in distributions.FOLDERS
         for path in package.rglob("*.py")
         if "Differs from kube-scheduler" in path.read_text(encoding="utf-8")
     }
@@ -354,7 +354,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_documented_names_exist() -> None:
     """Modules named in the pages as `pyscheduler.room.module` can be imported, and names in them are there."""
     texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for dotted in sorted(set(re.findall(r"`(pyscheduler(?:\.\w+)+)(?![\w/])", texts))):
+    for dotted in sorted(set(re.findall(r"`((?:kube_cel|pyscheduler(?:_lab)?)(?:\.\w+)+)(?![\w/])", texts))):
         if dotted == "pyscheduler.commands":
             continue  # a group of entry points
         module, _, name = dotted.rpartition(".")
