@@ -18,7 +18,7 @@ BESIDE := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml plu
 # name says which: a first part for what needs a new environment, a second for what needs another install. A new name of
 # the distribution needs a new environment, because the old one would stay installed beside it.
 PLACE := $(shell echo "$(CURDIR) $(PYTHON) kube-pyscheduler" | cksum | tr ' ' '-')
-NEEDS := $(shell (cat pyproject.toml packages/*/pyproject.toml plugins/*/pyproject.toml lab/pyproject.toml; echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
+NEEDS := $(shell (cat pyproject.toml $(addsuffix /pyproject.toml,$(BESIDE)); echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
 # Three workers keep two cores busy, because many tests wait for other processes. Each begins with a part of the tests, so
 # that fixtures of a module are set up once, and takes tests from the other parts at the end.

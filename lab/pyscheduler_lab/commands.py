@@ -1,4 +1,4 @@
-"""What the lab adds to `pyscheduler`, as the entry point group `pyscheduler.commands` expects it."""
+"""The commands that the lab adds; an entry point in the group `pyscheduler.commands` names this module."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ _COMMANDS: Final = {
     "new": ("pyscheduler.cli.new.command", "Write the files of a new plugin."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
-#: Commands that were part of this distribution, and the extra that brings them now.
-_MOVED: Final = {"simulate": "lab", "demo-gang": "lab", "demo-batch": "lab"}
+#: Commands that were part of this distribution, and now come with the extra `lab`.
+_OF_LAB: Final = ("simulate", "demo-gang", "demo-batch")
 
 
 def _all_commands() -> dict[str, tuple[str, str]]:
@@ -64,8 +64,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module, _ = _COMMANDS.get(cmd_name) or _all_commands().get(cmd_name) or (None, None)
         if module is None:
-            if extra := _MOVED.get(cmd_name):
-                ctx.fail(f"No such command {cmd_name!r}. Install it with: pip install 'kube-pyscheduler[{extra}]'")
+            if cmd_name in _OF_LAB:
+                ctx.fail(f"No such command {cmd_name!r}. Install it with: pip install 'kube-pyscheduler[lab]'")
             return None
         command = import_module(module).command
         assert isinstance(command, click.Command)
