@@ -1,6 +1,6 @@
 """Make the table of built-in kinds that the embedded API server knows fields by.
 
-    python .ci/kinds.py KUBERNETES/api/openapi-spec/v3 pyscheduler/cluster/embedded/schema/kinds.json.gz
+    python .ci/kinds.py KUBERNETES/api/openapi-spec/v3 packages/kube-testserver/kube_testserver/schema/kinds.json.gz
 
 It takes names, types and list keys from Kubernetes' published OpenAPI documents, and leaves the prose behind.
 """

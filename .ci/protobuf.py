@@ -1,9 +1,10 @@
-"""Make the table of field numbers by which the embedded API server reads protobuf.
+r"""Make the table of field numbers by which the embedded API server reads protobuf.
 
-    python .ci/protobuf.py KUBERNETES/staging/src/k8s.io pyscheduler/cluster/embedded/protobuf/fields.json.gz
+    python .ci/protobuf.py KUBERNETES/staging/src/k8s.io \
+        packages/kube-testserver/kube_testserver/protobuf/fields.json.gz
 
 It takes numbers, names and types from the tags of Kubernetes' Go structs, and leaves the prose behind. The form of a
-type is told in `pyscheduler/cluster/embedded/protobuf/decode.py`.
+type is told in `packages/kube-testserver/kube_testserver/protobuf/decode.py`.
 """
 
 from __future__ import annotations

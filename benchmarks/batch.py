@@ -127,7 +127,7 @@ class _Shape:
     async def scheduler(self) -> Scheduler:
         """Return a scheduler that has listed the cluster."""
         config = loads(_CONFIG, source="benchmark")
-        transport, clock = self.cluster.server.transport(), self.cluster.clock
+        transport, clock = self.cluster.transport(), self.cluster.clock
         scheduler = build(config, transport, clock, random.Random(1), registry=discover())
         starting = asyncio.create_task(scheduler.start())
         await clock.advance(0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler.batch.queue_wire import KAI_QUEUES
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
-from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.testing.builders import node_manifest, pod_manifest

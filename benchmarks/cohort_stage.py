@@ -30,18 +30,18 @@ import attrs
 
 from benchmarks.cohort_shapes import SHAPES, SHORT
 from benchmarks.shapes import SCHEDULER, priority_class
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.api.quantity import quantity_milli
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.controllers.follower import Follower
-from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
+from kube_objects.clock import LoopClock
+from kube_objects.quantity import quantity_milli
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.controllers.follower import Follower
+from kube_testserver.controllers.lifecycle import RUN_DURATION
 from pyscheduler.testing.builders import node_manifest, pod_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.cohort_shapes import WorkloadClass
-    from pyscheduler.cluster.embedded.store import Change, Record
+    from kube_testserver.store import Change, Record
 
 __all__ = ["CohortStage"]
 

@@ -15,6 +15,7 @@ from benchmarks import secure
 from benchmarks.foreign import ForeignCluster
 from benchmarks.server import serving_case
 from benchmarks.stage import Stage
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 
@@ -81,7 +82,7 @@ class _InProcess:
         await self._stage.clear()
 
     async def transport(self) -> Transport:
-        return self._stage.cluster.transport()
+        return InProcessTransport(self._stage.cluster.router)
 
     async def server_cpu_seconds(self) -> float | None:
         return None

@@ -26,8 +26,8 @@ _ROOT: Final = f"{Path(__file__).parents[1]}/"
 
 #: Phases by file or folder.
 _FILES: Final = {
-    "pyscheduler/cluster/embedded/": "server",
-    "pyscheduler/api/codec.py": "decode",
+    "packages/kube-testserver/kube_testserver/": "server",
+    "packages/kube-objects/kube_objects/codec.py": "decode",
     "pyscheduler/cluster/real/write_connections.py": "http",
     "pyscheduler/cluster/real/informer.py": "informer",
     "pyscheduler/cluster/real/local_copy.py": "informer",

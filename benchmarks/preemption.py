@@ -7,8 +7,8 @@ import random
 import time
 
 from benchmarks.schedulers import CONFIG
+from kube_objects.clock import LoopClock
 from pyscheduler.api import KubeObject, Node, Pod
-from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import PREEMPTION_FINDINGS, CycleState, Trial, TrialKind

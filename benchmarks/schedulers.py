@@ -11,7 +11,7 @@ import attrs
 
 from benchmarks.batch_objects import BATCH
 from benchmarks.shapes import SCHEDULER
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, FilterPlugin
 from pyscheduler.runtime.assembly.discovery import discover

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from pyscheduler.cluster.embedded.access.users import ADMIN, User
+from kube_testserver.access.users import ADMIN, User
 from pyscheduler.cluster.real.auth import Credentials
 from pyscheduler.serving.certificates import self_signed
 

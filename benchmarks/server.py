@@ -21,17 +21,17 @@ from benchmarks.cohort_stage import CohortStage
 from benchmarks.secure import Identity
 from benchmarks.stage import Stage
 from benchmarks.weight import environment, running_status
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyscheduler.cluster.embedded.access.users import User
-    from pyscheduler.cluster.embedded.requests import Request
+    from kube_testserver.access.users import User
+    from kube_testserver.requests import Request
 
 __all__ = ["Server", "serving", "serving_case", "serving_cohorts"]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.plan import make_plan
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from benchmarks.plan import Churn, Deletions, Plan
-    from pyscheduler.cluster.embedded.access.users import User
-    from pyscheduler.cluster.embedded.store import Record
+    from kube_testserver.access.users import User
+    from kube_testserver.store import Record
 
 __all__ = ["Stage"]
 

@@ -12,8 +12,9 @@ import time
 import tracemalloc
 from typing import TYPE_CHECKING
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import loads
 from pyscheduler.framework import EnqueueExtensions, NullRecorder, PermitPlugin, Status
 from pyscheduler.runtime.assembly.discovery import discover
@@ -77,7 +78,12 @@ async def _with_waiting(nodes: int, pods: int) -> tuple[EmbeddedCluster, Schedul
     registry.add("Hold", Hold)
     config = loads(_CONFIG, source="benchmark")
     scheduler = build(
-        config, cluster.transport(), LoopClock(), random.Random(1), registry=registry, recorder=LastVerdict()
+        config,
+        InProcessTransport(cluster.router),
+        LoopClock(),
+        random.Random(1),
+        registry=registry,
+        recorder=LastVerdict(),
     )
     await scheduler.start()
     loop = asyncio.create_task(scheduler.run())

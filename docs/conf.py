@@ -33,7 +33,7 @@ include_patterns = [
     "packages/*/*.md",
     "plugins/*/*.md",
     "tests/README.md",
-    "tests/cluster/embedded/README.md",
+    "packages/kube-testserver/tests/README.md",
 ]
 exclude_patterns = [".*", "build", "dist", "**/__pycache__", "**/.*"]
 

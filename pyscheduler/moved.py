@@ -23,22 +23,27 @@ _MOVED: Final = {
     "pyscheduler.audit": "pyscheduler_lab.audit",
     "pyscheduler.cel": "kube_cel",
     "pyscheduler.cli.simulate": "pyscheduler_lab.cli.simulate",
-    "pyscheduler.framework.clock": "pyscheduler.api.clock",
+    "pyscheduler.cluster.embedded": "kube_testserver",
+    "pyscheduler.cluster.embedded.serving.in_process": "pyscheduler.cluster.in_process",
+    "pyscheduler.framework.clock": "kube_objects.clock",
     "pyscheduler.simulation": "pyscheduler_lab.simulation",
     "pyscheduler.simulation.case_file": "pyscheduler.cli.case_file",
     "pyscheduler.simulation.explain_json": "pyscheduler.cli.explain_json",
     "pyscheduler.simulation.openb_trace": "pyscheduler.cli.demo.openb_trace",
     "pyscheduler.simulation.recorded_plugins": "pyscheduler.cli.recorded_plugins",
-    "pyscheduler.simulation.virtual_time": "pyscheduler.testing.clock",
-    "pyscheduler.simulation.workloads": "pyscheduler.cluster.embedded.workloads",
+    "pyscheduler.simulation.virtual_time": "kube_testserver.virtual_time",
+    "pyscheduler.simulation.workloads": "kube_testserver.workloads",
+    "pyscheduler.testing.clock": "kube_testserver.virtual_time",
 }
+#: Packages that keep their names, while their modules have moved.
+_MODULES_MOVED: Final = {"pyscheduler.api": "kube_objects"}
 
 
 def _new_name(name: str) -> str | None:
     """Return where a module is now; None if it has not moved."""
     old = name
     while old:
-        if new := _MOVED.get(old):
+        if new := _MOVED.get(old) or (_MODULES_MOVED.get(old) if old != name else None):
             return new + name[len(old) :]
         old = old.rpartition(".")[0]
     return None

@@ -59,9 +59,14 @@ def lines() -> Iterator[str]:
 
 
 def _exported(module: ModuleType) -> Iterable[str]:
-    """Return what `__all__` lists or, in a package without it, what is imported as `name as name`."""
+    """Return what `__all__` lists or, in a package without it, what is imported as `name as name` or with a star."""
     listed: Iterable[str] | None = getattr(module, "__all__", None)
-    return re.findall(r"\b(\w+) as \1\b", inspect.getsource(module)) if listed is None else listed
+    if listed is not None:
+        return listed
+    source = inspect.getsource(module)
+    stars = re.findall(r"^from ([\w.]+) import \*", source, re.MULTILINE)
+    names = re.findall(r"\b(\w+) as \1\b", source)
+    return [*names, *(name for each in stars for name in _exported(importlib.import_module(each)))]
 
 
 def _members(cls: type, public: set[type]) -> Iterator[str]:
@@ -71,7 +76,7 @@ def _members(cls: type, public: set[type]) -> Iterator[str]:
     own = [
         each
         for each in cls.__mro__
-        if each.__module__.startswith("pyscheduler") and (each is cls or each not in public)
+        if each.__module__.startswith(("kube_", "pyscheduler")) and (each is cls or each not in public)
     ]
     names = {name for each in own for name in (*vars(each), *vars(each).get("__annotations__", {}))}
     for name in sorted(name for name in names if not name.startswith("_")):

@@ -24,10 +24,14 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 #: For each contract, a module (new, or overwritten in a copy of the packages) and the import that breaks the contract.
 OFFENDERS = {
-    "Rooms": ("pyscheduler/api/offender.py", "import pyscheduler.queue"),
+    "Rooms": ("pyscheduler/framework/second_offender.py", "import pyscheduler.queue"),
     "What others use without the scheduler knows nothing of it": (
         "packages/kube-cel/kube_cel/offender.py",
         "import pyscheduler",
+    ),
+    "The test server stands on the wire objects": (
+        "packages/kube-objects/kube_objects/offender.py",
+        "import kube_testserver.store",
     ),
     "Nothing that runs a cluster knows the lab": ("pyscheduler/queue/second_offender.py", "import pyscheduler_lab"),
     "Rooms of the lab": ("lab/pyscheduler_lab/simulation/second_offender.py", "import pyscheduler_lab.cli"),
@@ -44,12 +48,12 @@ OFFENDERS = {
         "import kubernetes.client",
     ),
     "The cluster room carries and stores, it decides nothing": (
-        "pyscheduler/cluster/embedded/offender.py",
+        "pyscheduler/cluster/offender.py",
         "import pyscheduler.scheduler",
     ),
-    "Rooms of the embedded API server": (
-        "pyscheduler/cluster/embedded/schema/offender.py",
-        "import pyscheduler.cluster.embedded.serving",
+    "Rooms of the API server in memory": (
+        "packages/kube-testserver/kube_testserver/schema/offender.py",
+        "import kube_testserver.serving",
     ),
     "The scheduler knows plugins by their interfaces only": (
         "pyscheduler/scheduler/offender.py",
@@ -69,7 +73,7 @@ OFFENDERS = {
         "def late() -> None:\n    import asyncio",
     ),
     "Wire objects need msgspec and the standard library": (
-        "pyscheduler/api/second_offender.py",
+        "packages/kube-objects/kube_objects/second_offender.py",
         "import numpy",
     ),
     "HTTP is spoken at the edge": ("pyscheduler/testing/offender.py", "import aiohttp.web"),

@@ -21,9 +21,9 @@ import click
 import pytest
 
 import pyscheduler
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler import testing
 from pyscheduler.cli.main import cli
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework import Handle
 from pyscheduler.telemetry.families import FAMILIES
@@ -354,7 +354,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_documented_names_exist() -> None:
     """Modules named in the pages as `pyscheduler.room.module` can be imported, and names in them are there."""
     texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for dotted in sorted(set(re.findall(r"`((?:kube_cel|pyscheduler(?:_lab)?)(?:\.\w+)+)(?![\w/])", texts))):
+    named = re.findall(r"`((?:kube_(?:cel|objects|testserver)|pyscheduler(?:_lab)?)(?:\.\w+)+)(?![\w/])", texts)
+    for dotted in sorted(set(named)):
         if dotted == "pyscheduler.commands":
             continue  # a group of entry points
         module, _, name = dotted.rpartition(".")

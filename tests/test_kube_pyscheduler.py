@@ -173,8 +173,10 @@ def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: 
         "acme-teams",
         "cheapest-node",
         "kube-cel",
+        "kube-objects",
         "kube-pyscheduler",
         "kube-pyscheduler-coscheduling",
+        "kube-testserver",
     }
     shown = environment.run("pyscheduler", "plugins", "-o", "json")
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -17,10 +17,12 @@ from tests import processes
     ("old", "new"),
     [
         *moved._MOVED.items(),
-        ("pyscheduler.simulation.workloads.controllers", "pyscheduler.cluster.embedded.workloads.controllers"),
+        ("pyscheduler.simulation.workloads.controllers", "kube_testserver.workloads.controllers"),
         ("pyscheduler.simulation.batch_cases.tables", "pyscheduler_lab.simulation.batch_cases.tables"),
         ("pyscheduler.audit.checker", "pyscheduler_lab.audit.checker"),
+        ("pyscheduler.api.quantity", "kube_objects.quantity"),
         ("pyscheduler.cel.parser", "kube_cel.parser"),
+        ("pyscheduler.cluster.embedded.schema.unknown_fields", "kube_testserver.schema.unknown_fields"),
     ],
 )
 def test_an_old_name_gives_the_module_of_the_new_one(old: str, new: str) -> None:
@@ -49,7 +51,7 @@ def test_an_old_name_is_imported_first() -> None:
     """Where nothing else was imported before, the module comes once, with its package."""
     code = (
         "from pyscheduler.simulation.workloads.controllers import WorkloadControllers as old\n"
-        "from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers as new\n"
+        "from kube_testserver.workloads.controllers import WorkloadControllers as new\n"
         "print(old is new)\n"
     )
     assert processes.run(sys.executable, "-c", code, check=True).stdout == "True\n"

@@ -36,7 +36,7 @@ def test_public_names_exist_and_are_documented(name: str) -> None:
         public: value
         for public, value in values.items()
         if inspect.isclass(value) or inspect.isfunction(value)
-        if value.__module__.startswith(("kube_cel", "pyscheduler"))
+        if value.__module__.startswith(("kube_", "pyscheduler"))
     }
     assert not [public for public, value in ours.items() if not value.__doc__]
 

@@ -16,7 +16,7 @@ _ROOT: Final = Path(__file__).parents[2]
 #: The folder of the pages.
 FOLDER: Final = "docs/reference/api"
 #: A row of the table of a page.
-_ROW: Final = re.compile(r"^\| \[`(pyscheduler[\w.]*)`\]", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| \[`((?:kube_objects|kube_testserver|pyscheduler)[\w.]*)`\]", re.MULTILINE)
 #: Packages that export names of their modules, the preferred one first.
 _PACKAGES: Final = (
     "pyscheduler",

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_lab.simulation.job_traces import Job, NodePool
 from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of

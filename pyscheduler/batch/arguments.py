@@ -10,7 +10,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api.durations import parse_duration
+from kube_objects.durations import parse_duration
 from pyscheduler.batch.values import go_boolean
 
 if TYPE_CHECKING:

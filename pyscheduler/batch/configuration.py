@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api.durations import parse_duration
+from kube_objects.durations import parse_duration
 from pyscheduler.batch.arguments import checked
 from pyscheduler.batch.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
 from pyscheduler.batch.search_budgets import GENERATORS, SearchBudgets, search_budgets

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api.durations import parse_duration
+from kube_objects.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection

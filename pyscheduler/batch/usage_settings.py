@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.api.durations import parse_duration
+from kube_objects.durations import parse_duration
 
 __all__ = ["KEYS", "PARAMETERS", "SOURCES", "WINDOWS", "UsageSettings", "usage_settings"]
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kube_objects.durations import parse_duration
+from kube_objects.quantity import milli_of, value_of
 from pyscheduler.api import DecodeError, QuantityError, parse_quantity, parse_time
-from pyscheduler.api.durations import parse_duration
-from pyscheduler.api.quantity import milli_of, value_of
 from pyscheduler.podgroup.values import shown
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from pyscheduler.framework.recorder import NullRecorder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.api import Node
-    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.recorder import Recorder
 

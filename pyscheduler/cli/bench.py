@@ -15,7 +15,7 @@ from pyscheduler.cli.shared_options import feature_gates_option, manifest_text, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyscheduler.api.clock import Timer
+    from kube_objects.clock import Timer
 
 __all__ = ["Costs", "command"]
 

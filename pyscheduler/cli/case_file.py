@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from kube_objects.clock import LoopClock
+from kube_objects.codec import decode, decode_list
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.api.codec import decode, decode_list
 from pyscheduler.cli.explain_json import answer_json, status_json
 from pyscheduler.cli.recorded_plugins import use_recorded_plugins
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of

@@ -20,10 +20,10 @@ from pyscheduler.cli.shared_options import logging_options
 from pyscheduler.framework.errors import APIError, ConfigError
 
 if TYPE_CHECKING:
-    from pyscheduler.cluster.embedded.access.users import User
-    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-    from pyscheduler.cluster.embedded.controllers.garbage_collection import GarbageCollector
-    from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers
+    from kube_testserver.access.users import User
+    from kube_testserver.cluster import EmbeddedCluster
+    from kube_testserver.controllers.garbage_collection import GarbageCollector
+    from kube_testserver.workloads.controllers import WorkloadControllers
     from pyscheduler.serving.certificates import Pair
 
 __all__ = ["command"]
@@ -50,9 +50,9 @@ class _Options:
 
 
 async def _serve(options: _Options) -> None:
-    from pyscheduler.api.clock import LoopClock
-    from pyscheduler.cluster.embedded.access.users import ADMIN
-    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+    from kube_objects.clock import LoopClock
+    from kube_testserver.access.users import ADMIN
+    from kube_testserver.cluster import EmbeddedCluster
     from pyscheduler.config.feature_gates import parse
 
     stop = asyncio.Event()
@@ -109,14 +109,14 @@ async def _serve(options: _Options) -> None:
 
 def _controllers(cluster: EmbeddedCluster) -> tuple[GarbageCollector | WorkloadControllers, ...]:
     """Return the garbage collector and the controllers of workloads, not yet started."""
-    from pyscheduler.cluster.embedded.workloads.controllers import WorkloadControllers
+    from kube_testserver.workloads.controllers import WorkloadControllers
 
     return cluster.garbage_collector(), WorkloadControllers(cluster)
 
 
 def _read_tokens(path: Path) -> dict[str, User]:
     """Read the tokens of a file with their users; raise `ConfigError` naming the file if it cannot be read."""
-    from pyscheduler.cluster.embedded.access.tokens import read_token_file
+    from kube_testserver.access.tokens import read_token_file
 
     source = f"--token-auth-file: {path}"
     try:

@@ -15,8 +15,8 @@ from pyscheduler.cli.terminal import echo, printable
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
@@ -187,8 +187,8 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 
 async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
+    from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
-    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cluster.object_sources import live_objects, manifest_objects
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
 from pyscheduler.cli.terminal import printable
 from pyscheduler.framework.profile import ExtensionPoint
 

@@ -110,7 +110,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; print one line on stderr for each mistake and exit with code 1."""
-    from pyscheduler.api.errors import PySchedulerError
+    from kube_objects.errors import PySchedulerError
     from pyscheduler.cli.error_output import lines_of, unwritable_output
 
     # Imports and large inputs create many objects and little garbage: by default, looking for it takes a tenth of the

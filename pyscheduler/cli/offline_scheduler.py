@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.virtual_time import VirtualClock
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,5 +30,5 @@ def offline_scheduler(
     clock = VirtualClock()
     rng = random.Random(0)
     settings = Settings(feature_gates=gates) if gates is not None else None
-    transport = EmbeddedCluster(clock=clock, rng=rng).transport()
+    transport = InProcessTransport(EmbeddedCluster(clock=clock, rng=rng).router)
     return build(config, transport, clock, rng, registry=registry, settings=settings)

@@ -35,7 +35,7 @@ async def run_on_cluster(
 
     Return True if the code has changed.
     """
-    from pyscheduler.api.clock import LoopClock
+    from kube_objects.clock import LoopClock
     from pyscheduler.serving.code_reload import stop_on_change
     from pyscheduler.serving.watchdog import Watchdog
 
@@ -104,8 +104,8 @@ def run_program(parameters: Mapping[str, Any], built_in: str = "") -> None:
 
 def _run_again_and_again(flags: Flags, built_in: str) -> None:
     """Run a scheduler, and run the program anew when the code has changed; after a mistake, wait for a change."""
-    from pyscheduler.api.clock import LoopClock
-    from pyscheduler.api.errors import PySchedulerError
+    from kube_objects.clock import LoopClock
+    from kube_objects.errors import PySchedulerError
     from pyscheduler.cli.error_output import lines_of
     from pyscheduler.serving.code_reload import restart, stop_on_change
 

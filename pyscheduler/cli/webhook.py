@@ -67,7 +67,7 @@ def command(**options: Any) -> None:
 
 async def _serve(options: _Options) -> None:
     """Serve until a signal arrives."""
-    from pyscheduler.api.clock import LoopClock
+    from kube_objects.clock import LoopClock
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.flags.run_flags import SecureServingFlags

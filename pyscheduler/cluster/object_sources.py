@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from kube_objects.kinds import NODES, PODS
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.errors import StatusError
+from kube_testserver.manifests import load_manifests
+from kube_testserver.rules.defaults import apply_defaults
 from pyscheduler.api import DecodeError, EndedPod, Pod, decode, encode
-from pyscheduler.api.kinds import NODES, PODS
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.errors import StatusError
-from pyscheduler.cluster.embedded.manifests import load_manifests
-from pyscheduler.cluster.embedded.rules.defaults import apply_defaults
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, PriorityClass, ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.scheduler.ports import ClusterClient
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from pyscheduler.api.codec import both
+from kube_objects.codec import both
 from pyscheduler.cluster.real.local_copy import LocalCopy
 from pyscheduler.framework.errors import TransportError
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from pyscheduler.api.quantity import Quantity
+from kube_objects.quantity import Quantity
 from pyscheduler.config.fields import Field, fields_of
 from pyscheduler.framework.plugin_args import Duration
 

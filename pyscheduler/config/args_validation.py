@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from kube_objects.durations import format_duration
+from kube_objects.names import label_key_errors
+from kube_objects.node_selectors import compile_node_selector
 from pyscheduler.api import NodeSelector, TopologySpreadConstraint
-from pyscheduler.api.durations import format_duration
-from pyscheduler.api.names import label_key_errors
-from pyscheduler.api.node_selectors import compile_node_selector
 from pyscheduler.config.problems import Path, Problem, duplicate, forbidden, invalid, required, unsupported
 from pyscheduler.framework.plugin_args import (
     DefaultPreemptionArgs,

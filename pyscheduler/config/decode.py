@@ -25,8 +25,8 @@ from typing import Any, Final, TypeVar
 import attrs
 import cattrs
 
-from pyscheduler.api.durations import parse_duration
-from pyscheduler.api.quantity import Quantity
+from kube_objects.durations import parse_duration
+from kube_objects.quantity import Quantity
 from pyscheduler.config.args_classes import unsupported_type, wrong_defaults
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.problems import Path, Problem, shown, unsupported

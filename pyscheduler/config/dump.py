@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from kube_objects.durations import format_duration
+from kube_objects.quantity import Quantity
 from pyscheduler.api import NodeAffinity
-from pyscheduler.api.durations import format_duration
-from pyscheduler.api.quantity import Quantity
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.types import API_VERSION, KIND, Configuration, PluginConfig
 from pyscheduler.config.yaml_text import resolve

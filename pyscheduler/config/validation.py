@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pyscheduler.api.durations import format_duration
-from pyscheduler.api.names import is_extended_resource, label_key_errors
+from kube_objects.durations import format_duration
+from kube_objects.names import is_extended_resource, label_key_errors
 from pyscheduler.config.args_validation import args_problems
 from pyscheduler.config.fields import camel
 from pyscheduler.config.problems import Path, Problem, duplicate, invalid, path_text, required

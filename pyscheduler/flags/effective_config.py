@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api.errors import QuantityError
-from pyscheduler.api.quantity import parse_quantity
+from kube_objects.errors import QuantityError
+from kube_objects.quantity import parse_quantity
 from pyscheduler.flags.declaration import flag_name
 from pyscheduler.framework.errors import ConfigError
 

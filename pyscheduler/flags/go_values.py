@@ -94,7 +94,7 @@ def parse_level(text: str) -> int:
 
 def parse_duration(text: str) -> float:
     """Return seconds, of `1m30s` and the like."""
-    from pyscheduler.api.durations import parse_duration as parse  # imported late: the help does not need it
+    from kube_objects.durations import parse_duration as parse  # imported late: the help does not need it
 
     return parse(text)
 

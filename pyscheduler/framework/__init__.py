@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from pyscheduler.api.clock import Clock as Clock, LoopClock as LoopClock, Timer as Timer
+from kube_objects.clock import Clock as Clock, LoopClock as LoopClock, Timer as Timer
 from pyscheduler.framework import trial as _trial
 from pyscheduler.framework.affinity_terms import (
     AffinityTerm as AffinityTerm,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
-from pyscheduler.api.errors import PySchedulerError
+from kube_objects.errors import PySchedulerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

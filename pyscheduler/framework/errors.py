@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import CancelledError, current_task
 from typing import Final, TypeVar
 
-from pyscheduler.api.errors import (
+from kube_objects.errors import (
     AlreadyExistsError,
     APIError,
     ConfigError,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Pod, Wire
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.changed_keys import ChangedKeys
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.interfaces import NominatingInfo

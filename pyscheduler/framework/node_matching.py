@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyscheduler.api.requirements import DOES_NOT_EXIST, EXISTS, GT, LT, NOT_IN, parse_int64
+from kube_objects.requirements import DOES_NOT_EXIST, EXISTS, GT, LT, NOT_IN, parse_int64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import attrs
 
+from kube_objects.quantity import Quantity
 from pyscheduler.api import NodeAffinity, TopologySpreadConstraint  # noqa: TC001 - read at run time, to fill the args
-from pyscheduler.api.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

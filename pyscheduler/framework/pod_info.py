@@ -12,8 +12,8 @@ import attrs
 import msgspec
 from msgspec import structs
 
+from kube_objects.claims import uses_storage
 from pyscheduler.api import Pod, host_ports, non_zero_requests, pod_requests
-from pyscheduler.api.claims import uses_storage
 from pyscheduler.framework.affinity_terms import (
     AffinityTerm,
     WeightedAffinityTerm,

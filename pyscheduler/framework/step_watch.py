@@ -15,7 +15,7 @@ from pyscheduler.framework.plugin_failures import SLOW_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
 
 __all__ = ["StepWatch", "stepwise"]

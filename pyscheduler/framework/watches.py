@@ -1,6 +1,6 @@
 """The kinds that a plugin watches, and the permissions that it needs.
 
-A plugin declares the kinds it reads in its class attribute `watches`, as rows of `pyscheduler.api.kinds`
+A plugin declares the kinds it reads in its class attribute `watches`, as rows of `kube_objects.kinds`
 (`kind_of(MyType, "mytypes")` for a type of its own), and reads them through `handle.lister(MyType)`.
 """
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from kube_objects.claims import claim_class
+from kube_objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, kind_of
-from pyscheduler.api.claims import claim_class
-from pyscheduler.api.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,

@@ -37,8 +37,8 @@ from pyscheduler.podgroup.status import WARNED_ONCE, DialectStatus, occupied_by,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Set as AbstractSet
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import KubeObject, Pod
-    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupChange

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.api.caching import bounded_cache
+from kube_objects.caching import bounded_cache
 from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, Problem
 from pyscheduler.podgroup.values import (
     read_duration,

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import attrs
 
+from kube_objects.kinds import kind_of
+from kube_objects.resources import pod_limits, pod_requests
 from pyscheduler.api import QuantityError, ResourceQuota, parse_quantity
-from pyscheduler.api.kinds import kind_of
-from pyscheduler.api.resources import pod_limits, pod_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kube_objects.affinity import PodAffinityTerm
     from pyscheduler.api import Pod, RawQuantity
-    from pyscheduler.api.affinity import PodAffinityTerm
 
 __all__ = ["RESOURCE_QUOTAS", "Amounts", "PodTraits", "Quota", "declared_amounts", "exceeded", "pod_usage"]
 

@@ -25,8 +25,8 @@ from pyscheduler.podgroup.reservations import Reservations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import KubeObject
-    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.membership import GroupState

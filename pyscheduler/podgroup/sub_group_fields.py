@@ -25,7 +25,7 @@ from pyscheduler.podgroup.values import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.api.requirements import CompiledSelector
+    from kube_objects.requirements import CompiledSelector
     from pyscheduler.podgroup.wire import GroupObject
 
 __all__ = ["NO_SUB_GROUPS", "kai_sub_groups", "volcano_sub_groups"]

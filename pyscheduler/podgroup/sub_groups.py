@@ -16,8 +16,8 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kube_objects.requirements import CompiledSelector
     from pyscheduler.api import Pod
-    from pyscheduler.api.requirements import CompiledSelector
     from pyscheduler.podgroup.fields import Problem
 
 __all__ = [

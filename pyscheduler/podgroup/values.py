@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from kube_objects.durations import parse_duration
 from pyscheduler.api import QuantityError, parse_quantity
-from pyscheduler.api.durations import parse_duration
 from pyscheduler.podgroup.fields import GatherRule, MatchPolicy, Mode, Problem
 
 if TYPE_CHECKING:

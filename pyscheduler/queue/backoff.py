@@ -26,7 +26,7 @@ from pyscheduler.queue.tick_timer import TickTimer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
 

@@ -28,7 +28,7 @@ from pyscheduler.framework.plugin_failures import EVENT_HANDLER, HINT, SLOW_SECO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.queue.in_flight import ObservedEvent

@@ -14,7 +14,7 @@ from pyscheduler.queue.heap import PodHeap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.framework.pod_info import QueuedPodInfo
 
 __all__ = ["LEAST_SECONDS", "RetryTimes"]

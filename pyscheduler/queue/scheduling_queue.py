@@ -45,8 +45,8 @@ from pyscheduler.queue.unschedulable import RejectionGroup, UnschedulablePods
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.cycle_state import AfterFailure
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.plugin_failures import PluginFailures

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
 
 __all__ = ["TickTimer"]
 

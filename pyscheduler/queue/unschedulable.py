@@ -29,8 +29,8 @@ from pyscheduler.queue.tick_timer import TickTimer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.events import ClusterEvent
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder

@@ -20,7 +20,7 @@ from pyscheduler.framework.plugin_failures import RUN, TASK, error_text
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
 
 __all__ = ["Background", "Restarts"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.cache.view import NodeView
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
 
 __all__ = ["CooperativeYield", "run_now"]
 

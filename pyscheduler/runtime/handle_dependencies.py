@@ -17,8 +17,8 @@ from pyscheduler.runtime.routes import Routes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, ResourceKind, Wire
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
     from pyscheduler.framework.preemption import PreemptionExtender

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.handle import Client, EventRecorder, Nominator
     from pyscheduler.framework.preemption import PreemptionRules

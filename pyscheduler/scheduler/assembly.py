@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kube_objects.kinds import NODES, PODS
 from pyscheduler.api import Node, Pod
-from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.config.batch_file import placed_in_batch_file
@@ -58,7 +58,7 @@ from pyscheduler.scheduler.work import WorkSources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.assembly.registry import Registry

@@ -43,8 +43,8 @@ from pyscheduler.scheduler.malformed_pod import readable_part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Malformed, Node
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.watches import Lister

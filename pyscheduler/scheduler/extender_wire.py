@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import msgspec
 
+from kube_objects.meta import Wire
 from pyscheduler.api import PySchedulerError, decode
-from pyscheduler.api.meta import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

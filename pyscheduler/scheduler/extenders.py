@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender as ExtenderConfig
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.pod_info import PodInfo

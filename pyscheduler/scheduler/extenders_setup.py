@@ -17,8 +17,8 @@ from pyscheduler.scheduler.object_texts import ObjectTexts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Node, Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender as ExtenderConfig
     from pyscheduler.framework.profile import ProfileSpec
     from pyscheduler.framework.recorder import Recorder

@@ -20,8 +20,8 @@ from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
 
 if TYPE_CHECKING:
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.status import Status

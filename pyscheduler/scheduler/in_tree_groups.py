@@ -25,8 +25,8 @@ from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod, PodCondition
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.group_cycle import GroupVerdict
     from pyscheduler.framework.handle import Client, Handle
     from pyscheduler.framework.nodes import Nodes

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from types import new_class
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from kube_objects.kinds import declaration_of
 from pyscheduler.api import BUILT_IN_KINDS, KindTable, KubeObject, Node, Pod, kind_of
-from pyscheduler.api.kinds import declaration_of
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.events import ActionType, EventResource
 from pyscheduler.framework.watches import event_resource

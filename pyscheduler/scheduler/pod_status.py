@@ -28,8 +28,8 @@ from pyscheduler.framework.watches import PolicyRule
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.framework.handle import Client
     from pyscheduler.framework.recorder import Recorder
 

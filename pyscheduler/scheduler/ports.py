@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
-from pyscheduler.api.http import Response
+from kube_objects.http import Response, Stream
 from pyscheduler.framework.handle import Client, EventRecorder
 from pyscheduler.framework.watches import Lister
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Malformed, ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
@@ -30,24 +30,6 @@ __all__ = ["ClientSettings", "ClusterClient", "ExtenderConnection", "Informer", 
 
 T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K", bound="KubeObject")
-
-
-class Stream(Protocol):
-    """An open watch: chunks of bytes, cut anywhere, lines end in a newline. Any status but 200 brings an error body."""
-
-    @property
-    def status(self) -> int:
-        """Return the HTTP status."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Return the headers, names in lower case."""
-        ...
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Iterate over chunks until the server ends the stream; raise `TransportError` when it breaks."""
-        ...
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
-from pyscheduler.api.claims import uses_storage
+from kube_objects.claims import uses_storage
 from pyscheduler.framework.interfaces import SignPlugin
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.cooperative_yield import CooperativeYield

@@ -18,8 +18,8 @@ from pyscheduler.scheduler.adoption import adopt_bindings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Node, Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.plugin_failures import PluginFailures

@@ -36,8 +36,8 @@ from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cache.cache import Cache
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.interfaces import NominatingInfo

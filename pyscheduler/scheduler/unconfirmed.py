@@ -16,8 +16,8 @@ from pyscheduler.framework.errors import PluginError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod

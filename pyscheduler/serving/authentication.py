@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.serving.delegation import Reviewer
     from pyscheduler.telemetry.request_metrics import RequestMetrics
 

@@ -17,7 +17,7 @@ from pyscheduler.framework.errors import APIError, TransportError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.serving.authentication import User
     from pyscheduler.serving.delegation import Reviewer
 

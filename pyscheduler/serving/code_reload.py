@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
 
 __all__ = ["code_files", "has_changed", "restart", "stop_on_change"]
 

@@ -28,7 +28,7 @@ from pyscheduler.telemetry.logs import set_verbosity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
 
 __all__ = ["DebugPages"]
 

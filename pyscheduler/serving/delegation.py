@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["RULES", "Reviewer", "open_transport"]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.cluster.real.startup_check import wait_for_server

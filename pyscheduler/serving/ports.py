@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
 from pyscheduler.serving.debug_pages import DebugPages
 from pyscheduler.serving.health_checks import PING, Check, Probes
 from pyscheduler.serving.http_server import HTTPServer

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from kube_objects.kinds import PODS
 from pyscheduler.api import DecodeError, Pod
-from pyscheduler.api.kinds import PODS
 from pyscheduler.framework.errors import ConfigError, ForbiddenError
 from pyscheduler.serving.admission_review import answer, read_review
 from pyscheduler.serving.connections import ConnectionLimits
@@ -27,7 +27,7 @@ from pyscheduler.telemetry.families import CONTENT_TYPE
 if TYPE_CHECKING:
     import socket
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.flags.run_flags import SecureServingFlags
     from pyscheduler.podgroup.quota_admission import QuotaAdmission
     from pyscheduler.scheduler.ports import ClusterClient

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import random
     import socket
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.serving.pages import Debugging, Pages
     from pyscheduler.telemetry.request_metrics import RequestMetrics

@@ -39,7 +39,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
 from pyscheduler.framework.interfaces import Plugin
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pyscheduler.api.times import format_micro_time
+from kube_objects.times import format_micro_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

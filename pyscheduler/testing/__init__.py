@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pyscheduler import lazy_names
 
 if TYPE_CHECKING:
-    from pyscheduler.cluster.embedded.serving.faults import Fault as Fault
+    from kube_testserver.serving.faults import Fault as Fault
+    from kube_testserver.virtual_time import VirtualClock as VirtualClock
     from pyscheduler.testing.builders import (
         NodeKeywords as NodeKeywords,
         PodKeywords as PodKeywords,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pyscheduler.testing.checks.drawing import Draft as Draft
     from pyscheduler.testing.checks.findings import CHECKS as CHECKS, PluginCheckError as PluginCheckError
     from pyscheduler.testing.checks.steps import Step as Step
-    from pyscheduler.testing.clock import VirtualClock as VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster as FakeCluster
     from pyscheduler.testing.fake_framework import FakeFramework as FakeFramework, ScheduleResult as ScheduleResult
     from pyscheduler.testing.watched_calls import PluginWarning as PluginWarning
@@ -60,12 +60,12 @@ _MODULES = {
     "check_plugin": "pyscheduler.testing.checks.check",
     "FakeCluster": "pyscheduler.testing.fake_cluster",
     "FakeFramework": "pyscheduler.testing.fake_framework",
-    "Fault": "pyscheduler.cluster.embedded.serving.faults",
+    "Fault": "kube_testserver.serving.faults",
     "NodeKeywords": "pyscheduler.testing.builders",
     "PodKeywords": "pyscheduler.testing.builders",
     "PluginWarning": "pyscheduler.testing.watched_calls",
     "ScheduleResult": "pyscheduler.testing.fake_framework",
-    "VirtualClock": "pyscheduler.testing.clock",
+    "VirtualClock": "kube_testserver.virtual_time",
     "make_node": "pyscheduler.testing.builders",
     "make_pod": "pyscheduler.testing.builders",
     "node_manifest": "pyscheduler.testing.builders",

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.patching.requests import PatchOptions, apply_patch
+from kube_testserver.resources.open_definitions import open_definition
+from kube_testserver.schema.unknown_fields import FieldCheck
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import KubeObject, Node, Pod, PodCondition, decode, encode
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
-from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
-from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.argument_checks import check_name, check_type
 from pyscheduler.testing.builders import node_manifest, pod_manifest
-from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework, advance_until_done
 from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_failures, raise_unawaited, unbound_pods
 from pyscheduler.testing.watched_calls import PluginWarning
@@ -55,6 +56,10 @@ class FakeCluster:
         self.watch_plugins = watch_plugins
         self.server = EmbeddedCluster(clock=self.clock, rng=random.Random(seed))
         self._frameworks: list[FakeFramework] = []
+
+    def transport(self) -> InProcessTransport:
+        """Return a way to the API server that `pyscheduler.scheduler.build` takes."""
+        return InProcessTransport(self.server.router)
 
     # Objects
 

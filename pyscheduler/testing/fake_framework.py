@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 import attrs
 import msgspec
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import EndedPod, Pod
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.config.load import loads
@@ -31,14 +32,13 @@ from pyscheduler.testing.argument_checks import (
     check_feature_gates,
     check_pod,
 )
-from pyscheduler.testing.clock import VirtualClock
 from pyscheduler.testing.watched_calls import RealStepWatch, SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Node
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.informer import RealInformer
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
@@ -124,7 +124,7 @@ class FakeFramework:
         gates = parse_gates(feature_gates)
         self.scheduler: Scheduler = build(
             loads(text, source="framework configuration", gates=gates),
-            cluster.server.transport(),
+            cluster.transport(),
             cluster.clock,
             random.Random(seed),
             registry=registry,

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-    from pyscheduler.testing.clock import VirtualClock
+    from kube_testserver.virtual_time import VirtualClock
     from pyscheduler.testing.fake_cluster import FakeCluster
 
 __all__ = ["pyscheduler_clock", "pyscheduler_cluster"]
@@ -28,7 +28,7 @@ _FIXTURES: Final = frozenset({"pyscheduler_clock", "pyscheduler_cluster"})
 @pytest.fixture
 def pyscheduler_clock() -> VirtualClock:
     """Give a virtual clock at rest; `await clock.advance(seconds)` moves it."""
-    from pyscheduler.testing.clock import VirtualClock
+    from kube_testserver.virtual_time import VirtualClock
 
     return VirtualClock()
 

@@ -36,8 +36,8 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.runtime.profile import Profile
 

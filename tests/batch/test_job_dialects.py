@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kube_objects.selectors import selector_from_labels
 from pyscheduler.api import format_time
-from pyscheduler.api.selectors import selector_from_labels
 from pyscheduler.batch.dialects import JOB_DIALECTS, job_dialect, read_job
 from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
 from pyscheduler.batch.kai_objects import kai_last_start

@@ -22,9 +22,9 @@ from benchmarks.phases import Phases, sampled
 from benchmarks.plan import MEASURED, make_plan
 from benchmarks.rows import Row, named_rows, program_rows, setting_of, standard_names
 from benchmarks.targets import ORDER, ROWS, is_met, targets_of
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.api import Node, decode
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.testing.builders import node_manifest
 from tests import processes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 
 def test_equally_full_nodes_are_equal_and_the_number_of_pods_counts() -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import EVERYTHING, Node
 from pyscheduler.cache import domain_sums
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import PodInfo
 from pyscheduler.testing import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 ZONES = ("a", "b", "c", None)
 

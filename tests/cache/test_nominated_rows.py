@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.nominated_rows import before
@@ -17,7 +18,6 @@ from pyscheduler.queue.nominator import Nominator
 from pyscheduler.runtime.preemption.node_shapes import request_key
 from pyscheduler.runtime.preemption.nominated_usage import NominatedUsages
 from pyscheduler.testing import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 NODES = tuple(f"n{number}" for number in range(5))
 PODS = tuple(

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.cli.demo import audit as audit_module, device_audit
 from pyscheduler.cli.demo.audit import GPU_PARTS, Report, audit
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.testing import node_manifest, pod_manifest
 
 Audit = Callable[..., Awaitable[Report]]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.cli.main import main
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.testing import node_manifest, pod_manifest
 
 ROOT = Path(__file__).parents[2]

@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.podgroup.command import main
 from pyscheduler.cli.podgroup.reader import events_about, read_directory, read_reservations
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.podgroup import DialectTable
 from pyscheduler.podgroup.quota_claims import RESERVED
@@ -122,7 +123,7 @@ async def cluster() -> EmbeddedCluster:
 
 async def read(cluster: EmbeddedCluster, namespace: str = "") -> tuple[list[str], list[str]]:
     """Return the groups that are read, and the warnings."""
-    client = cluster.transport().connect(
+    client = InProcessTransport(cluster.router).connect(
         ClientSettings(qps=-1), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder()
     )
     warnings: list[str] = []
@@ -191,7 +192,7 @@ async def test_reserved_quota_and_lack_of_quota_are_shown(cluster: EmbeddedClust
 
 async def described_groups(cluster: EmbeddedCluster) -> tuple[dict[str, tuple[Summary, str]], list[str]]:
     """Return by name the summary and the description of each group, and the warnings."""
-    client = cluster.transport().connect(
+    client = InProcessTransport(cluster.router).connect(
         ClientSettings(qps=-1), clock=LoopClock(), rng=random.Random(0), recorder=NullRecorder()
     )
     warnings: list[str] = []
@@ -227,7 +228,7 @@ async def test_members_waiting_at_permit_are_shown_as_waiting(pyscheduler_cluste
 
 async def groups_in(cluster: FakeCluster) -> list[Summary]:
     """Return the groups as the command reads them."""
-    client = cluster.server.transport().connect(
+    client = cluster.transport().connect(
         ClientSettings(qps=-1), clock=cluster.clock, rng=random.Random(0), recorder=NullRecorder()
     )
     directory, _ = await read_directory(client, DialectTable(), "", lambda _: None)

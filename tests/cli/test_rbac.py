@@ -10,9 +10,9 @@ import attrs
 import pytest
 import yaml
 
+from kube_objects.kinds import kind_of
 from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, FilterPlugin, Pod, PolicyRule
 from pyscheduler.api import BUILT_IN_KINDS, Service
-from pyscheduler.api.kinds import kind_of
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.queue_wire import QueueObject
 from pyscheduler.cli.main import main

@@ -13,14 +13,14 @@ import attrs
 import pytest
 import yaml
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli import client_settings
 from pyscheduler.cli.main import main as pyscheduler
 from pyscheduler.cli.podgroup.command import main as podgroup
 from pyscheduler.cli.queue.command import main as queue
 from pyscheduler.cli.terminal import printable
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.cli.queue.test_explain_plans import Objects
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kube_objects.clock import LoopClock
+from kube_objects.kinds import NODES, PODS, ResourceKind
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, decode
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.api.kinds import NODES, PODS, ResourceKind
 from pyscheduler.cluster.object_sources import admit, live_objects, manifest_objects, read_manifests
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import load

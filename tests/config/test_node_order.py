@@ -37,7 +37,7 @@ def weights(actions: str, arguments: str) -> dict[str, int]:
     """Return the weights of kube-scheduler's score plugins in the profile of a file, as a scheduler has them."""
     config = loads(FILE % (actions, arguments))
     cluster = FakeCluster()
-    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(0), registry=discover())
+    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(0), registry=discover())
     (profile,) = scheduler.profiles.values()
     return {name: weight for name, weight in profile.score_weights.items() if name in USUAL}
 

@@ -28,7 +28,7 @@ def profile_of(arguments: str, preset: str = "volcano") -> Profile:
     """Return the profile of a file, as a scheduler has it."""
     config = loads(FILE % (preset, arguments))
     cluster = FakeCluster()
-    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(0), registry=discover())
+    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(0), registry=discover())
     (profile,) = scheduler.profiles.values()
     return profile
 
@@ -112,7 +112,7 @@ def test_the_weight_of_volume_scores_is_that_of_the_plugin(weight: int, expected
     text = FILE.replace("{name: nodeorder}", "{name: nodeorder, arguments: {%s}}")
     config = loads(text % ("volcano", f"volumebinding.weight: {weight}", order))
     cluster = FakeCluster()
-    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(0), registry=discover())
+    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(0), registry=discover())
     (profile,) = scheduler.profiles.values()
     assert profile.score_weights.get("VolumeBinding") == expected
     assert profile.score_weights["NodeResourcesFit"] == (5 if order else 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.cluster.embedded.errors import StatusError
+from kube_testserver.errors import StatusError
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing.fake_cluster import FakeCluster
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_testserver.cluster import EmbeddedCluster
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.testing import VirtualClock
 from tests import processes
 from tests.deploy.conftest import FOLDER, ROOT, manifests, shell_lines
@@ -36,7 +37,7 @@ async def test_every_field_is_one_that_kubernetes_knows(obj: dict[str, Any]) -> 
     place = f"/namespaces/{obj['metadata']['namespace']}" if resource.namespaced else ""
     root = f"/apis/{resource.group}" if resource.group else "/api"
     path = f"{root}/{resource.version}{place}/{resource.plural}"
-    transport = cluster.transport()
+    transport = InProcessTransport(cluster.router)
     body = json.dumps(obj).encode()
     answer = await transport.request("POST", path, query={"fieldValidation": "Strict"}, body=body)
     assert (answer.status, answer.headers.get("warning")) == (201, None), answer.body

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from kube_objects.kinds import NODES, PODS
 from pyscheduler.api import KubeObject, ResourceKind
-from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.cli.main import cli
 from pyscheduler.cli.queue.offline_pass import open_offline, profiles_for

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import PersistentVolumeClaim
 from pyscheduler.cli.main import cli
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
@@ -123,7 +123,7 @@ async def test_the_rules_are_enough_and_none_is_idle(
 ) -> None:
     """Pods are bound, refused, retried and reported under these rules, which leaves no rule unused and asks no more."""
     cluster = pyscheduler_cluster
-    guard = Guard(cluster.server.transport(), granted())
+    guard = Guard(cluster.transport(), granted())
     monkeypatch.setattr(cluster.server, "transport", lambda: guard)
     cluster.add_node("n1", allocatable={"cpu": "4"})
     framework = cluster.framework()
@@ -171,7 +171,7 @@ async def test_the_rules_are_enough_and_none_is_idle(
 async def test_a_rule_less_is_noticed(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the right to bind, no pod is bound and none is lost: it waits with the reason."""
     cluster = pyscheduler_cluster
-    guard = Guard(cluster.server.transport(), granted() - {("", "pods/binding", "create")})
+    guard = Guard(cluster.transport(), granted() - {("", "pods/binding", "create")})
     monkeypatch.setattr(cluster.server, "transport", lambda: guard)
     cluster.add_node("n1")
     framework = cluster.framework()

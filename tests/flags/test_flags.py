@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
 from pyscheduler.cli.run import command
 from pyscheduler.flags.effective_config import Effective, effective
 from pyscheduler.flags.run_flags import Flags

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import (
     NodeSelector,
     NodeSelectorRequirement,
@@ -27,7 +28,6 @@ from pyscheduler.framework.node_matching import (
     score_preferred_terms,
 )
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 KEYS = st.sampled_from(["zone", "rank", "absent"])
 VALUES = st.sampled_from(["a", "b", "", "1", "7", "-3", "x1"])

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import NodeInfo, PodInfo
 from pyscheduler.framework.node_memo import NodeMemo
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 
 def cluster(size: int) -> tuple[Cache, Snapshot]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from pyscheduler.api.clock import LoopClock, Timer
+from kube_objects.clock import LoopClock, Timer
 
 __all__ = ["Cable", "HurriedClock"]
 

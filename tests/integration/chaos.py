@@ -17,10 +17,10 @@ import aiohttp
 import attrs
 import msgspec
 
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.requests import Request
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.requests import Request
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from tests.integration.programs import pods
 from tests.processes import PATIENCE_SECONDS
 

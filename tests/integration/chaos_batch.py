@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 import msgspec
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.serving.router import UnansweredError
+from kube_objects.clock import LoopClock
+from kube_testserver.serving.router import UnansweredError
 from pyscheduler_lab.audit import Verdict, check
 from tests.batch.chaos.mortal_scheduler import WRITES
 from tests.batch.chaos.troubled_cluster import QUEUES, SETUPS, TroubledCluster
@@ -35,7 +35,7 @@ from tests.integration.test_chaos_kills import kept_running
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.cluster.embedded.requests import Request
+    from kube_testserver.requests import Request
     from pyscheduler_lab.audit import Change
 
 __all__ = ["LEADERS", "Trap", "run"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from tests.integration.programs import Api
 
 #: The limit for one test, in seconds: a test waits for several things, each as long as a busy machine may need.

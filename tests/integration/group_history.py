@@ -18,8 +18,8 @@ from typing import Any, Final
 import attrs
 import yaml
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Node, Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.errors import APIError
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, pod_manifest

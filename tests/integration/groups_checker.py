@@ -38,9 +38,9 @@ from typing import Any, Final
 
 import attrs
 
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
-from pyscheduler.cluster.embedded.store import Change, Collection
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.store import Change, Collection
+from pyscheduler.cluster.in_process import InProcessTransport
 
 __all__ = ["GANG", "Checker", "Counting", "WatchedCluster"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
+from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler.testing import node_manifest
 
 Json = dict[str, Any]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kube_objects.clock import LoopClock
 from kube_pyscheduler import main
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
 from tests.integration.programs import program
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.binder import CONFIGURATION
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.config.load import load, loads
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches, nothing_lost, until

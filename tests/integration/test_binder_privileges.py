@@ -8,10 +8,11 @@ from typing import Any
 
 import attrs
 
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import loads
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
@@ -37,7 +38,7 @@ class Granted:
         account = manifest("ServiceAccount")
         account["metadata"]["name"] = name
         cluster.add(account, *objects)
-        transport = cluster.transport(token=cluster.account_token("kube-system", name))
+        transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", name))
         scheduler = build(config, transport, clock, random.Random(1), registry=registry)
         return cls(scheduler, roles_among(objects))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.serving import watchdog
 from pyscheduler.testing import pod_manifest
 from tests.integration.conftest import Served

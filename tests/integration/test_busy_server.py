@@ -15,12 +15,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kube_testserver import errors
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.requests import Request
+from kube_testserver.serving.router import Router, refusal
+from kube_testserver.serving.watching import WatchStream
 from pyscheduler.api import Node
-from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.requests import Request
-from pyscheduler.cluster.embedded.serving.router import Router, refusal
-from pyscheduler.cluster.embedded.serving.watching import WatchStream
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real.concurrency import FULL
 from pyscheduler.config.load import loads
 from pyscheduler.scheduler.assembly import build
@@ -102,7 +103,9 @@ class Site:
         """Serve twenty nodes to a scheduler."""
         self.cluster.add(*(node_manifest(f"n{i}", allocatable={"cpu": "64", "pods": "1000"}) for i in range(20)))
         config = loads(CONFIG, source="test")
-        self.scheduler = build(config, self.cluster.transport(), self.clock, random.Random(1), recorder=self.metrics)
+        self.scheduler = build(
+            config, InProcessTransport(self.cluster.router), self.clock, random.Random(1), recorder=self.metrics
+        )
         starting = asyncio.create_task(self.scheduler.start())
         await self.until(starting.done)
         await starting

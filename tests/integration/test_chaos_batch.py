@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 from pyscheduler_lab.audit import check
 from tests.batch.chaos.mortal_scheduler import WRITES
 from tests.batch.chaos.troubled_cluster import TroubledCluster

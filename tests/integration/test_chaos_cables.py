@@ -19,11 +19,11 @@ from typing import Any
 import attrs
 import pytest
 
-from pyscheduler.api.clock import Clock, LoopClock
-from pyscheduler.cluster.embedded.access.users import ADMIN
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
-from pyscheduler.cluster.embedded.serving.http_server import ApiServer
+from kube_objects.clock import Clock, LoopClock
+from kube_testserver.access.users import ADMIN
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
+from kube_testserver.serving.http_server import ApiServer
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads

@@ -15,11 +15,11 @@ import yaml
 from click.testing import CliRunner
 from msgspec import structs
 
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.api import decode
-from pyscheduler.api.clock import LoopClock
 from pyscheduler.cli.main import cli
 from pyscheduler.cli.podgroup.command import main as podgroup
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.framework import ConfigError, PolicyRule, QueueingHint
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.runtime.assembly.discovery import discover

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.embedded.errors import StatusError
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.errors import StatusError
+from kube_testserver.serving.faults import Fault
 from tests.integration.group_history import Way
 from tests.integration.groups_checker import GANG as PREFIX, Counting
 from tests.integration.groups_situation import Situation

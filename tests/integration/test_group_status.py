@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
-from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.patching.requests import PatchOptions, apply_patch
+from kube_testserver.schema.unknown_fields import FieldCheck
+from kube_testserver.serving.faults import Fault
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import PATIENCE_SECONDS, program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, free_port, nodes, pods, program
 

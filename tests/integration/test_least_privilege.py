@@ -22,19 +22,20 @@ import attrs
 import pytest
 import yaml
 
+from kube_objects.clock import LoopClock
+from kube_objects.kinds import PODS
+from kube_testserver.access.rules import compile_rule
+from kube_testserver.access.usage import RoleName
+from kube_testserver.access.users import ADMIN, account_user_name
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.resources.open_definitions import open_definition
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ResourceKind
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.api.kinds import PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
-from pyscheduler.cluster.embedded.access.rules import compile_rule
-from pyscheduler.cluster.embedded.access.usage import RoleName
-from pyscheduler.cluster.embedded.access.users import ADMIN, account_user_name
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import load, loads
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
@@ -141,7 +142,7 @@ class Installed:
     async def change(self, path: str, patch: object) -> None:
         """Apply a merge patch, as the server itself."""
         body = json.dumps(patch).encode()
-        transport = self.cluster.transport()
+        transport = InProcessTransport(self.cluster.router)
         answer = await transport.request("PATCH", path, body=body, content_type="application/merge-patch+json")
         assert answer.status == 200, answer.body
 
@@ -396,7 +397,7 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
     cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
     cluster.add(manifest("ServiceAccount"), *objects, node_manifest("n1", allocatable={"cpu": "4"}))
     cluster.add(pod_manifest("p", annotations={STAMP: ""}), pod_manifest("large", requests={"cpu": "64"}))
-    transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
+    transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", "pyscheduler"))
     cluster.faults.add(Fault(method="POST", path="/binding$", lose="answer", times=1))
     scheduler = build(config, transport, clock, random.Random(1), registry=registry)
     starting = asyncio.create_task(scheduler.start())
@@ -500,7 +501,7 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, mo
     work = BatchWork(cluster, preset)
     lifecycle = cluster.lifecycle()  # kube-batch evicts running pods only
     lifecycle.start()
-    transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
+    transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", "pyscheduler"))
     scheduler = build(config, transport, clock, random.Random(1), registry=registry)
     starting = asyncio.create_task(scheduler.start())
     await clock.advance(5)
@@ -547,7 +548,7 @@ async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
     cluster.load((ROOT / "configs/crds/podgroups.scheduling.run.ai.yaml").read_bytes())
     watched = list(registry.load("PodGrouper").watches)
     add_missing_kinds(cluster, watched)
-    transport = cluster.transport(token=cluster.account_token("kube-system", "pyscheduler"))
+    transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", "pyscheduler"))
     scheduler = build(config, transport, clock, random.Random(1), registry=registry)
     starting = asyncio.create_task(scheduler.start())
     await clock.advance(5)
@@ -574,7 +575,9 @@ async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
     path = "/api/v1/namespaces/default/pods/alone"
     body = json.dumps({"metadata": {"labels": {"kai.scheduler/preemptibility": "preemptible"}}}).encode()
     patch = "application/merge-patch+json"
-    assert (await cluster.transport().request("PATCH", path, body=body, content_type=patch)).status == 200
+    assert (
+        await InProcessTransport(cluster.router).request("PATCH", path, body=body, content_type=patch)
+    ).status == 200
     await clock.advance(700)
     stopping = asyncio.create_task(scheduler.stop())
     await clock.advance(20)

@@ -18,8 +18,9 @@ import attrs
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.config.load import loads
@@ -136,7 +137,7 @@ def story() -> Iterator[Story]:
 
 async def change(cluster: EmbeddedCluster, path: str, patch: object) -> None:
     """Apply a merge patch."""
-    answer = await cluster.transport().request(
+    answer = await InProcessTransport(cluster.router).request(
         "PATCH", path, body=json.dumps(patch).encode(), content_type="application/merge-patch+json"
     )
     assert answer.status == 200, answer.body

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Node, Pod
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, FakeFramework, node_manifest, pod_manifest
 from tests.integration.programs import pods, program, served
 

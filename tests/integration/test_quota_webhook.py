@@ -17,11 +17,11 @@ import attrs
 import pytest
 import yaml
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.access.rules import compile_rule
-from pyscheduler.cluster.embedded.access.usage import RoleName
-from pyscheduler.cluster.embedded.access.users import ADMIN
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_objects.clock import LoopClock
+from kube_testserver.access.rules import compile_rule
+from kube_testserver.access.usage import RoleName
+from kube_testserver.access.users import ADMIN
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.podgroup import DIALECTS, kinds_of
 from pyscheduler.podgroup.quota_claims import RESERVED
 from pyscheduler.testing import node_manifest, pod_manifest
@@ -268,7 +268,7 @@ async def test_large_pods_are_checked(installed: Installed) -> None:
 
 async def test_it_allows_everything_until_its_caches_are_filled(installed: Installed) -> None:
     """It is not ready meanwhile, so that a Service does not send anything either."""
-    from pyscheduler.cluster.embedded.serving.faults import Fault
+    from kube_testserver.serving.faults import Fault
 
     fault = Fault(method="GET", path="/resourcequotas", status=500)
     installed.cluster.faults.add(fault)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.embedded.requests import Request
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.requests import Request
+from kube_testserver.serving.faults import Fault
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, Program, free_port, nodes, pods, program, served
 from tests.processes import IGNORING_SIGINT, PATIENCE_SECONDS

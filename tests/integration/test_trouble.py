@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, free_port, nodes, pods, program, served

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import PodInfo
-from pyscheduler.testing.clock import VirtualClock
 
 SnapshotOf = Callable[..., Snapshot]
 

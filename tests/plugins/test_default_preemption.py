@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler import (
     Candidate,
     Code,
@@ -25,7 +26,6 @@ from pyscheduler import (
     QueueingHint,
     Status,
 )
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.preemption import start_time
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.plugins.default_preemption import DefaultPreemption

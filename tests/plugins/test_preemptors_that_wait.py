@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 from pyscheduler.testing import FakeCluster
 from tests.plugins.test_default_preemption import NOMINATED, gone, preempted
 

@@ -11,13 +11,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Pod, Volume
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, CycleState, NodeInfo, PodInfo, QueueingHint
 from pyscheduler.plugins.volume_restrictions import VolumeRestrictions
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.storage import StorageHandle, claim, read, using
 
 SnapshotOf = Callable[..., Snapshot]

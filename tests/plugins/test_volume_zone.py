@@ -11,13 +11,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from pyscheduler.api.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
+from kube_objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, CycleState, QueueingHint
 from pyscheduler.plugins.volume_zone import VolumeZone
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.storage import Manifest, StorageHandle, claim, read, storage_class, using, volume
 
 SnapshotOf = Callable[..., Snapshot]

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import KubeObject, Pod, format_time
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import DIALECTS, ConditionStatus, GroupStatus, KeyPlace, StatusController, status_rules
 from pyscheduler.podgroup.wire import IncubatorPodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -34,7 +35,6 @@ from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.runtime.snapshot_access import SnapshotAccess
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 
 class NoQueue:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.runtime.background import Background
-from pyscheduler.testing.clock import settle
 
 
 @pytest.fixture

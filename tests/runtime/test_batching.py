@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.batching import Batch, BatchTurn, NodeList
 from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
 from pyscheduler.testing import FakeCluster, FakeFramework, make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 
 NO_SPREADING = {"PodTopologySpread": {"defaultingType": "List"}}
 BALANCE = "NodeResourcesBalancedAllocation"

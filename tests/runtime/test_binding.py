@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import Pod
 from pyscheduler.framework import (
     BindPlugin,
@@ -19,7 +20,6 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.testing.builders import make_pod
-from pyscheduler.testing.clock import settle
 
 PARALLEL = PreBindPreFlightResult(allow_parallel=True)
 ALONE = PreBindPreFlightResult()

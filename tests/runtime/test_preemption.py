@@ -12,6 +12,7 @@ import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kube_objects.clock import LoopClock
 from pyscheduler.api import (
     KubeObject,
     LabelSelector,
@@ -22,7 +23,6 @@ from pyscheduler.api import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from pyscheduler.api.clock import LoopClock
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework import (

@@ -17,8 +17,8 @@ import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kube_objects.clock import LoopClock
 from pyscheduler.api import KubeObject, Node, Pod, PodDisruptionBudget
-from pyscheduler.api.clock import LoopClock
 from pyscheduler.cache.nominated_rows import NominatedRows
 from pyscheduler.cache.view import NodeView
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import Node, Pod
 from pyscheduler.framework import (
     Code,
@@ -39,7 +40,6 @@ from pyscheduler.framework import (
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import settle
 
 #: The default profile's plugins that look at nodes, in its order.
 IN_TREE = (

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.framework import Code, Status
 from pyscheduler.runtime.permit.waiting_pods import HeldPod, WaitingPodMap
 from pyscheduler.testing.builders import make_pod
-from pyscheduler.testing.clock import VirtualClock, settle
 
 POD = make_pod("p")
 

@@ -50,7 +50,7 @@ class Measured:
         enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in plugins)
         self.scheduler: Scheduler = build(
             loads(config % enabled, source="test"),
-            cluster.server.transport(),
+            cluster.transport(),
             cluster.clock,
             random.Random(1),
             registry=registry,

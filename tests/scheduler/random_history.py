@@ -11,8 +11,8 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import PySchedulerError, quantity_milli
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.errors import APIError
 from pyscheduler.testing import FakeCluster
 from tests.malformed import bad_pod_manifest

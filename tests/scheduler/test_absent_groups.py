@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 from pyscheduler.testing import FakeCluster
 
 GROUPS = ["resource.k8s.io", "storage.k8s.io", "policy", "apps"]

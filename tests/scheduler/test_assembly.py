@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.config.load import loads
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster, VirtualClock, node_manifest
-from pyscheduler.testing.clock import settle
 
 if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -25,7 +25,7 @@ profiles: [{schedulerName: pyscheduler}]
 
 def new_scheduler(cluster: FakeCluster, seed: int) -> Scheduler:
     """Return a scheduler on the cluster, not started."""
-    return build(loads(_CONFIG, source="test"), cluster.server.transport(), cluster.clock, random.Random(seed))
+    return build(loads(_CONFIG, source="test"), cluster.transport(), cluster.clock, random.Random(seed))
 
 
 async def placements(seed: int, *, extra_draws: int = 0) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler import BindPlugin, CycleState, PermitPlugin, Pod, PodsToActivate, PostBindPlugin, PreBindPlugin, Status
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework.cycle_state import PODS_TO_ACTIVATE
 from pyscheduler.queue.sub_queues import QueuePlace
 from tests.scheduler.plugins import Holder, Journal

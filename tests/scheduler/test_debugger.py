@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 from pyscheduler.scheduler.debugger import Debugger
 from pyscheduler.testing import FakeCluster, make_node, make_pod, node_manifest, pod_manifest
 from pyscheduler.testing.fake_framework import FakeFramework

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.malformed import bad_pod_manifest

@@ -58,7 +58,7 @@ class Moody:
         path = f"/api/v1/namespaces/{args['PodNamespace']}/pods/{args['PodName']}/binding"
         metadata = {"name": args["PodName"], "uid": args["PodUID"]}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"name": args["Node"]}}
-        answer = await self.cluster.server.transport().request("POST", path, body=json.dumps(body).encode())
+        answer = await self.cluster.transport().request("POST", path, body=json.dumps(body).encode())
         if mood == "answer lost":
             raise TransportError("EOF")
         return {} if answer.status == 201 else {"Error": answer.body.decode()}

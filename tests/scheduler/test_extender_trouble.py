@@ -199,7 +199,7 @@ async def test_what_happens_to_a_pod_while_an_extender_is_asked_about_it(
     if fate == "deleted":
         cluster.delete_pod("p")
     elif fate == "bound":
-        await cluster.server.transport().request(
+        await cluster.transport().request(
             "POST",
             "/api/v1/namespaces/default/pods/p/binding",
             body=b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}',

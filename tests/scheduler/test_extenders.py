@@ -179,7 +179,7 @@ async def test_an_extender_binds_in_place_of_the_plugins(pyscheduler_cluster: Fa
     """It is told pod, uid and node; the scheduler itself posts no binding."""
     cluster = pyscheduler_cluster
     nodes(cluster, 1)
-    transport = cluster.server.transport()
+    transport = cluster.transport()
 
     async def bind(args: dict[str, Any]) -> dict[str, Any]:
         body = '{"apiVersion":"v1","kind":"Binding","metadata":{"name":"%s"},"target":{"kind":"Node","name":"%s"}}'

@@ -137,7 +137,7 @@ async def test_a_pod_that_was_bound_by_others_gets_no_condition(pyscheduler_clus
     framework = cluster.framework(enable=[Stuck])
     result = await framework.schedule("p")
     body = b'{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}'
-    await cluster.server.transport().request("POST", "/api/v1/namespaces/default/pods/p/binding", body=body)
+    await cluster.transport().request("POST", "/api/v1/namespaces/default/pods/p/binding", body=body)
     await cluster.clock.advance(11)
     after = framework.result("p")
     assert (after.state, after.message) == ("bound", "")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import (
     AFTER_FAILURE,
     ActionType,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import FilterPlugin, Handle, NodeInfo, PermitPlugin, ReservePlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup

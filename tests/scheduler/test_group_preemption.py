@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import PodDisruptionBudget
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import PostFilterPlugin, PostFilterResult, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.runtime.preemption.place_counts import PlaceCounts

@@ -208,7 +208,7 @@ def test_explain_reads_declared_fields_from_a_file(tmp_path: Path, monkeypatch: 
 async def _architecture(cluster: Any) -> str:
     import random
 
-    from pyscheduler.api.clock import LoopClock
+    from kube_objects.clock import LoopClock
     from pyscheduler.framework.recorder import NullRecorder
     from pyscheduler.scheduler.object_fields import ObjectFields
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler import (
     ActionType,
     APIError,
@@ -28,7 +29,6 @@ from pyscheduler import (
     TransportError,
 )
 from pyscheduler.api import KubeObject, Wire, kind_of
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework import event_resource
@@ -167,8 +167,8 @@ async def test_a_kind_whose_definition_comes_and_goes(
 ) -> None:
     """Absent it costs next to nothing; soon after it appears it is listed and watched; it is emptied when it goes."""
     cluster = pyscheduler_cluster
-    counting = Counting(cluster.server.transport(), CLOSURES.path())
-    monkeypatch.setattr(cluster.server, "transport", lambda: counting)
+    counting = Counting(cluster.transport(), CLOSURES.path())
+    monkeypatch.setattr(cluster, "transport", lambda: counting)
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Closed])
     plugin = framework.plugin("Closed")
@@ -257,8 +257,8 @@ async def test_a_plugins_write_is_not_sent_by_who_does_not_lead(
     cluster = pyscheduler_cluster
     cluster.add_node("n1")
     leads = False
-    counting = Counting(cluster.server.transport(), "/api/v1/namespaces/default/pods")
-    monkeypatch.setattr(cluster.server, "transport", lambda: FencedTransport(counting, leads=lambda: leads))
+    counting = Counting(cluster.transport(), "/api/v1/namespaces/default/pods")
+    monkeypatch.setattr(cluster, "transport", lambda: FencedTransport(counting, leads=lambda: leads))
     framework = cluster.framework(enable=[Stamp], allow_plugin_errors=True)
     await framework.schedule("p")
     plugin = framework.plugin("Stamp")
@@ -275,8 +275,8 @@ async def test_a_plugins_write_is_not_sent_by_who_does_not_lead(
 async def test_plugins_writes_share_the_rate(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """With ten requests a second, twenty pods whose plugin writes keep to ten a second, the writes included."""
     cluster = pyscheduler_cluster
-    counting = Counting(cluster.server.transport(), "/api/v1/namespaces/default/pods/")
-    monkeypatch.setattr(cluster.server, "transport", lambda: counting)
+    counting = Counting(cluster.transport(), "/api/v1/namespaces/default/pods/")
+    monkeypatch.setattr(cluster, "transport", lambda: counting)
     cluster.add_node("n1", allocatable={"cpu": "64"})
     config = """
         apiVersion: kubescheduler.config.k8s.io/v1

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler import NominatingInfo
 from pyscheduler.framework.errors import ConflictError, NotFoundError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.pod_status import PodStatusWriter
 from pyscheduler.testing import VirtualClock, make_pod
-from pyscheduler.testing.clock import settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 import pyscheduler
+from kube_testserver.serving.faults import Fault
 from pyscheduler import Code, CycleState, PermitPlugin, Pod, Status
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import make_pod, pod_manifest
 from tests.scheduler.plugins import Broken, Counting, Holder, Journal, Picky
 
@@ -68,7 +68,7 @@ async def test_a_gated_pod_waits_for_its_gates(pyscheduler_cluster: FakeCluster)
     result = await framework.schedule("p", scheduling_gates=["example.com/wait"])
     assert (result.state, framework.scheduler.cycles) == ("gated", 0)
     stored = cluster.server.get("v1", "Pod", "p", namespace="default")
-    transport = cluster.server.transport()
+    transport = cluster.transport()
     await transport.request(
         "PATCH",
         "/api/v1/namespaces/default/pods/p",

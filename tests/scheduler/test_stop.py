@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import PermitPlugin, PreBindPlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.testing import FakeCluster

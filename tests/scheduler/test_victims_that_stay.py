@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Node
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster
 

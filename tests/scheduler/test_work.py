@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.debugger import Debugger
 from pyscheduler.scheduler.work import Work, WorkResult, WorkSources

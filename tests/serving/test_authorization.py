@@ -12,13 +12,13 @@ from typing import Any
 import attrs
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.framework.errors import APIError, ConfigError, ForbiddenError, TransportError
 from pyscheduler.scheduler.ports import Response
 from pyscheduler.serving.authentication import ANONYMOUS, Authenticator, Unauthenticated, User, user_of_certificate
 from pyscheduler.serving.authorization import Authorizer, Decision
 from pyscheduler.serving.delegation import Reviewer, open_transport
 from pyscheduler.telemetry.metrics import Metrics
-from pyscheduler.testing.clock import VirtualClock
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -10,6 +10,7 @@ import aiohttp
 import attrs
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler import CycleState, Pod, PostBindPlugin
 from pyscheduler.framework import NotFoundError
 from pyscheduler.runtime.routes import Routes
@@ -18,7 +19,6 @@ from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import probes
 from pyscheduler.testing import FakeCluster
-from pyscheduler.testing.clock import VirtualClock
 
 
 @attrs.define

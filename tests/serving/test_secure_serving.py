@@ -18,10 +18,11 @@ import attrs
 import pytest
 import yaml
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.access.users import User
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_objects.clock import LoopClock
+from kube_testserver.access.users import User
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.flags.run_flags import AuthenticationFlags, AuthorizationFlags, Flags, SecureServingFlags
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.routes import Routes
@@ -353,7 +354,7 @@ async def test_requests_are_measured_as_by_kube_scheduler(world: SecuredCluster)
 
 async def publish(world: SecuredCluster, authority: Authority) -> None:
     """Let the cluster say whose certificates it believes."""
-    answer = await world.cluster.transport().request(
+    answer = await InProcessTransport(world.cluster.router).request(
         "PATCH",
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
         body=json.dumps({"data": {"client-ca-file": authority.pem.decode()}}).encode(),

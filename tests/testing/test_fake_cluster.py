@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler import APIError, ConflictError, CycleState, NotFoundError, PostBindPlugin, TransportError
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, Wire, kind_of
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, make_pod
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
+from kube_testserver.controllers.lifecycle import RUN_DURATION
 from pyscheduler.podgroup import DialectTable
 from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.job_traces import NodePool, read_jobs

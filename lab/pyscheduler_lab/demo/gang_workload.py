@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.cluster.embedded.controllers.lifecycle import RUN_DURATION
+from kube_testserver.controllers.lifecycle import RUN_DURATION
 from pyscheduler.podgroup import DialectTable
 from pyscheduler_lab.demo.gang_record import GPU, GROUP_LABEL
 from pyscheduler_lab.simulation.group_objects import definitions, group_manifest

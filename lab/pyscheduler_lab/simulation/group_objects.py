@@ -12,8 +12,8 @@ from pyscheduler.podgroup import DIALECTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kube_testserver.cluster import EmbeddedCluster
     from pyscheduler.api import ResourceKind
-    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
     from pyscheduler.podgroup import Dialect
     from pyscheduler_lab.simulation.scenario import CreatePodGroup, UpdatePodGroup
 

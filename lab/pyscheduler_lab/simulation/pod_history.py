@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 
+from kube_testserver.controllers.follower import Follower
+from kube_testserver.resources.builtin import EVENTS, NODES, PODS
 from pyscheduler.api import Node, Pod, decode
-from pyscheduler.cluster.embedded.controllers.follower import Follower
-from pyscheduler.cluster.embedded.resources.builtin import EVENTS, NODES, PODS
 from pyscheduler.framework.node_info import NodeInfo
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.podgroup import resolve
@@ -22,8 +22,8 @@ from pyscheduler.podgroup import resolve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-    from pyscheduler.cluster.embedded.store import Change, Record
+    from kube_testserver.cluster import EmbeddedCluster
+    from kube_testserver.store import Change, Record
     from pyscheduler.podgroup import Dialect
     from pyscheduler.scheduler.scheduler import Scheduler
 

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.virtual_time import VirtualClock
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler.testing.clock import VirtualClock
 from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_meter import Meter
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.cluster.real.client import RealClient
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.recorder import Recorder

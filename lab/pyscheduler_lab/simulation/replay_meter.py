@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.cluster.embedded.controllers.follower import Follower
-from pyscheduler.cluster.embedded.resources.builtin import PODS
+from kube_testserver.controllers.follower import Follower
+from kube_testserver.resources.builtin import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-    from pyscheduler.cluster.embedded.store import Change, Record
+    from kube_testserver.cluster import EmbeddedCluster
+    from kube_testserver.store import Change, Record
     from pyscheduler_lab.simulation.job_traces import Job
 
 __all__ = ["JobRun", "Meter", "Moment"]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 import yaml
 
-from pyscheduler.cluster.embedded.manifests import UNREADABLE
+from kube_testserver.manifests import UNREADABLE
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import DialectTable

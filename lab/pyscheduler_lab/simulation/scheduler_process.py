@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kube_testserver.virtual_time import VirtualClock
     from pyscheduler.scheduler.scheduler import Scheduler
-    from pyscheduler.testing.clock import VirtualClock
 
 __all__ = ["SchedulerProcess", "StepError"]
 

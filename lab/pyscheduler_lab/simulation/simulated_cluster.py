@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.patching.requests import PatchOptions, apply_patch
+from kube_testserver.schema.unknown_fields import FieldCheck
+from kube_testserver.serving.faults import Fault
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import DecodeError, decode
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.patching.requests import PatchOptions, apply_patch
-from pyscheduler.cluster.embedded.schema.unknown_fields import FieldCheck
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import APIError
 from pyscheduler.scheduler.assembly import build
-from pyscheduler.testing.clock import VirtualClock
 from pyscheduler_lab.simulation.group_objects import amounts, definitions, group_manifest, group_patch, texts
 from pyscheduler_lab.simulation.pod_history import Observations, set_name
 from pyscheduler_lab.simulation.scenario_config import SCHEDULER_NAME
@@ -95,7 +96,7 @@ class SimulatedCluster:
         config = self._config
         return build(
             loads(config.text, source="the scenario's profile", gates=config.settings.feature_gates),
-            self.cluster.transport(),
+            InProcessTransport(self.cluster.router),
             self.clock,
             random.Random(self._rng.getrandbits(64)),
             registry=self._registry,

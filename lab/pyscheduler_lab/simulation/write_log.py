@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.cluster.embedded.resources.builtin import CUSTOM_RESOURCE_DEFINITIONS
+from kube_testserver.resources.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from pyscheduler_lab.audit import Change, History
 from pyscheduler_lab.audit.batch_objects import dialect_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-    from pyscheduler.cluster.embedded.resources.table import Resource
+    from kube_testserver.cluster import EmbeddedCluster
+    from kube_testserver.resources.table import Resource
 
 __all__ = ["WriteLog"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod, ResourceKind
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster
 from tests.scheduler.measured import Measured
 

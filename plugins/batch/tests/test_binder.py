@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 from pyscheduler.config.load import loads
 from pyscheduler.config.profiles import profiles
 from pyscheduler.framework import ConfigError, PreBindPlugin, Status

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 from pyscheduler.scheduler.sessions.submission import Submission
 
 if TYPE_CHECKING:

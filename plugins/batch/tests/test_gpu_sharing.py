@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ConfigMap, Namespace, Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.binder.requests import BIND_REQUESTS

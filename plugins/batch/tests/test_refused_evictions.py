@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster

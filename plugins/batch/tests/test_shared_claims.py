@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from plugins.batch.tests.conftest import BatchCluster
 from pyscheduler.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster
 
 

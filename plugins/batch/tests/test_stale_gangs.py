@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler import ReservePlugin, Status
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster

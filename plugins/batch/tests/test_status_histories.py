@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.api import PriorityClass
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler_lab.audit import Change, History, Options, check
 
 _KINDS = [("v1", "Pod"), ("v1", "Node"), ("scheduling.k8s.io/v1", "PriorityClass"), ("events.k8s.io/v1", "Event")]

@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 from hypothesis import example, given, settings, strategies as st
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ConfigMap
 from pyscheduler.batch.usage_settings import UsageSettings
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler_batch.usage.ledger import PARTS, Part, UsageLedger
 from pyscheduler_batch.usage.prometheus import PrometheusError, PrometheusUsage
 from pyscheduler_batch.usage.saved import load, stored

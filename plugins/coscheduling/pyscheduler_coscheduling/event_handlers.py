@@ -16,7 +16,7 @@ from pyscheduler_coscheduling.members import NOT_FOUND
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyscheduler.api.clock import Timer
+    from kube_objects.clock import Timer
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupChange, GroupId, GroupState
     from pyscheduler_coscheduling.members import Members

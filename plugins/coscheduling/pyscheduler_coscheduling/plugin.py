@@ -15,8 +15,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from kube_objects.durations import format_duration
 from pyscheduler.api import ENDED_PODS
-from pyscheduler.api.durations import format_duration
 from pyscheduler.framework import (
     AFTER_FAILURE,
     ConfigError,

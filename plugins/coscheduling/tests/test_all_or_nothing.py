@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.testing import FakeCluster, VirtualClock
 
 GROUPS = ("a", "b", "c")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 
 
 @pytest.mark.sampled(2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver.serving.faults import Fault
 
 
 async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:

@@ -230,7 +230,7 @@ async def test_none_reads_no_quotas_and_writes_nothing(world: Any) -> None:
 
 async def test_refused_writes_are_retried(world: Any) -> None:
     """The group starts meanwhile: scheduling does not wait for the annotation."""
-    from pyscheduler.cluster.embedded.serving.faults import Fault
+    from kube_testserver.serving.faults import Fault
 
     world.nodes(4)
     world.cluster.server.faults.add(Fault(method="PATCH", path="/podgroups/g$", status=500, times=3))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

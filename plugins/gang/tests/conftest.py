@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import KubeObject, Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework, ScheduleResult
 from pyscheduler_gang.plugin import Gang

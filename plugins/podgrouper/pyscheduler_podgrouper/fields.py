@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from pyscheduler.api.errors import PySchedulerError
+from kube_objects.errors import PySchedulerError
 
 __all__ = [
     "MAX_INT32",

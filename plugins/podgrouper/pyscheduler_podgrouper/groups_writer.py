@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import msgspec
 
+from kube_objects.meta import is_older
 from pyscheduler.api import KubeObject, Pod
-from pyscheduler.api.meta import is_older
 from pyscheduler.framework import AlreadyExistsError, APIError, ConflictError, NotFoundError, TransportError
 from pyscheduler.podgroup import PodGroups
 from pyscheduler_podgrouper.apply import group_body, group_patch

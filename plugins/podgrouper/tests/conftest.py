@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from plugins.podgrouper.tests.workloads import Json, pod
 from pyscheduler.api import Pod, ResourceKind
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup import GroupObject
 from pyscheduler.testing import FakeCluster
 from pyscheduler_podgrouper.kinds import PODGROUPS

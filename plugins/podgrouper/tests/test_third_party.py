@@ -48,7 +48,7 @@ def make(cluster: FakeCluster, *names: str) -> Scheduler:
     for name in names:
         registry.add_grouper(name, f"{__name__}:{name}")
     config = loads(CONFIG % ("{name: PodGrouper}", "{}"), source="test")
-    return build(config, cluster.server.transport(), cluster.clock, random.Random(1), registry=registry)
+    return build(config, cluster.transport(), cluster.clock, random.Random(1), registry=registry)
 
 
 async def test_a_kind_of_a_third_party_is_grouped_by_its_rule(pyscheduler_cluster: FakeCluster) -> None:

@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_like_kubectl(command: click.Command, name: str, arguments: Sequence[str] | None) -> None:
     """Run a command line; print one line on stderr for each mistake and exit with code 1, as kubectl does."""
-    from pyscheduler.api.errors import PySchedulerError
+    from kube_objects.errors import PySchedulerError
     from pyscheduler.cli.error_output import unwritable_output
 
     try:
@@ -197,8 +197,8 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
     """Connect, call `answer`, and return its exit code."""
     import random
 
+    from kube_objects.clock import LoopClock
     from pyscheduler.api import parse_label_selector
-    from pyscheduler.api.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport

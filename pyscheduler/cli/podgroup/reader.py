@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from kube_objects.kinds import PODS
 from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, ResourceQuota, Wire, kind_of
-from pyscheduler.api.kinds import PODS
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError
 from pyscheduler.podgroup import GroupDirectory, kinds_of
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
+from kube_testserver.printing.columns import NONE, UNKNOWN, age, human_duration
 from pyscheduler.cli.terminal import printable_cells
-from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, age, human_duration
 from pyscheduler.podgroup.wire import GroupObject
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.cli.podgroup.command import print_data

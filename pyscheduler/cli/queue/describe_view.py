@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
+from kube_testserver.printing.columns import NONE, UNKNOWN, human_duration
 from pyscheduler.batch.amounts import amount_text, amounts_text
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.cli.podgroup.view import indented
 from pyscheduler.cli.queue.model import WAITING, missing_pods
-from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN, human_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -251,7 +251,7 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
 
     Raises `ConfigError` for a configuration that cannot be built, such as one whose plugin is not installed.
     """
-    from pyscheduler.api.clock import LoopClock
+    from kube_objects.clock import LoopClock
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.scheduler.assembly import Settings, build
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
+from kube_objects.kinds import ENDED_PODS, NODES, PODS
 from pyscheduler.api import EndedPod, Node, Pod, PriorityClass, kind_of
-from pyscheduler.api.kinds import ENDED_PODS, NODES, PODS
 from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.podgroup import GroupDirectory, kinds_of
 from pyscheduler.podgroup.dialects import resolve

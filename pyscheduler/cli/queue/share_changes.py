@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from kube_testserver.printing.columns import NONE, UNKNOWN
 from pyscheduler.batch.amounts import amount_text
 from pyscheduler.cli.podgroup.view import padded
 from pyscheduler.cli.queue.view import dialect_of, indented_name, tree_of
 from pyscheduler.cli.terminal import printable_cells
-from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from msgspec.structs import replace
 
+from kube_objects.kinds import PODS
 from pyscheduler.api import EndedPod, Pod, PriorityClass, format_time
-from pyscheduler.api.kinds import PODS
 from pyscheduler.cli.queue.reader import CLASSES, read_once
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cli.queue.reader import Read
 
 __all__ = ["Source", "check_namespace", "manifests_of", "open_source", "overlay"]
@@ -52,7 +52,7 @@ async def open_source(
         return
     import random
 
-    from pyscheduler.api.clock import LoopClock
+    from kube_objects.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from kube_testserver.printing.columns import NONE, UNKNOWN
 from pyscheduler.api import format_time
 from pyscheduler.batch.amounts import amount_text
 from pyscheduler.batch.axis import CPU, GPU
@@ -12,7 +13,6 @@ from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler.cli.podgroup.view import padded
 from pyscheduler.cli.queue.model import WAITING
 from pyscheduler.cli.terminal import printable_cells
-from pyscheduler.cluster.embedded.printing.columns import NONE, UNKNOWN
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 from pyscheduler.cluster.real import kubeconfig as kubeconfigs
 from pyscheduler.cluster.real.pacing import Watchdog
 from pyscheduler.cluster.real.proxies import environment_proxy
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
 
 __all__ = ["Credentials", "find", "load", "plain"]
 

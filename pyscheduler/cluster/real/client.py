@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from kube_objects.kinds import PODS
 from pyscheduler.api import BUILT_IN_KINDS, DecodeError, KindTable, KubeObject, Pod, decode, decode_list
-from pyscheduler.api.kinds import PODS
 from pyscheduler.cluster.real.concurrency import RequestWindow
 from pyscheduler.cluster.real.event_writer import EventWriter
 from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import ListPage, ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, Transport
 

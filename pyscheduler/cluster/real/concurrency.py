@@ -36,7 +36,7 @@ from pyscheduler.framework.errors import APIError, TransportError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["FULL", "RequestWindow", "Turn"]

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import msgspec
 
+from kube_objects.kinds import EVENTS
+from kube_objects.times import format_micro_time
 from pyscheduler.api import Event, EventSeries, encode
-from pyscheduler.api.kinds import EVENTS
-from pyscheduler.api.times import format_micro_time
 from pyscheduler.cluster.real.pacing import Watchdog
 from pyscheduler.cluster.real.response_errors import raise_for_status
 from pyscheduler.framework.errors import AlreadyExistsError, APIError, NotFoundError, TransportError
@@ -31,7 +31,7 @@ from pyscheduler.framework.watches import PolicyRule
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.cluster.real.concurrency import RequestWindow
     from pyscheduler.cluster.real.rate_limit import TokenBucket
     from pyscheduler.framework.recorder import Recorder

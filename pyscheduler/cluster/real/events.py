@@ -11,8 +11,8 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from kube_objects.times import format_micro_time
 from pyscheduler.api import Event, KubeObject, ObjectMeta, ObjectReference
-from pyscheduler.api.times import format_micro_time
 
 if TYPE_CHECKING:
     import random

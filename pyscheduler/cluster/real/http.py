@@ -36,7 +36,7 @@ from pyscheduler.scheduler.ports import Response
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.cluster.real.auth import Credentials
     from pyscheduler.framework.recorder import Recorder
 

@@ -21,8 +21,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from kube_objects.codec import BOOKMARK, DELETED, both
 from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
-from pyscheduler.api.codec import BOOKMARK, DELETED, both
 from pyscheduler.cluster.real.informer_rules import (
     SHORT_WATCH_SECONDS,
     InformerRules,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterable, Iterator
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.outage_log import Outages
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder

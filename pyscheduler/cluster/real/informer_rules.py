@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
-from pyscheduler.api.meta import is_older
+from kube_objects.meta import is_older
 from pyscheduler.framework.errors import (
     APIError,
     ForbiddenError,

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Mapping
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Lease
-    from pyscheduler.api.clock import Clock
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import LeaderElection
     from pyscheduler.framework.recorder import Recorder

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ExtenderConnection, Response, Stream, Transport

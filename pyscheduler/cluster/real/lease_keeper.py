@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from kube_objects.kinds import LEASES
 from pyscheduler.api import DecodeError, Lease, LeaseSpec, decode
-from pyscheduler.api.kinds import LEASES
 from pyscheduler.cluster.real.lease_rules import Move
 from pyscheduler.cluster.real.pacing import Watchdog
 from pyscheduler.cluster.real.response_errors import raise_for_status
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Sequence
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.cluster.real.lease import Relay
     from pyscheduler.cluster.real.lease_rules import LeaseRules
     from pyscheduler.config.types import LeaderElection

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from kube_objects.times import format_micro_time
 from pyscheduler.api import LeaseSpec
-from pyscheduler.api.times import format_micro_time
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:

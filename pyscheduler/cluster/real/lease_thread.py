@@ -15,12 +15,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
 
 __all__ = ["OwnThread", "SameLoop"]
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import attrs
 
+from kube_objects.codec import ADDED, DELETED
+from kube_objects.meta import is_older
 from pyscheduler.api import KubeObject
-from pyscheduler.api.codec import ADDED, DELETED
-from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.interning import SharedParts
 from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.errors import PLUGIN_FAILURES

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
 
 __all__ = ["Heartbeat"]
 

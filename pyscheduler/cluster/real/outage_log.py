@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pyscheduler.framework.errors import APIError
 
 if TYPE_CHECKING:
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
 
 __all__ = ["Outages"]
 

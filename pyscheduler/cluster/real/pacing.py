@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import random
     from types import TracebackType
 
-    from pyscheduler.api.clock import Clock, Timer
+    from kube_objects.clock import Clock, Timer
 
 __all__ = ["Backoff", "Slices", "Watchdog"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
 
 __all__ = ["TokenBucket"]
 

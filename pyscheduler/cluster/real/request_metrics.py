@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator, Mapping
 
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import (

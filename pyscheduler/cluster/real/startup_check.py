@@ -20,7 +20,7 @@ from pyscheduler.cluster.real.response_errors import quoted, raise_for_status
 from pyscheduler.framework.errors import APIError, ConfigError, ForbiddenError, TransportError, UnauthorizedError
 
 if TYPE_CHECKING:
-    from pyscheduler.api.clock import Clock
+    from kube_objects.clock import Clock
     from pyscheduler.scheduler.ports import Transport
 
 __all__ = ["check_server", "wait_for_server"]

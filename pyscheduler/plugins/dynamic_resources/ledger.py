@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kube_objects.meta import is_older
 from pyscheduler.api import AllocationResult, ResourceClaim
-from pyscheduler.api.meta import is_older
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
 from pyscheduler.plugins.dynamic_resources.claims import MOST_CONSUMERS, ClaimError, find_claims, is_reserved_for
 from pyscheduler.plugins.dynamic_resources.extended_claims import owner_of

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kube_objects.kinds import NAMESPACES
 from pyscheduler.api import Namespace, Pod
-from pyscheduler.api.kinds import NAMESPACES
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from kube_objects.requirements import join_errors
 from pyscheduler.api import CompiledSelector, Namespace, Pod, SelectorError
-from pyscheduler.api.requirements import join_errors
 from pyscheduler.framework.affinity_terms import AffinityTerm, WeightedAffinityTerm, preferred_terms, required_terms
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kube_objects.claims import claims_of
+from kube_objects.csi_migration import MigrationError, disk_kind, inline_handle
 from pyscheduler.api import CSINode, PersistentVolumeClaim, Pod, VolumeAttachment
-from pyscheduler.api.claims import claims_of
-from pyscheduler.api.csi_migration import MigrationError, disk_kind, inline_handle
 from pyscheduler.framework import QueueingHint
 from pyscheduler.plugins.node_volume_limits.volumes import uses_volumes
 

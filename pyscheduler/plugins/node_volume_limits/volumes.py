@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from kube_objects.claims import claim_class, claim_of, ownership_error
+from kube_objects.csi_migration import MigrationError, disk_kind, inline_handle, provisioned_kind, volume_handle
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, StorageClass
-from pyscheduler.api.claims import claim_class, claim_of, ownership_error
-from pyscheduler.api.csi_migration import MigrationError, disk_kind, inline_handle, provisioned_kind, volume_handle
 from pyscheduler.framework import PySchedulerError
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import msgspec
 
+from kube_objects.csi_migration import MigrationError, disk_kind
+from kube_objects.meta import is_older
 from pyscheduler.api import CSINode, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
-from pyscheduler.api.csi_migration import MigrationError, disk_kind
-from pyscheduler.api.meta import is_older
 from pyscheduler.framework import PySchedulerError
 from pyscheduler.plugins.volume_binding.candidates import is_promised
 from pyscheduler.plugins.volume_binding.claims import SELECTED_NODE, is_bound

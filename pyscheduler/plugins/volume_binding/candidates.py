@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kube_objects.claims import claim_class, volume_class
 from pyscheduler.api import (
     CompiledSelector,
     PersistentVolume,
@@ -19,7 +20,6 @@ from pyscheduler.api import (
     compile_label_selector,
     parse_quantity,
 )
-from pyscheduler.api.claims import claim_class, volume_class
 from pyscheduler.framework.node_matching import match_node_selector
 from pyscheduler.plugins.volume_binding.volume_index import Item, Traits, VolumeGroup, VolumeIndex, item_of
 

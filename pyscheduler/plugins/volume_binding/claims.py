@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from kube_objects.claims import claim_class, claims_of, ownership_error
 from pyscheduler.api import PersistentVolumeClaim, Pod, StorageClass
-from pyscheduler.api.claims import claim_class, claims_of, ownership_error
 from pyscheduler.framework import PySchedulerError
 
 if TYPE_CHECKING:

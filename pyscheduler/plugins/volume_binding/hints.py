@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kube_objects.claims import claims_of
 from pyscheduler.api import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolumeClaim, StorageClass
-from pyscheduler.api.claims import claims_of
 from pyscheduler.framework import ActionType, ClusterEvent, ClusterEventWithHint, EventResource, QueueingHint
 from pyscheduler.plugins.volume_binding.placement import MIGRATED
 from pyscheduler.plugins.volume_binding.provisioning import volume_limit

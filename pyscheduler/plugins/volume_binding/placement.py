@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from kube_objects.csi_migration import DiskKind, MigrationError, disk_kind, translated_affinity
 from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim
-from pyscheduler.api.csi_migration import DiskKind, MigrationError, disk_kind, translated_affinity
 from pyscheduler.framework import NodeStatuses, PySchedulerError, Status
 from pyscheduler.framework.node_matching import match_node_selector
 from pyscheduler.plugins.volume_binding.candidates import Candidates, find_candidates, requested_storage

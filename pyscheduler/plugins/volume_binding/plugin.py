@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
+from kube_objects.claims import claims_of
 from pyscheduler.api import (
     CSIDriver,
     CSINode,
@@ -24,7 +25,6 @@ from pyscheduler.api import (
     StorageClass,
     kind_of,
 )
-from pyscheduler.api.claims import claims_of
 from pyscheduler.framework import (
     ClusterEventWithHint,
     CycleState,

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kube_objects.claims import claim_class
+from kube_objects.requirements import IN, CompiledSelector, Requirement, requirement_errors
 from pyscheduler.api import (
     CSIDriver,
     CSIStorageCapacity,
@@ -23,8 +25,6 @@ from pyscheduler.api import (
     compile_label_selector,
     quantity_value,
 )
-from pyscheduler.api.claims import claim_class
-from pyscheduler.api.requirements import IN, CompiledSelector, Requirement, requirement_errors
 from pyscheduler.framework.node_matching import match_labels
 from pyscheduler.plugins.volume_binding.claims import ClaimError
 

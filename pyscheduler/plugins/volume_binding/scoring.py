@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kube_objects.claims import claim_class
 from pyscheduler.api import quantity_value
-from pyscheduler.api.claims import claim_class
 from pyscheduler.framework.scoring import broken_linear
 from pyscheduler.framework.status import MAX_SCORE
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import attrs
 
+from kube_objects.claims import volume_class
+from kube_objects.requirements import IN
 from pyscheduler.api import (
     CompiledNodeSelector,
     PersistentVolume,
@@ -23,8 +25,6 @@ from pyscheduler.api import (
     compile_node_selector,
     parse_quantity,
 )
-from pyscheduler.api.claims import volume_class
-from pyscheduler.api.requirements import IN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kube_objects.kinds import BUILT_IN_KINDS, declaration_of
 from pyscheduler.api import DecodeError, ResourceKind
-from pyscheduler.api.kinds import BUILT_IN_KINDS, declaration_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,8 +21,8 @@ from pyscheduler.runtime.extension_points.codes import unexpected_code
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["PluginCalls", "PluginMethod", "error_status"]

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api.durations import format_duration
+from kube_objects.durations import format_duration
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.waiting import WaitVerdict
@@ -32,8 +32,8 @@ from pyscheduler.runtime.permit.waiting_index import WaitingPodIndex
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
+    from kube_objects.clock import Clock, Timer
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Clock, Timer
     from pyscheduler.framework.recorder import Recorder
 
 __all__ = ["HeldPod", "WaitingPodMap"]

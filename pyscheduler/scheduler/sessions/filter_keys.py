@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pyscheduler.api.claims import uses_storage
-from pyscheduler.api.pods import PodStatus
+from kube_objects.claims import uses_storage
+from kube_objects.pods import PodStatus
 from pyscheduler.framework.plugin_args import PodTopologySpreadArgs
 
 if TYPE_CHECKING:

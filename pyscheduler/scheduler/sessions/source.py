@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import Node, Pod
-    from pyscheduler.api.clock import Timer
     from pyscheduler.batch.contract import Action
     from pyscheduler.batch.decisions import Decision
     from pyscheduler.batch.node_table import NodeTable

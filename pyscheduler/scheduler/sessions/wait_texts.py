@@ -24,8 +24,8 @@ from pyscheduler.scheduler.sessions.tables import NO_GROUP
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import Pod
-    from pyscheduler.api.clock import Timer
     from pyscheduler.batch.plugin import BatchPlugin
     from pyscheduler.batch.tasks import Job
     from pyscheduler.runtime.profile import Profile

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyscheduler.cluster.embedded.access.authorizer import AlwaysAllow
-from pyscheduler.cluster.embedded.access.rules import compile_rule
+from kube_testserver.access.authorizer import AlwaysAllow
+from kube_testserver.access.rules import compile_rule
 from pyscheduler.cluster.real import event_writer
 
 if TYPE_CHECKING:
-    from pyscheduler.cluster.embedded.access.attributes import Attributes
-    from pyscheduler.cluster.embedded.access.authorizer import Decision
-    from pyscheduler.cluster.embedded.access.users import User
+    from kube_testserver.access.attributes import Attributes
+    from kube_testserver.access.authorizer import Decision
+    from kube_testserver.access.users import User
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing.checks.coverage import Coverage
 

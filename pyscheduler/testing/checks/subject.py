@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.cluster.embedded.resources.open_definitions import open_definition
+from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler.config.defaults import default_plugins
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.framework.errors import ConfigError

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyscheduler.cluster.embedded.serving.in_process import InProcessTransport
+from kube_testserver.virtual_time import settle
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import loads
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
-from pyscheduler.testing.clock import settle
 
 if TYPE_CHECKING:
-    from pyscheduler.cluster.embedded.requests import Request
+    from kube_testserver.requests import Request
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing import FakeCluster
 

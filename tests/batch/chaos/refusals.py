@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cluster.embedded import errors
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_testserver import errors
+from kube_testserver.serving.faults import Fault
 from tests.batch.chaos.mortal_scheduler import WRITES
 
 if TYPE_CHECKING:

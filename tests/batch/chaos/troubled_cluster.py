@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod, PriorityClass
 from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.testing import FakeCluster
 from pyscheduler_lab.audit import History, Options, Verdict, check
@@ -21,8 +21,8 @@ from tests.batch.chaos.refusals import REASONS, REFUSED, Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kube_objects.clock import Clock
     from pyscheduler.api import ResourceKind
-    from pyscheduler.api.clock import Clock
     from pyscheduler.testing import VirtualClock
 
 __all__ = ["CONFIG", "QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.testing import node_manifest, pod_manifest
 from pyscheduler_lab.audit import History, Options, check
 from pyscheduler_lab.demo.api_recording import ApiRecording
@@ -55,7 +56,9 @@ async def bind(cluster: EmbeddedCluster, name: str) -> None:
     """Bind a pod to the node."""
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
-    answer = await cluster.transport().request("POST", f"{PODS}/{name}/binding", body=json.dumps(body).encode())
+    answer = await InProcessTransport(cluster.router).request(
+        "POST", f"{PODS}/{name}/binding", body=json.dumps(body).encode()
+    )
     assert answer.status == 201
 
 
@@ -75,7 +78,7 @@ async def write(cluster: EmbeddedCluster, recorded: Collection[str]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not {"Queue", "PodGroup"}.issubset(recorded):  # noqa: ASYNC110 - threads record
             await asyncio.sleep(0.01)
-    await cluster.transport().request("DELETE", f"{PODS}/j-1")
+    await InProcessTransport(cluster.router).request("DELETE", f"{PODS}/j-1")
 
 
 def outline(history: History) -> list[tuple[int, str, str, str]]:

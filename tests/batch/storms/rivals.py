@@ -231,7 +231,7 @@ async def storm(preset: str, seed: int, *, without_guards: bool = False) -> Outc
     lifecycle = cluster.server.lifecycle(start_seconds=1.0, stop_seconds=rng.choice([0.0, 2.0, 20.0]))
     lifecycle.start()
     config = loads(rivals.config, source="storm")
-    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(seed), registry=discover())
+    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(seed), registry=discover())
     for session in scheduler.sessions:
         session.guards = CountingGuards(counts, is_off=without_guards)
     starting = asyncio.create_task(scheduler.start())

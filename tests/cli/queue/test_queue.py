@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyscheduler.api.clock import LoopClock
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.batch.amounts import amount_text
 from pyscheduler.cli.main import main as pyscheduler
 from pyscheduler.cli.queue.command import main
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from tests import processes
 
 HERE = Path(__file__).parent

@@ -7,11 +7,12 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyscheduler.api.times import format_micro_time
+from kube_objects.times import format_micro_time
+from kube_testserver.virtual_time import settle
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.testing.clock import settle
 
 LEASE = ("coordination.k8s.io/v1", "Lease", "pyscheduler")
 
@@ -48,7 +49,7 @@ class Candidate:
             heartbeat=heartbeat,
             on_lost=lambda: self.losses.append(stage.clock.now()),
         )
-        self.transport = transport if transport is not None else stage.cluster.transport()
+        self.transport = transport if transport is not None else InProcessTransport(stage.cluster.router)
         self.acquiring: asyncio.Task[None] | None = None
         self.opened: Exception | None = None
 

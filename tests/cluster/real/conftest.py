@@ -18,16 +18,17 @@ from typing import Any, Self
 import msgspec
 import pytest
 
+from kube_objects.kinds import PODS, kind_of
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.api import KubeObject, Pod, ResourceKind, decode
-from pyscheduler.api.kinds import PODS, kind_of
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import ClientSettings, Response
 from pyscheduler.testing.builders import node_manifest, pod_manifest
-from pyscheduler.testing.clock import VirtualClock, settle
 from tests.processes import PATIENCE_SECONDS
 
 
@@ -84,7 +85,7 @@ class Stage:
         self.cluster = EmbeddedCluster(clock=self.clock, rng=random.Random(1), history_limit=history_limit)
         self.warnings = Warnings()
         self.qps, self.burst = qps, burst
-        self.client = self.connect(self.cluster.transport())
+        self.client = self.connect(InProcessTransport(self.cluster.router))
 
     def connect(self, transport: Any) -> RealClient:
         """Return a client over any transport."""
@@ -396,7 +397,7 @@ def meddled() -> Callable[[Stage, Callable[[bytes], Iterable[bytes]]], Meddler]:
     """Put a meddler between a stage's client and its cluster."""
 
     def put(stage: Stage, meddle: Callable[[bytes], Iterable[bytes]]) -> Meddler:
-        meddler = Meddler(stage.cluster.transport(), meddle, stage.clock)
+        meddler = Meddler(InProcessTransport(stage.cluster.router), meddle, stage.clock)
         stage.client = stage.connect(meddler)
         return meddler
 

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from kubernetes.aio.config import kube_config
 
-from pyscheduler.api.times import format_time
+from kube_objects.times import format_time
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cluster.real import auth
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.testing.clock import VirtualClock
 from tests import processes
 
 SERVER = "https://10.0.0.1:6443"
@@ -545,7 +545,7 @@ def test_only_the_credentials_part_of_the_official_client_is_imported(write: Cal
     code = (
         "import asyncio, sys\n"
         "from pyscheduler.cluster.real import auth\n"
-        "from pyscheduler.testing.clock import VirtualClock\n"
+        "from kube_testserver.virtual_time import VirtualClock\n"
         "loaded = asyncio.run(auth.load(kubeconfig=sys.argv[1], clock=VirtualClock()))\n"
         "assert loaded.server == 'https://10.0.0.1:6443', loaded.server\n"
         "extra = {'kubernetes', 'kubernetes.client', 'requests', 'urllib3'} & set(sys.modules)\n"

@@ -13,10 +13,10 @@ import attrs
 import pytest
 import yaml
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import TransportError
-from pyscheduler.testing.clock import VirtualClock
 from tests.serving.pem import Authority
 
 #: A bit more than the time within which files are read again.

@@ -14,10 +14,10 @@ import pytest
 import yaml
 from kubernetes.aio.config import incluster_config
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import ConfigError, TransportError
-from pyscheduler.testing.clock import VirtualClock
 from tests.serving.pem import Authority
 
 

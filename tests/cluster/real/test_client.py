@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import DecodeError, Node, Pod
 from pyscheduler.cli.client_settings import COMMAND_CLIENT
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework.errors import (
     AlreadyExistsError,
     APIError,
@@ -22,7 +24,6 @@ from pyscheduler.framework.errors import (
     TransportError,
 )
 from pyscheduler.scheduler.ports import Response
-from pyscheduler.testing.clock import settle
 
 
 async def during(stage: Any, seconds: float, work: Any) -> Any:
@@ -267,7 +268,7 @@ class TestRetries:
         self, stage: Any, fault: dict[str, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
         """A request that fails after 30 seconds is not tried again, and no log line says that the server is busy."""
-        client = stage.cluster.transport().connect(
+        client = InProcessTransport(stage.cluster.router).connect(
             COMMAND_CLIENT, clock=stage.clock, rng=random.Random(0), recorder=stage.warnings
         )
         stage.fault(**fault)

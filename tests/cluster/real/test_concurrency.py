@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.api import Pod
 from pyscheduler.cluster.real.concurrency import FULL, RequestWindow, Turn
 from pyscheduler.framework.errors import APIError, ConflictError, TooManyRequestsError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.testing.clock import VirtualClock, settle
 
 _SERVER_ERRORS = (503, 504)
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.cluster.real.concurrency import FULL, RequestWindow, Turn
 from pyscheduler.framework.errors import APIError, NotFoundError, TooManyRequestsError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
-from pyscheduler.testing.clock import VirtualClock, settle
 
 ENDINGS: dict[str, BaseException | None] = {
     "good": None,

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import Pod
 from pyscheduler.cluster.real import event_writer
-from pyscheduler.testing.clock import settle
 
 
 class Desk:

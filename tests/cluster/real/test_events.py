@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import Node, Pod
 from pyscheduler.cluster.real.events import EventNames
 from pyscheduler.testing.builders import make_pod
-from pyscheduler.testing.clock import settle
 
 
 async def written(stage: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
+from kube_testserver.cluster import EmbeddedCluster
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real import extender as extender_module
 from pyscheduler.cluster.real.extender import HTTPExtenderConnection
 from pyscheduler.cluster.real.lease_fence import FencedTransport
@@ -259,7 +260,7 @@ async def test_only_a_leader_has_pods_bound(wire: Any, cluster_of_one: EmbeddedC
     """A replica that leads no more may ask what it likes, but has nothing bound."""
     server = await wire(echo)
     leads = True
-    transport = FencedTransport(cluster_of_one.transport(), leads=lambda: leads)
+    transport = FencedTransport(InProcessTransport(cluster_of_one.router), leads=lambda: leads)
     connection = transport.extender(Extender(url_prefix=server.url, bind_verb="bind", filter_verb="filter"))
     assert (await connection.post(f"{server.url}/bind", [b"{}"])).status == 200
     leads = False

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_objects.clock import LoopClock
+from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.api import Pod
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.auth import Credentials
 from pyscheduler.cluster.real.http import HTTPTransport, _is_here

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api.clock import Clock
+from kube_objects.clock import Clock
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.auth import Credentials
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.framework.errors import TransportError
-from pyscheduler.testing.clock import VirtualClock
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from kube_objects.kinds import NODES, PODS
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import Pod
-from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError, UnauthorizedError
 from pyscheduler.testing.builders import make_pod
-from pyscheduler.testing.clock import settle
 
 
 async def test_first_list_is_told_and_then_every_change(stage: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.api.kinds import NODES
+from kube_objects.kinds import NODES
+from kube_testserver.virtual_time import settle
 from pyscheduler.framework.errors import TransportError
-from pyscheduler.testing.clock import settle
 
 
 def unreadable(item: dict[str, Any]) -> None:

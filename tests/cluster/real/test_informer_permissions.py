@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kube_objects.kinds import PODS
+from kube_testserver.virtual_time import settle
 from pyscheduler.api import ResourceSlice, kind_of
-from pyscheduler.api.kinds import PODS
 from pyscheduler.framework.errors import ForbiddenError
-from pyscheduler.testing.clock import settle
 
 
 async def test_optional_kind_that_may_not_be_listed(stage: Any, gadgets: Any) -> None:

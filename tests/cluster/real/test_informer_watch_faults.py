@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_testserver.virtual_time import settle
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.framework.errors import TransportError
-from pyscheduler.testing.clock import settle
 
 
 def error_line(code: int, reason: str = "", retry_after: int = 0) -> bytes:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api.times import format_micro_time
+from kube_objects.times import format_micro_time
+from kube_testserver.virtual_time import settle
 from pyscheduler.cluster.real.lease import make_identity
-from pyscheduler.testing.clock import settle
 from tests.cluster.real.candidates import LEASE, Candidate, lease, wall
 
 

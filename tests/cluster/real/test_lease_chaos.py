@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock, settle
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import Response
-from pyscheduler.testing.clock import VirtualClock, settle
 
 LEASE = ("coordination.k8s.io/v1", "Lease", "pyscheduler")
 HOUR = 3600.0
@@ -147,7 +148,7 @@ class ReplicaHistory:
         self.rng = random.Random(seed)
         self.stage = stage
         self.clock: VirtualClock = stage.clock
-        self.transport = stage.cluster.transport()
+        self.transport = InProcessTransport(stage.cluster.router)
         self.counts = counts
         self.processes: list[Process] = []
         self.calm = False

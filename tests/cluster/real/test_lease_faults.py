@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
 from pyscheduler.framework.errors import ConfigError
@@ -261,7 +262,7 @@ class Odd:
 )
 async def test_answers_that_are_no_lease(stage: Any, candidate: Any, answer: bytes) -> None:
     """They count as no answer: leadership lasts until its deadline, and nothing is overwritten unseen."""
-    odd = Odd(stage.cluster.transport())
+    odd = Odd(InProcessTransport(stage.cluster.router))
     a = candidate("a", odd)
     await a.begin()
     before = lease(stage)
@@ -275,7 +276,7 @@ async def test_answers_that_are_no_lease(stage: Any, candidate: Any, answer: byt
 
 async def test_fault_of_our_own_while_leading(stage: Any, candidate: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Who cannot renew does not lead, whatever the cause; it is logged."""
-    odd = Odd(stage.cluster.transport())
+    odd = Odd(InProcessTransport(stage.cluster.router))
     a = candidate("a", odd)
     await a.begin()
     odd.answer = ValueError("not foreseen")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport
@@ -18,7 +19,7 @@ from pyscheduler.framework.errors import TransportError
 def fenced(stage: Any) -> FencedTransport:
     """Return a transport that is let through while `stage.leads`."""
     stage.leads = True
-    return FencedTransport(stage.cluster.transport(), leads=lambda: stage.leads)
+    return FencedTransport(InProcessTransport(stage.cluster.router), leads=lambda: stage.leads)
 
 
 def bound(stage: Any) -> list[str]:
@@ -69,7 +70,7 @@ async def test_binding_that_waits_for_the_rate_limit(make_stage: Any) -> None:
     """The same for one whose turn had not come."""
     stage = make_stage(qps=1.0, burst=1)
     stage.leads = True
-    stage.client = stage.connect(FencedTransport(stage.cluster.transport(), leads=lambda: stage.leads))
+    stage.client = stage.connect(FencedTransport(InProcessTransport(stage.cluster.router), leads=lambda: stage.leads))
     stage.add_node("n")
     stage.add_pods("a", "b")
     bindings = [asyncio.create_task(stage.client.bind(pod, "n")) for pod in stage.states()]

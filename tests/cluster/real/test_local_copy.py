@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kube_objects.meta import is_older
 from pyscheduler.api import Malformed, Pod
-from pyscheduler.api.meta import is_older
 from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError
 from pyscheduler.testing.builders import make_pod
 

@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.cluster.embedded.serving.faults import Fault
+from kube_objects.clock import LoopClock
+from kube_testserver.serving.faults import Fault
+from kube_testserver.virtual_time import settle
 from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.testing.clock import settle
 from tests.cluster.real.candidates import Candidate, lease
 
 

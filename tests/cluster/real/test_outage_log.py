@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from kube_objects.kinds import NODES, PODS
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.api import BUILT_IN_KINDS
-from pyscheduler.api.kinds import NODES, PODS
 from pyscheduler.cluster.real.outage_log import Outages
 from pyscheduler.framework.errors import ForbiddenError, TransportError
 from pyscheduler.podgroup.wire import SIGS_PODGROUPS, VOLCANO_PODGROUPS
-from pyscheduler.testing.clock import VirtualClock, settle
 
 GONE = TransportError("GET https://10.0.0.1:6443/api/v1/pods: connection refused")
 FORBIDDEN = ForbiddenError("list podgroups.example: no", status=403, reason="Forbidden")

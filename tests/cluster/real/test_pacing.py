@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.cluster.real.pacing import Backoff, Slices, Watchdog
-from pyscheduler.testing.clock import VirtualClock, settle
 
 
 class Middle(random.Random):

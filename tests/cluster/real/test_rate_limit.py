@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock, settle
 from pyscheduler.cluster.real.rate_limit import TokenBucket
-from pyscheduler.testing.clock import VirtualClock, settle
 
 
 async def served(clock: VirtualClock, bucket: TokenBucket, count: int, seconds: float) -> list[float]:

@@ -10,11 +10,11 @@ import attrs
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kube_objects.clock import LoopClock
+from kube_objects.kinds import NODES
+from kube_testserver.cluster import EmbeddedCluster
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Event, Node
-from pyscheduler.api.clock import LoopClock
-from pyscheduler.api.kinds import NODES
-from pyscheduler.cluster.embedded.cluster import EmbeddedCluster
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.lease_fence import FencedTransport

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_testserver.virtual_time import VirtualClock, settle
+from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real.startup_check import check_server, wait_for_server
 from pyscheduler.framework.errors import ConfigError, TransportError
-from pyscheduler.testing.clock import VirtualClock, settle
 
 
 def status(reason: str, message: str = "no") -> bytes:
@@ -22,7 +23,7 @@ def status(reason: str, message: str = "no") -> bytes:
 
 async def test_api_server_is_recognised(stage: Any) -> None:
     """The embedded server answers as a real one does."""
-    await check_server(stage.cluster.transport())
+    await check_server(InProcessTransport(stage.cluster.router))
 
 
 async def test_discovery_need_not_be_granted(script: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import DeviceClass, ResourceClaim, decode
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import QueueingHint, Status
 from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources

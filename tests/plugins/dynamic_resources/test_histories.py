@@ -15,8 +15,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Namespace, Pod, ResourceClaim, ResourceSlice, parse_quantity
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 from pyscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from pyscheduler.testing import FakeCluster

@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -17,7 +18,6 @@ from pyscheduler.framework import AffinityTerm, CycleState, NodeInfo, PodInfo, S
 from pyscheduler.framework.plugin_args import InterPodAffinityArgs
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.testing.builders import make_node
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.inter_pod_affinity.affine import HOST, ZONE, AffinityHandle, pod_of, term
 
 UNMET: Final = "node(s) didn't match pod affinity rules"

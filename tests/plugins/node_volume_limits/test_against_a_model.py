@@ -11,13 +11,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState, PodInfo
 from pyscheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.storage import Manifest, StorageHandle, attachment, claim, csi_node, storage_class, using, volume
 
 FULL: Final = "node(s) exceed max volume count"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kube_objects.csi_migration import MigrationError
 from pyscheduler.api import Pod
-from pyscheduler.api.csi_migration import MigrationError
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, CycleState, QueueingHint
 from pyscheduler.plugins.node_volume_limits import hints

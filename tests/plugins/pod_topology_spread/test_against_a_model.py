@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import (
     CompiledSelector,
     Node,
@@ -29,7 +30,6 @@ from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState, NodeInfo, Nodes, PodInfo
 from pyscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from pyscheduler.testing.builders import make_node
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.pod_topology_spread.spreading import HOST, ZONE, SpreadHandle, constraint_of, spread_pod, terminating
 
 SnapshotOf = Callable[..., Snapshot]

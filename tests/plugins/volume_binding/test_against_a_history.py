@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import KubeObject, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -23,7 +24,6 @@ from pyscheduler.framework import CycleState, Status
 from pyscheduler.plugins.volume_binding.placement import Choice
 from pyscheduler.plugins.volume_binding.plugin import VolumeBinding
 from pyscheduler.testing.builders import make_pod
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.storage import SELECTED, StorageHandle, using
 from tests.plugins.volume_binding.test_against_a_model import (
     NODES,

@@ -10,6 +10,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from kube_objects.csi_migration import disk_kind, translated_affinity
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import (
     CSIDriver,
     CSINode,
@@ -24,14 +26,12 @@ from pyscheduler.api import (
     parse_quantity,
     quantity_value,
 )
-from pyscheduler.api.csi_migration import disk_kind, translated_affinity
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState, NodeStatuses, Status
 from pyscheduler.plugins.volume_binding.placement import Choice
 from pyscheduler.plugins.volume_binding.plugin import _STATE, VolumeBinding
 from pyscheduler.testing.builders import make_node, make_pod
-from pyscheduler.testing.clock import VirtualClock
 from tests.plugins.storage import (
     HOST,
     MIGRATED,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import PersistentVolume, PersistentVolumeClaim, Pod
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.framework import CycleState, PermitPlugin, PodInfo, Status
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework

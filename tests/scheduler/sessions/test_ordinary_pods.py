@@ -51,7 +51,7 @@ async def _play(nodes: list[int], pods: list[dict[str, Any]], seed: int, *, with
     queue = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
     cluster.add(queue, KAI_QUEUES.type)
     config = loads(_HEAD + (_BATCH if with_batch else ""), source="test")
-    scheduler = build(config, cluster.server.transport(), cluster.clock, random.Random(seed), registry=discover())
+    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(seed), registry=discover())
     starting = asyncio.create_task(scheduler.start())
     await cluster.clock.advance(0)
     await starting

@@ -8,10 +8,10 @@ import attrs
 import numpy as np
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Node, Pod
 from pyscheduler.batch.decisions import Decision, DecisionKind
 from pyscheduler.batch.tasks import Job, Task, TaskState
-from pyscheduler.cluster.embedded.serving.faults import Fault
 from pyscheduler.scheduler.sessions.backoff import BACKOFF_SECONDS
 from pyscheduler.scheduler.sessions.guards import LEASE_SECONDS, Guards
 from pyscheduler.scheduler.sessions.promises import Promises

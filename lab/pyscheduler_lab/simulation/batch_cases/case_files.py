@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import yaml
 
-from pyscheduler.cluster.embedded.manifests import UNREADABLE
+from kube_testserver.manifests import UNREADABLE
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import msgspec
 
+from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import format_time
 from pyscheduler.batch.axis import CPU
 from pyscheduler.batch.contract import Action
@@ -27,7 +28,6 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.sessions.guards import Guards
-from pyscheduler.testing.clock import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -36,8 +36,8 @@ from pyscheduler_batch.binder.requests import BIND_REQUESTS, FAILED, SUCCEEDED, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import ResourceKind
-    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import CycleState, Handle
 
 __all__ = ["BindRequestArgs", "BindRequestPlugin"]

@@ -18,8 +18,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from kube_objects.meta import is_older
 from pyscheduler.api import Node, Pod, format_time
-from pyscheduler.api.meta import is_older
 from pyscheduler.framework import (
     APIError,
     ConfigError,
@@ -35,8 +35,8 @@ from pyscheduler_batch.binder.requests import BIND_REQUESTS, FAILED, PENDING, SU
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import ResourceKind
-    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
 
 __all__ = ["BindRequestReconciler"]

@@ -20,8 +20,8 @@ from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Sequence
 
+    from kube_objects.clock import Timer
     from pyscheduler.api import KubeObject
-    from pyscheduler.api.clock import Timer
     from pyscheduler.batch.dialects import JobDialect, QueueDialect
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.queue_spec import QueueSpec

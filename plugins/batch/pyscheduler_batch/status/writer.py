@@ -16,8 +16,8 @@ import attrs
 from pyscheduler.framework import APIError, ConflictError, NotFoundError, TransportError
 
 if TYPE_CHECKING:
+    from kube_objects.clock import Timer
     from pyscheduler.api import KubeObject
-    from pyscheduler.api.clock import Timer
     from pyscheduler.framework import Handle
 
 __all__ = ["PacedWriter", "Patch", "Wish", "changed_fields"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from pyscheduler.api.durations import format_duration, parse_duration
+from kube_objects.durations import format_duration, parse_duration
 from pyscheduler.batch.axis import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:

@@ -1,0 +1,88 @@
+"""`Clock`: time as an argument, so that tests can advance it.
+
+Everything that reads a clock or sets a timer does it through a `Clock`, so that a test can jump ahead and a simulation
+can run an hour in a second. `LoopClock` follows the running event loop; the virtual clocks live in
+`kube_testserver`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Clock", "LoopClock", "Timer"]
+
+
+class Timer(Protocol):
+    """A pending call; cancelling it twice, or after it ran, does nothing."""
+
+    def cancel(self) -> None:
+        """Do not make the call."""
+        ...
+
+
+class Clock(Protocol):
+    """A monotonic clock with timers, and the wall clock for what is written into objects."""
+
+    def now(self) -> float:
+        """Return monotonic seconds; only differences mean anything."""
+        ...
+
+    def wall(self) -> float:
+        """Return seconds since the epoch (UTC), for timestamps that others read."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` when `now()` reaches `when`."""
+        ...
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` after `delay_seconds`."""
+        ...
+
+    async def sleep(self, delay_seconds: float) -> None:
+        """Wait; cancellation ends the wait."""
+        ...
+
+
+class LoopClock:
+    """The running event loop's clock. On a virtual-time loop it is virtual, wall clock included.
+
+    `epoch` fixes the wall clock at the moment of construction (seconds since the epoch); by default the system's.
+    """
+
+    __slots__ = ("_epoch", "_loop", "_start", "_time")
+
+    def __init__(self, *, loop: asyncio.AbstractEventLoop | None = None, epoch: float | None = None) -> None:
+        self._loop = loop if loop is not None else asyncio.get_running_loop()
+        # Asked some forty times per pod. Most loops only pass the question on, and need not be asked themselves.
+        passes_on = getattr(self._loop.time, "__func__", None) is asyncio.BaseEventLoop.time
+        self._time = time.monotonic if passes_on else self._loop.time
+        self._start = self._time()
+        self._epoch = epoch
+
+    def now(self) -> float:
+        """Return the loop's monotonic time in seconds."""
+        return self._time()
+
+    def wall(self) -> float:
+        """Return the system's wall clock, or `epoch` plus the loop's elapsed time where an epoch was given."""
+        if self._epoch is None:
+            return time.time()
+        return self._epoch + self._time() - self._start
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` on the loop at `when`."""
+        return self._loop.call_at(when, callback)
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` on the loop after `delay_seconds`."""
+        return self._loop.call_later(delay_seconds, callback)
+
+    async def sleep(self, delay_seconds: float) -> None:
+        """Wait on the loop."""
+        await asyncio.sleep(delay_seconds)

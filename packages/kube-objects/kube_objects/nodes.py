@@ -1,0 +1,70 @@
+"""Nodes and namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+
+from kube_objects.meta import KubeObject, RawQuantity, Wire
+from kube_objects.taints import Taint
+
+
+class NodeSpec(Wire):
+    """What the cluster wants of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class NodeCondition(Wire):
+    """One aspect of a node's health; `status` is ``True``, ``False`` or ``Unknown``."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerImage(Wire):
+    """An image that is present on a node, under all its names."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeStatus(Wire):
+    """What a node offers."""
+
+    allocatable: Mapping[str, RawQuantity] = {}
+    capacity: Mapping[str, RawQuantity] = {}
+    conditions: tuple[NodeCondition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(KubeObject):
+    """A machine that runs pods."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Node"
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NamespaceStatus(Wire):
+    """Whether a namespace is ``Active`` or ``Terminating``."""
+
+    phase: str = ""
+
+
+class Namespace(KubeObject):
+    """A namespace; affinity terms select it by its labels."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "Namespace"
+
+    status: NamespaceStatus = NamespaceStatus()

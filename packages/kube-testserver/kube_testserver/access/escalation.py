@@ -1,0 +1,126 @@
+"""No escalation: whoever writes roles and bindings can give away only what they hold.
+
+A user may create or change a role if they hold every right in it, or the verb `escalate` on it; and a binding, if they
+hold every right of the role it refers to, or the verb `bind` on that role. The rules are those of the real server's
+policy-based storage (`pkg/registry/rbac`). The server itself, and members of system:masters, are not asked.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from kube_testserver import errors
+from kube_testserver.access.attributes import Attributes
+from kube_testserver.access.claims import check_binding
+from kube_testserver.access.rules import Cell, compile_rule, uncovered
+from kube_testserver.access.usage import RoleName
+from kube_testserver.access.users import MASTERS, User
+from kube_testserver.resources.devices import CLAIMS
+from kube_testserver.resources.rbac import RBAC_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kube_testserver.access.authorizer import RbacAuthorizer
+    from kube_testserver.resources.table import Resource
+    from kube_testserver.store import Object
+
+__all__ = ["EscalationGuard"]
+
+_EVERYTHING: Final = (
+    compile_rule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+    compile_rule({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+)
+
+
+class EscalationGuard:
+    """Checks writes of roles and bindings, and allocations of devices, while a user is `acting`."""
+
+    def __init__(self, authorizer: RbacAuthorizer) -> None:
+        self._authorizer = authorizer
+        self._acting: tuple[User, Attributes] | None = None
+
+    @contextmanager
+    def acting(self, user: User, asked: Attributes) -> Iterator[None]:
+        """Check what is written meanwhile against the rights of `user`, who asked for it."""
+        self._acting = (user, asked)
+        try:
+            yield
+        finally:
+            self._acting = None
+
+    def check(self, resource: Resource, before: Object | None, new: Object) -> None:
+        """Refuse (403, 404, 422) a write by which the acting user would give away what they do not hold."""
+        if self._acting is None:
+            return
+        user, asked = self._acting
+        if resource is CLAIMS and before is not None:
+            check_binding(self._authorizer, user, asked.verb, before, new)
+        if resource.group != RBAC_GROUP:
+            return
+        if MASTERS in user.groups or (before is not None and _same_but_for_collection(before, new)):
+            return
+        name, namespace = new["metadata"]["name"], new["metadata"].get("namespace") or ""
+        if "roleRef" in new:
+            missing = self._missing_to_bind(user, new["roleRef"], namespace)
+        elif self._may(user, "escalate", resource.plural, namespace, asked.name):
+            return
+        else:
+            held = self._authorizer.compiled_rules_for(user, namespace)
+            missing = list(uncovered(held, map(compile_rule, new.get("rules") or ())))
+            aggregated = _aggregates(new) or (before is not None and _aggregates(before))
+            if not missing and aggregated and any(uncovered(held, _EVERYTHING)):
+                why = "must have cluster-admin privileges to use the aggregationRule"
+                raise errors.forbidden(RBAC_GROUP, resource.plural, name, why)
+        if missing:
+            groups = "[" + " ".join(f'"{group}"' for group in user.groups) + "]"
+            why = (
+                f'user "{user.name}" (groups={groups}) is attempting to grant RBAC permissions not currently held:\n'
+                + "\n".join(sorted(_compact(missing)))
+            )
+            raise errors.forbidden(RBAC_GROUP, resource.plural, name, why)
+
+    def _missing_to_bind(self, user: User, ref: dict[str, Any], namespace: str) -> list[Cell]:
+        kind, name = ref.get("kind") or "", ref.get("name") or ""
+        plural = "clusterroles" if kind == "ClusterRole" else "roles"
+        if self._may(user, "bind", plural, namespace, name):
+            return []
+        role = RoleName(kind, namespace if kind == "Role" else "", name)
+        rules = self._authorizer.role_rules(role)
+        if rules is None:
+            raise errors.not_found(RBAC_GROUP, kind.lower(), name)
+        return list(uncovered(self._authorizer.compiled_rules_for(user, namespace), rules))
+
+    def _may(self, user: User, verb: str, plural: str, namespace: str, name: str) -> bool:
+        asked = Attributes(verb, group=RBAC_GROUP, resource=plural, namespace=namespace, name=name)
+        return self._authorizer.authorize(user, asked, note=True).allowed
+
+
+def _aggregates(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _same_but_for_collection(before: Object, new: Object) -> bool:
+    """Return True if only owners and finalizers change, which needs no further permission."""
+    loose = ("ownerReferences", "finalizers", "resourceVersion")
+
+    def fixed(obj: Object) -> Object:
+        metadata = {name: value for name, value in obj["metadata"].items() if name not in loose and value}
+        return {**obj, "metadata": metadata}
+
+    return fixed(before) == fixed(new)
+
+
+def _compact(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield the missing rights as the real server words them, verbs of one resource together."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for cell in cells:
+        if cell.path:
+            yield f'{{NonResourceURLs:["{cell.path}"], Verbs:["{cell.verb}"]}}'
+        else:
+            verbs.setdefault((cell.group, cell.resource, cell.name), []).append(cell.verb)
+    for (group, resource, name), of_resource in verbs.items():
+        names = f', ResourceNames:["{name}"]' if name else ""
+        listed = " ".join(f'"{verb}"' for verb in of_resource)
+        yield f'{{APIGroups:["{group}"], Resources:["{resource}"]{names}, Verbs:[{listed}]}}'

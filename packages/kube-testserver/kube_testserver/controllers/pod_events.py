@@ -1,0 +1,49 @@
+"""Record the event by which a controller reports a problem with a pod."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kube_objects.times import format_time
+from kube_testserver.errors import StatusError
+from kube_testserver.resources.builtin import EVENTS
+
+if TYPE_CHECKING:
+    from kube_testserver.registry import Registry
+    from kube_testserver.store import Object, Record
+
+__all__ = ["record_warning"]
+
+_log = logging.getLogger(__name__)
+
+
+def record_warning(
+    registry: Registry, pod: Record, reason: str, message: str, *, component: str, node: str = ""
+) -> None:
+    """Store an event of type Warning about a pod, reported by a component (on a node)."""
+    now = format_time(registry.wall())
+    event: Object = {
+        "metadata": {"generateName": f"{pod.name}."},
+        "involvedObject": {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+            "resourceVersion": str(pod.version),
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": component, "host": node} if node else {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": node,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    try:
+        registry.create(EVENTS, pod.namespace, event)
+    except StatusError as error:  # the namespace is terminating
+        _log.debug("pod=%s event=%s was not stored: %s", pod.key, reason, error)

@@ -1,0 +1,57 @@
+"""PersistentVolumeClaim: a volume of its own is made for each claim, on no particular node.
+
+A claim waits for a pod if its StorageClass says so (`WaitForFirstConsumer`): the scheduler names the node first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kube_testserver.workloads.contract import Child, Plan
+from kube_testserver.workloads.objects import name_of, uid_of
+
+if TYPE_CHECKING:
+    from kube_testserver.workloads.contract import Object, View
+
+__all__ = ["claim"]
+
+_SELECTED: Final = "volume.kubernetes.io/selected-node"
+_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+
+
+def claim(obj: Object, view: View) -> Plan:
+    """Return the volume of a claim, and bind the claim to it."""
+    spec, metadata = obj["spec"], obj["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if spec.get("volumeName"):
+        return Plan()
+    if spec.get("storageClassName") in view.late_classes() and _SELECTED not in annotations:
+        return Plan()
+    name = f"pvc-{uid_of(obj)}"
+    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
+    modes = spec.get("accessModes") or []
+    volume: Object = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": modes,
+            "capacity": {"storage": storage},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": metadata["namespace"],
+                "name": name_of(obj),
+                "uid": uid_of(obj),
+            },
+            "hostPath": {"path": f"/volumes/{name}"},
+            "persistentVolumeReclaimPolicy": "Delete",
+            **({"storageClassName": spec["storageClassName"]} if spec.get("storageClassName") else {}),
+        },
+        "status": {"phase": "Bound"},
+    }
+    return Plan(
+        children=(Child(obj=volume, owned=False),),
+        change={"spec": {"volumeName": name}, "metadata": {"annotations": {_COMPLETED: "yes"}}},
+        status={"phase": "Bound", "accessModes": modes, "capacity": {"storage": storage}},
+    )

@@ -1,0 +1,200 @@
+"""The virtual clock: time passes in `advance` and nowhere else, timer by timer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, strategies as st
+
+from kube_testserver.virtual_time import VirtualClock, settle
+
+
+def test_clock_does_not_advance_by_itself() -> None:
+    """A new clock shows a fixed time, the same on every machine."""
+    clock = VirtualClock()
+    assert (clock.now(), clock.wall()) == (1000.0, 1_767_225_600.0)
+
+
+async def test_monotonic_and_wall_time_advance_together() -> None:
+    """Monotonic time and wall clock advance by the same seconds."""
+    clock = VirtualClock(start=5.0, epoch=100.0)
+    await clock.advance(2.5)
+    assert (clock.now(), clock.wall()) == (7.5, 102.5)
+
+
+async def test_timers_run_at_their_time_in_their_order() -> None:
+    """Each timer sees the time it was set for; of two at one time the one set first runs first."""
+    clock = VirtualClock(start=0.0)
+    seen: list[tuple[str, float]] = []
+    for name, delay in (("late", 3.0), ("first", 1.0), ("second", 1.0)):
+        clock.call_later(delay, lambda name=name: seen.append((name, clock.now())))  # type: ignore[misc]  # default argument
+    await clock.advance(2.0)
+    assert seen == [("first", 1.0), ("second", 1.0)]
+    await clock.advance(1.0)
+    assert seen[-1] == ("late", 3.0)
+    assert clock.now() == 3.0
+
+
+async def test_a_timer_set_by_a_timer_runs_in_the_same_advance() -> None:
+    """What happens on the way counts: a chain of timers goes as far as the time allows."""
+    clock = VirtualClock(start=0.0)
+    seen: list[float] = []
+
+    def tick() -> None:
+        seen.append(clock.now())
+        clock.call_later(1.0, tick)
+
+    clock.call_later(1.0, tick)
+    await clock.advance(3.5)
+    assert seen == [1.0, 2.0, 3.0]
+    assert clock.now() == 3.5
+
+
+async def test_timer_in_the_past_runs_at_once() -> None:
+    """`call_at` with a time that is over runs in the next advance, be it by nothing."""
+    clock = VirtualClock(start=10.0)
+    seen: list[float] = []
+    clock.call_at(3.0, lambda: seen.append(clock.now()))
+    await clock.advance(0)
+    assert seen == [10.0]
+
+
+async def test_a_cancelled_timer_does_not_run() -> None:
+    """Cancelling is final, and may be done twice, and after the timer ran."""
+    clock = VirtualClock()
+    seen: list[str] = []
+    dropped, kept = clock.call_later(1.0, lambda: seen.append("no")), clock.call_later(1.0, lambda: seen.append("yes"))
+    dropped.cancel()
+    dropped.cancel()
+    await clock.advance(1.0)
+    kept.cancel()
+    assert seen == ["yes"]
+
+
+async def test_sleepers_wake_in_order() -> None:
+    """A coroutine that sleeps in a loop sees every step, and what it sets off is finished before time goes on."""
+    clock = VirtualClock(start=0.0)
+    seen: list[tuple[str, float]] = []
+
+    async def sleeper(name: str, step: float) -> None:
+        for _ in range(2):
+            await clock.sleep(step)
+            await asyncio.sleep(0)
+            seen.append((name, clock.now()))
+
+    tasks = [asyncio.create_task(sleeper("two", 2.0)), asyncio.create_task(sleeper("three", 3.0))]
+    await clock.advance(6.0)
+    assert seen == [("two", 2.0), ("three", 3.0), ("two", 4.0), ("three", 6.0)]
+    assert all(task.done() for task in tasks)
+
+
+async def test_cancelled_sleep_leaves_no_timer() -> None:
+    """Cancellation ends a sleep at once; advancing past its end wakes nobody."""
+    clock = VirtualClock()
+    task = asyncio.create_task(clock.sleep(5.0))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await clock.advance(10.0)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+async def test_sleep_of_zero_does_not_wait_for_the_clock(seconds: float) -> None:
+    """Sleeping for nothing lets others run, and needs no advance."""
+    await asyncio.wait_for(VirtualClock().sleep(seconds), timeout=300)
+
+
+async def test_two_tasks_may_advance_the_clock() -> None:
+    """Each waits for the other instead of for rest, which two at once would never see."""
+    clock = VirtualClock(start=0.0)
+    seen: list[float] = []
+    for when in (1.0, 3.0, 5.0):
+        clock.call_at(when, lambda: seen.append(clock.now()))
+    await asyncio.gather(clock.advance(2.0), clock.advance(3.0))
+    assert (clock.now(), seen) == (5.0, [1.0, 3.0, 5.0])
+
+
+async def test_time_does_not_go_back() -> None:
+    """Advancing by a negative time is a mistake of the test's, and said so."""
+    clock = VirtualClock()
+    with pytest.raises(ValueError, match="-1"):
+        await clock.advance(-1)
+    assert clock.now() == 1000.0
+
+
+async def test_settling_waits_for_chains_of_tasks() -> None:
+    """However many turns of the loop it takes, what can happen without time passing has happened."""
+    done: list[int] = []
+
+    async def link(number: int) -> None:
+        await asyncio.sleep(0)
+        done.append(number)
+        if number < 50:
+            await asyncio.create_task(link(number + 1))
+
+    task = asyncio.create_task(link(0))
+    await settle()
+    assert done == list(range(51))
+    assert task.done()
+
+
+async def test_settle_gives_up_on_an_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that reschedules itself for ever is an error that says so, not a test that hangs."""
+    monkeypatch.setattr("kube_testserver.virtual_time._MOST_TURNS", 1000)
+
+    loop = asyncio.get_running_loop()
+    going = True
+
+    def restless() -> None:
+        if going:
+            loop.call_soon(restless)
+
+    restless()
+    with pytest.raises(TimeoutError, match="does not come to rest"):
+        await settle()
+    going = False
+
+
+@pytest.mark.slow
+async def test_a_task_that_never_waits_is_named() -> None:
+    """The error names the task, which has the name of the plugin if it runs `run()`."""
+
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - the mistake
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(spin(), name="pyscheduler Spinning.run")
+    with pytest.raises(TimeoutError, match=r"without waiting, in pyscheduler Spinning\.run$"):
+        await settle()
+    task.cancel()
+
+
+@given(st.lists(st.floats(0, 100, allow_nan=False), max_size=20), st.lists(st.floats(0, 50), max_size=6))
+def test_timers_run_once_and_in_order_for_any_steps(delays: list[float], steps: list[float]) -> None:
+    """One long advance and many short ones run the same timers, each at its own time."""
+
+    async def run() -> None:
+        clock = VirtualClock(start=0.0)
+        seen: list[float] = []
+        for delay in delays:
+            clock.call_later(delay, lambda: seen.append(clock.now()))
+        for step in (0.0, *steps):
+            await clock.advance(step)
+        assert seen == sorted(delay for delay in delays if delay <= clock.now())
+
+    asyncio.run(run())
+
+
+async def test_endless_timers_at_one_instant_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer that sets another for the same moment, for ever, ends in an error instead of a hanging test."""
+    monkeypatch.setattr("kube_testserver.virtual_time._MOST_TIMERS", 50)
+    clock = VirtualClock()
+
+    def again() -> None:
+        clock.call_later(0, again)
+
+    again()
+    with pytest.raises(TimeoutError, match="time does not pass"):
+        await clock.advance(1)

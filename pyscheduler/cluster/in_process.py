@@ -1,0 +1,12 @@
+"""The client path straight into an API server in this process: simulation and most tests schedule through it."""
+
+from __future__ import annotations
+
+from kube_testserver.serving.in_process import InProcessClient
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
+
+__all__ = ["InProcessTransport"]
+
+
+class InProcessTransport(InProcessClient, ConnectingTransport):
+    """Carries requests into the router of an `EmbeddedCluster`; takes the arguments of `InProcessClient`."""
