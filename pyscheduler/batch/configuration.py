@@ -147,17 +147,20 @@ def batch_args(
     *,
     more_actions: Collection[str] = (),
     more_policies: Mapping[str, Collection[str] | None] | None = None,
+    more_presets: Mapping[str, Preset] | None = None,
     checks_names: bool = True,
 ) -> BatchArgs:
     """Return the configuration in the args of `Batch`, or in a file with actions and tiers.
 
     `path` is where the mapping stands, for messages. `more_actions` and `more_policies` are the names that other
-    distributions add, policies with their arguments (None: any). A name may have the form `preset/name`. Without
-    `checks_names`, every action and policy is known: for a file that is read before the distributions are.
+    distributions add, policies with their arguments (None: any), and `more_presets` are those of other systems; only
+    `preset` chooses these. A name may have the form `preset/name`. Without `checks_names`, every action and policy is
+    known: for a file that is read before the distributions are.
 
     Raises `ConfigError` with a line for each unknown preset, action and policy, and for parts of the wrong type.
     """
-    return _Reader(mapping, path, more_actions, more_policies or {}, checks_names=checks_names).read()
+    presets = {**PRESETS, **(more_presets or {})}
+    return _Reader(mapping, path, more_actions, more_policies or {}, presets, checks_names=checks_names).read()
 
 
 def preset_of(mapping: Mapping[str, object]) -> tuple[str, bool]:
@@ -207,9 +210,11 @@ class _Reader:
         path: str,
         more_actions: Collection[str],
         more_policies: Mapping[str, Collection[str] | None],
+        presets: Mapping[str, Preset],
         *,
         checks_names: bool,
     ) -> None:
+        self._presets = presets
         self._checks_names = checks_names
         self._said = mapping
         self._path = path
@@ -253,19 +258,19 @@ class _Reader:
 
     def _choose_preset(self) -> None:
         said = self._said.get("preset")
-        if said is not None and (not isinstance(said, str) or said not in PRESETS):
-            self._problem("preset", _unknown("preset", said, PRESETS))
+        if said is not None and (not isinstance(said, str) or said not in self._presets):
+            self._problem("preset", _unknown("preset", said, self._presets))
             raise ConfigError(*self._problems)
         name, told = preset_of(self._said)
         if not told and not (self._said.get("actions") or self._said.get("tiers")):
-            self._problem("preset", f"a preset is missing; write one of {', '.join(PRESETS)}")
+            self._problem("preset", f"a preset is missing; write one of {', '.join(self._presets)}")
             raise ConfigError(*self._problems)
         if not told:
             text = (
                 'kube-batch and Volcano both have these names; kube-batch counts, write "preset: volcano" for Volcano'
             )
             self._warnings.append(f"{self._path}: {text}")
-        self._preset = PRESETS[name]
+        self._preset = self._presets[name]
 
     def _with_shard(self) -> Mapping[str, object]:
         """Return the mapping with the parts of a shard of KAI in the form of a file."""
@@ -361,7 +366,7 @@ class _Reader:
         name = self._own(str(item["name"]))
         known = [*self._preset.known_policies, *self._more_policies]
         if name not in known and self._checks_names:
-            here = {each.name: each.policies_here for each in PRESETS.values()}
+            here = {each.name: each.policies_here for each in self._presets.values()}
             self._problem(f"{where}.name", self._unknown_name("policy", name, here, self._more_policies))
             return
         arguments = self._arguments(name, self._texts(item.get("arguments"), f"{where}.arguments"), where)

@@ -21,28 +21,34 @@ import attrs
 import numpy as np
 
 from pyscheduler import lazy_names
-from pyscheduler.batch.axis import ResourceAxis
+from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS, Amounts, ResourceAxis
 from pyscheduler.batch.node_table import NodeTable
 from pyscheduler.batch.queue_spec import AmountsByResource, QueueSpec, QueueState
 from pyscheduler.batch.queue_table import QueueTable
 from pyscheduler.batch.statement import Statement
-from pyscheduler.batch.tasks import ACTIVE, ALIVE, ALLOCATED, Job, SubGroup, Task, TaskState
+from pyscheduler.batch.tasks import ACTIVE, ALIVE, ALLOCATED, NO_NODE, Job, SubGroup, Task, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.dialects import QueueDialect
+    from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.session import Session
 
 __all__ = [
     "ACTIVE",
     "ALIVE",
     "ALLOCATED",
+    "CPU",
+    "GPU",
+    "MEMORY",
+    "NO_NODE",
+    "PODS",
     "Action",
     "Allocatable",
+    "Amounts",
     "AmountsByResource",
     "Claim",
     "EnqueueListener",
@@ -51,6 +57,7 @@ __all__ = [
     "JobOrder",
     "JobPipelined",
     "JobReady",
+    "JobSpec",
     "JobStarving",
     "JobValid",
     "Key",
@@ -93,7 +100,12 @@ Key = tuple[float | str, ...]
 if not TYPE_CHECKING:  # type checkers would accept every name
     # The first imports this module; the second knows all systems.
     __getattr__ = lazy_names(
-        __name__, {"Session": "pyscheduler.batch.session", "QueueDialect": "pyscheduler.batch.dialects"}
+        __name__,
+        {
+            "JobSpec": "pyscheduler.batch.job_spec",
+            "QueueDialect": "pyscheduler.batch.dialects",
+            "Session": "pyscheduler.batch.session",
+        },
     )
 
 

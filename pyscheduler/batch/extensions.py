@@ -1,8 +1,8 @@
-"""What distributions add to batch profiles: policies, actions, dialects of queues, and rules of workload kinds.
+"""What distributions add to batch profiles: systems, policies, actions, dialects of queues, rules of workload kinds.
 
-A distribution offers them in its hook (`registry.add_batch`, `add_action`, `add_queue_dialect`, `add_grouper`) as
-`module:Name`. They are imported when a profile names them. The scheduler hands the offers to the batch plugin under a
-shared key.
+A distribution offers them in its hook (`registry.add_system`, `add_batch`, `add_action`, `add_queue_dialect`,
+`add_grouper`) as `module:Name`. They are imported when a profile names them. The scheduler hands the offers to the
+plugins under a shared key.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def _told(error: BaseException) -> str:
 class BatchExtensions:
     """The offers of all distributions, by name."""
 
+    systems: Mapping[str, Offer] = attrs.field(factory=dict)
     policies: Mapping[str, Offer] = attrs.field(factory=dict)
     actions: Mapping[str, Offer] = attrs.field(factory=dict)
     queue_dialects: Mapping[str, Offer] = attrs.field(factory=dict)

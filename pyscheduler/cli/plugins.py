@@ -20,6 +20,7 @@ __all__ = ["command"]
 
 #: What the extensions of a distribution are part of.
 _PART_OF: Final = {
+    "system": "of batch profiles",
     "policy": "of batch profiles",
     "action": "of batch profiles",
     "queue dialect": "of batch profiles",

@@ -28,7 +28,7 @@ ENTRY_POINT_GROUP: Final = "pyscheduler"
 
 #: The version of the plugin API, as `major.minor`. What can break a plugin raises the major number, an addition
 #: the minor one; see docs/reference/compatibility.md.
-PLUGIN_API: Final = "1.0"
+PLUGIN_API: Final = "1.1"
 
 hookspec: Final = pluggy.HookspecMarker(ENTRY_POINT_GROUP)
 hookimpl: Final = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
@@ -58,6 +58,13 @@ class PluginRegistry(Protocol):
         It is imported when a profile enables the plugin `claimed_by`, as the row says too, and before that is made;
         the row's kinds are watched then, and the permissions for them are that plugin's. Which plugins take part in
         that is told by `PodGroups.claim`: `Coscheduling` does, by default.
+        """
+        ...
+
+    def add_system(self, name: str, system: str) -> None:
+        """Offer a batch system, a `pyscheduler_batch.system.System` as `module:Class`, under the name of its preset.
+
+        It is imported when a profile of the plugin `Batch` chooses the preset.
         """
         ...
 

@@ -182,6 +182,11 @@ class Plugin:
         """Return the kinds to watch for what distributions add to this plugin, a `BatchExtensions`."""
         return ()
 
+    @classmethod
+    def extension_kinds_for(cls, extensions: object, args: object) -> Sequence[ResourceKind]:  # noqa: ARG003 - same
+        """Return the kinds of `extension_kinds` that are needed with these args."""
+        return cls.extension_kinds(extensions)
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "name" not in cls.__dict__:

@@ -58,7 +58,7 @@ class FakeCluster:
         self._frameworks: list[FakeFramework] = []
 
     def transport(self) -> InProcessTransport:
-        """Return a way to the API server that `pyscheduler.scheduler.build` takes."""
+        """Return a way to the API server that `pyscheduler.scheduler.assembly.build` takes."""
         return InProcessTransport(self.server.router)
 
     # Objects

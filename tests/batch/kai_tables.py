@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS, Amounts, ResourceAxis
 from pyscheduler.batch.node_table import NodeTable
+from pyscheduler.batch.presets import KAI
 from pyscheduler.batch.queue_table import QueueTable, paths_of
 from pyscheduler.batch.session import EnabledPolicy, Session
 from pyscheduler.batch.tasks import ACTIVE, Job, SubGroup, Task, TaskState
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, preset_module
+from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, system_of
 
 Json = dict[str, Any]
 
@@ -121,11 +122,11 @@ def build_session(case: Json, effects: Log) -> Session:
     nodes = _nodes(case.get("nodes") or (), axis)
     queues = _queues(case.get("queues") or (), axis, case.get("historicalUsage") or {})
     jobs = {spec["name"]: _job(spec, axis, nodes, queues) for spec in case.get("jobs") or ()}
-    module = preset_module("kai")
+    module = system_of("kai")
     arguments = _arguments(case.get("args") or {})
     tiers = [
-        [EnabledPolicy(load_symbol(module.POLICIES[name])(arguments.get(name))) for name in tier]
-        for tier in module.DEFAULT_TIERS
+        [EnabledPolicy(load_symbol(module.policies[name])(arguments.get(name))) for name in tier]
+        for tier in [[name.split()[0] for name in KAI.tiers[0]]]
     ]
     labels = [spec.get("labels") or {} for spec in case.get("nodes") or ()]
     session = Session(

@@ -18,6 +18,7 @@ from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.testing import make_node
+from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.presets import make_actions, make_tiers
 
 HERE = "pyscheduler.batch"
@@ -70,12 +71,12 @@ def test_unknown_arguments_of_others_are_refused() -> None:
     )
     args = BatchArgs(preset="kai", actions=("tidy",), tiers=(entries,), action_arguments={"tidy": {"often": "true"}})
     with pytest.raises(ConfigError) as caught:
-        make_tiers(args, offers)
+        make_tiers(args, Kai, offers)
     assert caught.value.problems == (
         'policy "deadline" has no argument "spareSecond"; its arguments are annotation, spareSeconds',
     )
     with pytest.raises(ConfigError) as caught:
-        make_actions(args, offers)
+        make_actions(args, Kai, offers)
     assert caught.value.problems == ('action "tidy" has no argument "often"; it has no arguments',)
 
 
@@ -210,7 +211,7 @@ def test_a_policy_whose_class_is_wrong_is_refused(policy: type[Policy], problem:
     registry.add_batch("mine", f"{__name__}:{policy.__name__}")
     args = BatchArgs(preset="kai", actions=(), tiers=((PolicyEntry(name="mine"),),))
     with pytest.raises(ConfigError) as caught:
-        make_tiers(args, registry.batch_extensions())
+        make_tiers(args, Kai, registry.batch_extensions())
     assert caught.value.problems == (problem,)
 
 
@@ -251,7 +252,7 @@ def test_an_action_whose_class_is_wrong_is_refused(action: type[Action], problem
     registry = Registry()
     registry.add_action("mine", f"{__name__}:{action.__name__}")
     with pytest.raises(ConfigError) as caught:
-        make_actions(BatchArgs(preset="kai", actions=("mine",), tiers=()), registry.batch_extensions())
+        make_actions(BatchArgs(preset="kai", actions=("mine",), tiers=()), Kai, registry.batch_extensions())
     assert caught.value.problems == (problem,)
 
 
@@ -260,7 +261,7 @@ def test_an_action_with_another_name_is_refused() -> None:
     registry = Registry()
     registry.add_action("clean", f"{__name__}:Tidy")
     with pytest.raises(ConfigError) as caught:
-        make_actions(BatchArgs(preset="kai", actions=("clean",), tiers=()), registry.batch_extensions())
+        make_actions(BatchArgs(preset="kai", actions=("clean",), tiers=()), Kai, registry.batch_extensions())
     assert caught.value.problems == ("action \"clean\": Tidy.name is 'tidy'; write name = 'clean'",)
 
 

@@ -9,6 +9,7 @@ import pytest
 from pyscheduler.batch.configuration import BatchArgs, PolicyEntry, batch_args
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.kai.solver import Budget
+from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.presets import make_tiers
 
 
@@ -25,7 +26,7 @@ def limits(args: BatchArgs, action: str) -> tuple[str, ...]:
 
 def generator_seconds(args: BatchArgs) -> dict[str, float]:
     """Return the seconds of the policies that propose victims, as the profile makes them."""
-    policies = [entry.policy for tier in make_tiers(args) for entry in tier]
+    policies = [entry.policy for tier in make_tiers(args, Kai) for entry in tier]
     return {policy.name: policy.seconds for policy in policies if policy.name.startswith("sg-")}  # type: ignore[attr-defined] # generators have it
 
 

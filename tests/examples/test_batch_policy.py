@@ -24,18 +24,19 @@ def test_its_own_tests_pass(installed: dict[str, str]) -> None:
     """The tests of the package run outside of this repository's pytest settings."""
     done = run("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", EXAMPLE / "tests", env=installed)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
+    assert "7 passed" in done.stdout
 
 
-def test_plugins_lists_the_policy_and_the_action(installed: dict[str, str]) -> None:
-    """The command names both below its distribution, as text and in JSON."""
+def test_plugins_lists_what_the_package_offers(installed: dict[str, str]) -> None:
+    """The command names all below its distribution, as text and in JSON."""
     listed = run("-m", "pyscheduler", "plugins", env=installed)
     assert "deadline-policy 1.0.0" in listed.stdout
     assert '  policy "deadline" of batch profiles\n' in listed.stdout
     assert '  action "overdue" of batch profiles\n' in listed.stdout
+    assert '  system "deadlines" of batch profiles\n' in listed.stdout
     as_json = json.loads(run("-m", "pyscheduler", "plugins", "-o", "json", env=installed).stdout)
     extensions = {each["name"]: each["extensions"] for each in as_json["distributions"]}
-    assert extensions["deadline-policy"] == {"policy": ["deadline"], "action": ["overdue"]}
+    assert extensions["deadline-policy"] == {"policy": ["deadline"], "action": ["overdue"], "system": ["deadlines"]}
 
 
 def test_its_profile_is_accepted_only_with_the_package(installed: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The action `overdue`."""
+"""The actions `next` and `overdue`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,34 @@ if TYPE_CHECKING:
 
     from pyscheduler.batch.contract import Job, Session, Statement, Task
 
-__all__ = ["Overdue"]
+__all__ = ["Next", "Overdue"]
+
+
+class Next(Action):
+    """Place the waiting jobs as wholes, the one whose deadline is next first.
+
+    Argument: `annotation`, as the policy's.
+    """
+
+    name: ClassVar[str] = "next"
+    argument_names = ("annotation",)
+
+    async def run(self, session: Session) -> None:
+        """Place each waiting job as a whole, or change nothing for it."""
+        annotation = self.arguments.get("annotation", ANNOTATION)
+        waiting = [job for job in session.jobs.values() if job.counts[TaskState.PENDING]]
+        for job in sorted(waiting, key=lambda each: (deadline_of(each, annotation), each.created, each.uid)):
+            statement = session.statement()
+            for task in [task for task in job.tasks.values() if task.state is TaskState.PENDING]:
+                rows = np.flatnonzero(session.placer.feasible(task) & session.nodes.fits_now(task.request))
+                if not len(rows):
+                    session.record(job, "NoRoom", f"no node has room for {task.key}")
+                    statement.discard()
+                    break
+                statement.allocate(task, int(rows[0]))
+            else:
+                session.commit(statement)
+            await session.turn()
 
 
 class Overdue(Action):

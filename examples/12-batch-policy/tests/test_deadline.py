@@ -97,3 +97,23 @@ async def test_arguments_that_nobody_reads_are_refused(cluster: FakeCluster) -> 
     """A typing mistake in the profile is an error, not a default."""
     with pytest.raises(ConfigError, match='no argument "spareSecond"'):
         cluster.framework(config=CONFIG.replace("spareSeconds", "spareSecond"))
+
+
+async def test_a_system_of_its_own(cluster: FakeCluster) -> None:
+    """A profile with the preset `deadlines` places the next deadline first, and lets it evict who missed his."""
+    start, end = CONFIG.index("preset: kai"), len(CONFIG)
+    config = CONFIG.replace(CONFIG[start:end], "preset: deadlines\n")
+    now = cluster.clock.wall()
+    add_job(cluster, "late", "a", now + 9 * HOUR)
+    add_job(cluster, "soon", "b", now + 10)
+    await cluster.framework(config=config).start()
+    await cluster.clock.advance(2)
+    assert [pod.name for pod in cluster.pods() if pod.node_name] == ["soon"]
+    await cluster.clock.advance(15)
+    add_job(cluster, "urgent", "b", now + HOUR)
+    await cluster.clock.advance(2)
+    assert cluster.pod("soon").is_terminating
+    cluster.delete_pod("soon")
+    await cluster.clock.advance(2)
+    assert cluster.pod("urgent").node_name == "n1"
+    assert not cluster.pod("late").node_name

@@ -8,7 +8,7 @@ import attrs
 
 from pyscheduler.framework import PluginError
 from pyscheduler.podgroup import ChangeKind, GroupObject
-from pyscheduler_batch.kai.backoff import held_back
+from pyscheduler_batch.status.report import COMPLETED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup import GroupChange
     from pyscheduler_batch.node_pools import NodePool
+    from pyscheduler_batch.system import System
 
-__all__ = ["COMPLETED", "Changes", "group_facts", "queue_is_changed"]
+__all__ = ["Changes", "group_facts", "queue_is_changed"]
 
-#: The phase of a group whose members have ended.
-COMPLETED: Final = "Completed"
 #: A pass is due so long after a member of a group of at least so many was bound, or runs, in seconds.
 _MOVED_SECONDS: Final = 0.5
 _LARGE_GROUP: Final = 50
@@ -76,7 +75,7 @@ def queue_is_changed(row: QueueDialect, pool: NodePool, old: KubeObject, new: Ku
         return True
 
 
-def group_facts(row: JobDialect, pool: NodePool, group: KubeObject) -> object:
+def group_facts(row: JobDialect, system: System, group: KubeObject) -> object:
     """Return what a pass reads of a group's object, apart from its status and from times that this scheduler writes.
 
     The directory of groups reports what all group plugins read; queue and priority class are not among it. A group that
@@ -87,7 +86,7 @@ def group_facts(row: JobDialect, pool: NodePool, group: KubeObject) -> object:
     spec = row.read(group, read(group))
     described = attrs.evolve(
         spec,
-        error=spec.error or held_back(spec, pool.shown_name),
+        error=spec.error or system.held_back(spec),
         phase="",
         conditions=(),
         scheduling_conditions=(),
@@ -97,4 +96,4 @@ def group_facts(row: JobDialect, pool: NodePool, group: KubeObject) -> object:
         reached={},
         warnings=(),
     )
-    return described, pool.has(group), isinstance(group, GroupObject) and group.status.phase == COMPLETED
+    return described, system.pool.has(group), isinstance(group, GroupObject) and group.status.phase == COMPLETED

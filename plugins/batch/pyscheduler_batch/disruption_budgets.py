@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
-import attrs
 import numpy as np
 
 from pyscheduler.api import SelectorError, compile_label_selector
@@ -26,14 +25,10 @@ if TYPE_CHECKING:
     from pyscheduler.batch.contract import Claim, Tasks
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
-    from pyscheduler_batch.kai.gang import Gang, Quantities
-    from pyscheduler_batch.kai.job_queue import JobKey, Orders
-    from pyscheduler_batch.kai.proportion import QueueKey
 
 __all__ = [
     "DisruptionBudgets",
     "RespectedBudgets",
-    "SparingOrders",
     "budgets_of",
     "spared_of",
     "sparing_first",
@@ -177,25 +172,3 @@ def budgets_of(session: Session) -> DisruptionBudgets | None:
     """Return the budgets of a pass; None if there are none."""
     found: DisruptionBudgets | None = session.extras.get(DisruptionBudgets)
     return found
-
-
-@attrs.frozen
-class SparingOrders:
-    """The orders of KAI for victims, of which the last comes first: before age, a violated budget decides."""
-
-    orders: Orders
-    budgets: DisruptionBudgets
-
-    def job_key(self, gang: Gang) -> JobKey:
-        """Return the key of a job, with whether the next unit of it can be evicted."""
-        *key, created, uid = self.orders.job_key(gang)
-        return (*key, 0.0 if any(self.budgets.violating(gang.to_evict())) else 1.0, created, uid)
-
-    def queue_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
-        """Return the key of a queue."""
-        return self.orders.queue_key(queue, adds, removes)
-
-    @property
-    def parents(self) -> Sequence[int]:
-        """Return the row of each queue's parent."""
-        return self.orders.parents

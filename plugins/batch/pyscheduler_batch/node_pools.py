@@ -16,7 +16,6 @@ from pyscheduler.framework.departures import is_ready
 
 if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Node
-    from pyscheduler.batch.configuration import BatchArgs
 
 __all__ = ["EVERYTHING", "NodePool"]
 
@@ -31,11 +30,6 @@ class NodePool:
 
     key: str
     value: str
-
-    @classmethod
-    def of(cls, args: BatchArgs) -> NodePool:
-        """Return the pool of a profile; only KAI has pools."""
-        return cls(args.node_pool_label, args.node_pool) if args.preset == "kai" else EVERYTHING
 
     @property
     def shown_name(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -12,58 +11,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
-from pyscheduler.api import (
-    BUILT_IN_KINDS,
-    ENDED_PODS,
-    KindTable,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-    PriorityClass,
-    ResourceClaim,
-    ResourceQuota,
-)
-from pyscheduler.batch.axis import GPU
-from pyscheduler.batch.build import build_queues
+from pyscheduler.api import Node, Pod, PodDisruptionBudget, PriorityClass
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
-from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler.batch.dialects import JOB_DIALECTS
 from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
-from pyscheduler.batch.kai_objects import kai_last_start, without_succeeded
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.batch.topology import levels_of
-from pyscheduler.framework import ConfigError, PluginError, PreEnqueuePlugin
-from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at, kinds_of
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler.framework import ConfigError, PreEnqueuePlugin
+from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
-from pyscheduler_batch.changes import COMPLETED, Changes, group_facts, queue_is_changed
+from pyscheduler_batch.changes import Changes, group_facts, queue_is_changed
 from pyscheduler_batch.disruption_budgets import DisruptionBudgets, RespectedBudgets
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
-from pyscheduler_batch.kai.backoff import held_back
-from pyscheduler_batch.kinds import (
-    BUDGETS,
-    TOPOLOGIES,
-    kinds_of_budgets,
-    kinds_of_groups,
-    kinds_of_policies,
-    kinds_of_queues,
-    kinds_of_reservations,
-    status_rules,
-)
-from pyscheduler_batch.kube_batch.session import KubeBatchSession
-from pyscheduler_batch.node_pools import NodePool
-from pyscheduler_batch.presets import make_actions, make_tiers, session_type
+from pyscheduler_batch.kinds import ALWAYS, kinds_of_settings, status_rules
+from pyscheduler_batch.presets import make_actions, make_tiers, other_presets, session_type, system_of
 from pyscheduler_batch.resource_claims import CLAIMED_GPUS, ClaimedGpus, follow_devices
+from pyscheduler_batch.status.report import COMPLETED
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
-from pyscheduler_batch.volcano.device_quotas import claims_of
-from pyscheduler_batch.volcano.quota_limits import QuotaLimits
-from pyscheduler_batch.volcano.session import VolcanoSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -85,14 +55,8 @@ __all__ = ["Batch"]
 
 _log = logging.getLogger(__name__)
 
-_KINDS: Final = KindTable(BUILT_IN_KINDS)
-#: KAI's value for a job whose priority class does not exist, where the cluster has no default class.
-_KAI_DEFAULT_PRIORITY: Final = 50
-#: In KAI, jobs of this priority and above may not be evicted unless they say otherwise.
-_KAI_NON_PREEMPTIBLE: Final = 100
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
-_ALWAYS_WATCHED: Final = (_KINDS.of(PriorityClass), ENDED_PODS)
 
 
 def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
@@ -114,25 +78,19 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     own_labels = (GROUP_LABEL,)
     unbounded = frozenset({CLAIMED_GPUS})
     arg_names: ClassVar[Sequence[str]] = ARG_NAMES
-    #: The kinds of all presets; a plugin watches those of its own.
-    watches: ClassVar[Sequence[ResourceKind]] = (
-        *kinds_of(row.groups for row in JOB_DIALECTS),
-        *(kind for row in QUEUE_DIALECTS for kind in row.kinds),
-        *TOPOLOGIES,
-        BUDGETS,
-        *_ALWAYS_WATCHED,
-    )
+    watches: ClassVar[Sequence[ResourceKind]] = ALWAYS
 
     @classmethod
-    def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
-        """Return the kinds of groups, queues and topologies of the preset, priority classes, and ended pods."""
+    def extension_kinds_for(cls, extensions: object, args: object) -> Sequence[ResourceKind]:
+        """Return what the profile's settings and its system read, and the queues that distributions add."""
+        assert isinstance(extensions, BatchExtensions), "what the scheduler hands over"
+        added = [kind for row in extensions.queue_rows() for kind in row.kinds]
         try:
-            read = batch_args(args if isinstance(args, Mapping) else {}, checks_names=False)
+            said = args if isinstance(args, Mapping) else {}
+            read = batch_args(said, checks_names=False, more_presets=other_presets(extensions))
         except ConfigError:
-            return _ALWAYS_WATCHED  # the constructor reports it
-        kinds = (*kinds_of_groups(read.preset), *kinds_of_queues(read.preset), *_ALWAYS_WATCHED)
-        read_too = (*kinds_of_policies(read).values(), *kinds_of_reservations(read), *kinds_of_budgets(read))
-        return (*kinds, *dict.fromkeys(read_too))
+            return added  # the constructor reports it
+        return (*kinds_of_settings(read), *system_of(read.preset, extensions).kinds(read), *added)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -140,30 +98,26 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
         extensions = self._extensions = BatchExtensions.of(handle)
         self._args = self._read(args)
-        own_queues = [kind for row in extensions.queue_rows() for kind in row.kinds]
-        self.watches = (*self.watched_kinds(args), *own_queues)  # type: ignore[misc]  # of a class, as a rule
-        self.rbac = (*status_rules(self._args.preset), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
+        made = system_of(self._args.preset, extensions)
+        system = self._system = made(handle, self._args)
+        kinds = (*ALWAYS, *self.extension_kinds_for(extensions, args))
+        self.watches = kinds  # type: ignore[misc]  # of a class, as a rule
+        self.rbac = (*status_rules(made), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
-        self._groups.claim(self.name, [self._args.preset], writes_status=True)
-        self._actions, self._tiers = make_actions(self._args, extensions), make_tiers(self._args, extensions)
+        self._groups.claim(self.name, [made.jobs.name], writes_status=True)
+        self._actions, self._tiers = (
+            make_actions(self._args, made, extensions),
+            make_tiers(self._args, made, extensions),
+        )
         self._follow_args()
-        self._queue_row = next(row for row in QUEUE_DIALECTS if row.name == self._args.preset)
-        rows = (self._queue_row, *extensions.queue_rows())
+        rows = (system.queues, *extensions.queue_rows())
         self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
         #: By kind, the queues that any profile of this scheduler reads; two dialects must not have queues of one name.
         self._all_queues: dict[type, Lister[Any]] = handle.shared("pyscheduler-batch/queues", dict)
         self._own_kinds = {kind.type for row in rows for kind in row.kinds}
         self._all_queues.update((kind, handle.lister(kind)) for kind in self._own_kinds)
         self._classes = handle.lister(PriorityClass)
-        #: What the policies of the first configuration watch; a reload cannot add to it.
-        self._policy_kinds = set(kinds_of_policies(self._args).values())
-        self._topologies: list[Lister[Any]] = [
-            handle.lister(kind.type) for kind in TOPOLOGIES if kind in self._policy_kinds
-        ]
-        has_quotas = RESOURCE_QUOTAS in self._policy_kinds
-        self._quotas: Lister[ResourceQuota] | None = handle.lister(ResourceQuota) if has_quotas else None
-        self._quota_limits = QuotaLimits()
-        self._session_type = session_type(self._args)
+        self._session_type = session_type(made)
         self._is_running = False
         #: The key of a job that was read last, and the identity of its group.
         self._last_id: tuple[str, GroupId | None] = ("", None)
@@ -171,17 +125,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         #: UIDs of the groups whose pods get no condition.
         self._unmarked: set[str] = set()
-        # In Volcano such a job stops its tree of queues, as a broken tree does.
-        self.inner_queues = self._args.preset != "kai"
-        self.keeps_parts = self._args.preset == "kube-batch"
-        if self._args.preset == "kai":
-            self.pod_event = "Unschedulable"
+        self.inner_queues, self.keeps_parts, self.pod_event = system.inner_queues, system.keeps_parts, system.pod_event
         self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
-        self._statuses = Statuses.of(handle, self._groups, self._queue_row, self._row)
-        self._statuses.pools[self.handle.profile_name] = self._pool
-        self._reporter = StatusReporter(handle, self._statuses, node_pool=self._pool.shown_name)
+        self._statuses = Statuses.of(handle, self._groups, system, self._row)
+        self._statuses.pools[self.handle.profile_name] = system.pool
+        self._reporter = StatusReporter(handle, self._statuses, system.reports, node_pool=system.pool.shown_name)
         self._usage: QueueUsage | None = None
-        if self._args.usage is not None and self._args.preset == "kai":
+        if self._args.usage is not None and system.counts_past_use:
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
             self._statuses.listeners.append(self._usage.note_totals)
         self._reservations: QuotaReservations | None = None
@@ -189,7 +139,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
             self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         self._changes = Changes(handle.clock)
-        self._claimed = ClaimedGpus(handle, self._args.queue_label) if self._args.preset == "kai" else None
+        self._claimed = ClaimedGpus(handle, self._args.queue_label) if system.counts_claimed_gpus else None
         has_budgets = self._args.disruption_budgets != "ignore"
         self._budgets: Lister[PodDisruptionBudget] | None = handle.lister(PodDisruptionBudget) if has_budgets else None
 
@@ -200,6 +150,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             "$.pluginConfig[Batch].args",
             more_actions=self._extensions.actions,
             more_policies=dict.fromkeys(self._extensions.policies),
+            more_presets=other_presets(self._extensions),
         )
         for sentence in read.warnings:
             _log.warning("Configuration of Batch: %s", sentence)
@@ -207,14 +158,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def _follow_args(self) -> None:
         """Set what follows from the args, apart from actions and policies."""
-        self._rows = {row.name: _with_default_queue(row, self._args.default_queue) for row in JOB_DIALECTS}
-        self._row = self._rows[self._args.preset]
-        self._pool = NodePool.of(self._args)
-        self.gang_barrier = self._args.gang_barrier
-        # Source: KAI, plugins gpupack and gpuspread, whose scores of devices cancel each other out.
-        spreads = self._args.policy("gpuspread") is not None and self._args.policy("gpupack") is None
+        rows = {row.name: row for row in (*JOB_DIALECTS, self._system.jobs)}
+        self._rows = {name: _with_default_queue(row, self._args.default_queue) for name, row in rows.items()}
+        self._row = self._rows[self._system.jobs.name]
+        self._system.follow(self._args)
         spreading: set[str] = self.handle.shared(SPREAD_KEY, set)
-        (spreading.add if spreads else spreading.discard)(self.handle.profile_name)
+        (spreading.add if self._system.spreads_gpus else spreading.discard)(self.handle.profile_name)
+        self.gang_barrier = self._args.gang_barrier
 
     def prepare_args(self, args: object) -> Callable[[], object]:
         """Check new args; return what puts them in force. The preset cannot change."""
@@ -228,17 +178,18 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             if getattr(new, field) != getattr(self._args, field):
                 text = f"{key} cannot change while the scheduler runs; restart it"
                 raise ConfigError(f"{text} @ $.pluginConfig[Batch].args.{key}")
-        for policy, kind in kinds_of_policies(new).items():
-            if kind not in self._policy_kinds:
+        for policy, kind in self._system.kinds_of_policies(new).items():
+            if kind not in self._system.kinds_read:
                 text = f'the policy "{policy}" cannot be added while the scheduler runs'
                 raise ConfigError(f"{text}; restart it @ $.pluginConfig[Batch].args.tiers")
-        actions, tiers = make_actions(new, self._extensions), make_tiers(new, self._extensions)
+        system = type(self._system)
+        actions, tiers = make_actions(new, system, self._extensions), make_tiers(new, system, self._extensions)
 
         def apply() -> None:
             self._args, self._actions, self._tiers = new, actions, tiers
             self._follow_args()
-            self._statuses.pools[self.handle.profile_name] = self._pool
-            self._reporter.node_pool = self._pool.shown_name
+            self._statuses.pools[self.handle.profile_name] = self._system.pool
+            self._reporter.node_pool = self._system.pool.shown_name
             self._changes.all_changed()
 
         return apply
@@ -285,57 +236,22 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         session = self._session_type(**parts)
         if budgets is not None:
             session.extras[DisruptionBudgets] = budgets
-        if self._args.preset == "kai":
-            if sharing := self._sharing.get(self.handle.profile_name):
-                session.extras[SharedRoom] = SharedRoom(
-                    sharing.nodes_with_room, sharing.devices_of, sharing.has_room_now, sharing.keeps_devices
-                )
-            session.extras[ClaimedGpus] = self._claimed
-            session.topologies = {item.name: levels_of(item) for lister in self._topologies for item in lister}
-        if isinstance(session, VolcanoSession):
-            session.hyper_nodes = [item for lister in self._topologies for item in lister]
-            session.has_enqueue = any(action.name == "enqueue" for action in self._actions)
-            if self._quotas is not None:
-                session.quotas = self._quota_limits.tightest
-            session.claims_of = self._claims_of
-            session.has_device_parts = self.handle.feature_gates["DRAConsumableCapacity"]
-        if isinstance(session, KubeBatchSession):
-            session.nodes_with = self._nodes_with
+        if sharing := self._sharing.get(self.handle.profile_name):
+            session.extras[SharedRoom] = SharedRoom(
+                sharing.nodes_with_room, sharing.devices_of, sharing.has_room_now, sharing.keeps_devices
+            )
+        session.extras[ClaimedGpus] = self._claimed
+        self._system.prepare(session)
         if self._usage is not None:
             index, width = session.axis.index, len(session.axis.names)
             self._usage.note_capacity(session.nodes, index)
             session.queues.usage = self._usage.columns(session.queues, index, width)
         return session
 
-    def _nodes_with(self, condition: str) -> Iterable[str]:
-        return [
-            node.name
-            for node in self.handle.lister(Node)
-            if any(each.type == condition and each.status == "True" for each in node.status.conditions)
-        ]
-
-    def _claims_of(self, pod: Pod) -> Mapping[str, Mapping[str, float]]:
-        try:
-            claims = self.handle.lister(ResourceClaim)
-        except PluginError:
-            return {}  # no profile has the plugin DynamicResources, so no pod gets its claims
-        # The pod of a task may be older than the claims that were made for it.
-        return claims_of(self.handle.lister(Pod).get(pod.name, pod.namespace) or pod, claims.get)
-
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
         """Return the table of the preset's queues, and what is wrong with others."""
         taken = {item.name for lister in self._other_queues() for item in lister}
-        if self._row.name == "kai":
-            return build_queues(axis, self._queue_specs(), taken=taken)
-        # Volcano's queues are a tree for hierarchical capacity only, and a broken tree stops all of its queues.
-        return build_queues(
-            axis,
-            self._queue_specs(),
-            is_tree=self._args.has_queue_tree,
-            keep_broken=True,
-            unset_limit=math.nan,
-            taken=taken,
-        )
+        return self._system.queue_table(axis, self._queue_specs(), taken)
 
     def _other_queues(self) -> Iterable[Lister[Any]]:
         """Return the listers of queues that only other profiles read."""
@@ -358,11 +274,11 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._follow_budgets(on_change)
 
         def queue_updated(row: QueueDialect, old: KubeObject, new: KubeObject) -> None:
-            if queue_is_changed(row, self._pool, old, new):
+            if queue_is_changed(row, self._system.pool, old, new):
                 on_change(None)
 
         def group_updated(old: KubeObject, new: KubeObject) -> None:
-            if group_facts(self._row, self._pool, old) != group_facts(self._row, self._pool, new):
+            if group_facts(self._row, self._system, old) != group_facts(self._row, self._system, new):
                 on_change(f"group/{new.namespace}/{new.name}")
 
         for lister, row in self._queues:
@@ -370,32 +286,17 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             lister.add_event_handler(on_add=changes.all_changed, on_update=updated, on_delete=changes.all_changed)
         for lister in self._other_queues():
             lister.add_event_handler(on_add=changes.all_changed, on_delete=changes.all_changed)
-        for each in (self._classes, *self._topologies):
-            each.add_event_handler(
-                on_add=changes.all_changed, on_update=changes.all_changed, on_delete=changes.all_changed
-            )
-        if self._quotas is not None:
-            self._quotas.add_event_handler(
-                on_add=self._limit_changed,
-                on_update=lambda _, new: self._limit_changed(new),
-                on_delete=self._limit_gone,
-            )
+        self._classes.add_event_handler(
+            on_add=changes.all_changed, on_update=changes.all_changed, on_delete=changes.all_changed
+        )
+        self._system.subscribe(on_change)
         self._groups.directory.subscribe(changes.group_changed)
         for kind in self._row.groups.kinds:
             self.handle.lister(kind.type).add_event_handler(on_update=group_updated)
 
-    def _limit_changed(self, quota: ResourceQuota) -> None:
-        if self._quota_limits.put(quota):
-            # No job has this key: jobs are not read anew, which would let tenants delay others with quotas that change.
-            self._changes.tell(f"quota/{quota.namespace}")
-
-    def _limit_gone(self, quota: ResourceQuota) -> None:
-        self._quota_limits.remove(quota)
-        self._changes.tell(f"quota/{quota.namespace}")
-
     def resources(self) -> Iterable[str]:
-        """Return the resources that queues name, and GPUs for KAI, which divides them in any case."""
-        yield from (GPU,) if self._args.preset == "kai" else ()
+        """Return the resources that queues name, and those that the system counts in any case."""
+        yield from self._system.always_counted
         yield from (CLAIMED_GPUS,) if self._claimed is not None and self._claimed.is_used else ()
         for spec in self._queue_specs():
             for amounts in (spec.quota, spec.limit, spec.guarantee):
@@ -404,7 +305,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def _queue_specs(self) -> Iterable[QueueSpec]:
         known, self._specs = self._specs, {}
         for lister, row in self._queues:
-            for item in filter(self._pool.has, lister):
+            for item in filter(self._system.pool.has, lister):
                 before = known.get(item.metadata.uid)
                 fresh = before if before is not None and before[0] is item else (item, row.read(item))
                 self._specs[item.metadata.uid] = fresh
@@ -442,19 +343,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return None if found is None else self._groups.directory.get(found)
 
     def jobs_without_pods(self) -> Iterable[str]:
-        """Return the keys of Volcano's groups without living members."""
-        if self._row.name != "volcano":
+        """Return the keys of groups without living members, if the system counts these."""
+        if not self._system.counts_empty_groups:
             return
         for state in self._groups.directory:
             if state.child_count == 0:
                 yield f"group/{state.id.key}"
 
     def counts_without_pods(self, key: str) -> bool:
-        """Return whether this is a group of Volcano that has not completed.
-
-        Volcano's controllers create the pods of a job once its group has the phase Inqueue.
-        """
-        if self._row.name != "volcano":
+        """Return whether this is a group that has not completed, if the system counts groups without pods."""
+        if not self._system.counts_empty_groups:
             return False
         spec = self.job_spec(key, ()) if key.startswith("group/") else None
         return spec is not None and spec.phase != COMPLETED
@@ -470,23 +368,16 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
             self._statuses.warn(state.object, spec)
-            if self._row.name == "kai":
-                last_start = kai_last_start(spec.last_start, pods)
-                spec = spec if last_start == spec.last_start else attrs.evolve(spec, last_start=last_start)
-                if state.succeeded:
-                    living = [pod for pod in pods if pod.uid not in state.succeeded]
-                    spec = without_succeeded(
-                        spec, map(row.sub_group, living), map(row.sub_group, state.succeeded.values())
-                    )
+            spec = self._system.completed(spec, pods, row, state)
             (self._unmarked.discard if spec.mark_unschedulable else self._unmarked.add)(spec.uid)
             error = self._error_of(spec, state, pods)
             return spec if error == spec.error else attrs.evolve(spec, error=error)
         if key.startswith("group/"):
             return None
         pod = pods[0]
-        queue = self._queue_of(pod) or self._row.default_queue
+        queue = self._system.queue_of(pod) or self._row.default_queue
         lacks_queue = "" if queue else f"QueueDoesNotExist: {no_queue(self._args.queue_label)}"
-        return JobSpec(
+        alone = JobSpec(
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
@@ -495,10 +386,10 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             queue=queue,
             min_member=1,
             preemptible=self._row.preemptible(pod),
-            last_start=kai_last_start(None, pods) if self._row.name == "kai" else None,
             phase="Inqueue",
             error=GROUP_REQUIRED if self._args.require_group else lacks_queue,
         )
+        return self._system.completed(alone, pods)
 
     def _error_of(self, spec: JobSpec, state: GroupState, pods: Sequence[Pod]) -> str:
         """Return what is wrong with a group, or else what holds it back; "" for nothing."""
@@ -506,7 +397,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             return spec.error
         if held := self._waits_for_quota(state):
             return f"{WAITING_FOR_QUOTA}: {held}"
-        error = held_back(spec, self._pool.shown_name)
+        error = self._system.held_back(spec)
         return "" if error and any(pod.node_name for pod in pods) else error
 
     def _waits_for_quota(self, state: GroupState) -> str:
@@ -518,19 +409,15 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def _quota_changed(self, group: GroupId) -> None:
         self._changes.tell(f"group/{group.key}")
 
-    def _queue_of(self, pod: Pod) -> str:
-        """Return the queue that a pod names, or ""."""
-        return pod.labels.get(self._args.queue_label, "") if self._row.name == "kai" else self._row.queue(pod)
-
     def node_use(self, node: Node) -> NodeUse:
-        """Return whether a node is in the profile's pool and ready; all nodes are, but in KAI."""
-        return self._pool.node_use(node) if self._row.name == "kai" else NodeUse.FULL
+        """Return what a node is to the system."""
+        return self._system.node_use(node)
 
     def is_foreign(self, key: str, pods: Sequence[Pod]) -> bool:
         """Return whether the job is in another pool: its group, or the pod without a group."""
         state = self._state_of(key)
         described = state.object if state is not None else next(iter(pods), None)
-        return described is not None and not self._pool.has(described)
+        return described is not None and not self._system.pool.has(described)
 
     def job_priority(self, spec: JobSpec, pods: Sequence[Pod]) -> float:
         """Return the value of the group's priority class, or of the default class; a pod without a group has its own.
@@ -538,15 +425,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         Priorities of pods do not count for a group. Source: `cache.Snapshot` of Volcano and kube-batch; KAI
         `pkg/scheduler/cache/cluster_info`.
         """
-        is_kai = self._row.name == "kai"
-        if not is_kai and self._is_single(spec, pods):
+        if self._system.pods_have_own_priority and self._is_single(spec, pods):
             return pods[0].priority
         found = self._classes.get(spec.priority_class_name) if spec.priority_class_name else None
         if found is None:
             found = next((each for each in self._classes if each.global_default), None)
-        if found is not None:
-            return found.value
-        return _KAI_DEFAULT_PRIORITY if is_kai else 0
+        return self._system.default_priority if found is None else found.value
 
     @staticmethod
     def _is_single(spec: JobSpec, pods: Sequence[Pod]) -> bool:
@@ -554,10 +438,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         return len(pods) == 1 and pods[0].uid == spec.uid
 
     def is_preemptible(self, spec: JobSpec, priority: float) -> bool:
-        """Return what the group says; KAI protects jobs of a high priority."""
-        if spec.preemptible is not None:
-            return spec.preemptible
-        return self._row.name != "kai" or priority < _KAI_NON_PREEMPTIBLE
+        """Return what the group says, or else whether the priority is below those that the system protects."""
+        return priority < self._system.protected_from if spec.preemptible is None else spec.preemptible
 
     def task_facts(self, spec: JobSpec, pod: Pod) -> TaskFacts:
         """Return what the pod's labels and annotations say."""

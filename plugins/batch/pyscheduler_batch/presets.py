@@ -1,4 +1,4 @@
-"""Make the actions and policies of a configuration. Nothing is imported until a profile uses it."""
+"""Make the actions and policies of a configuration, those of its system and those that distributions add to it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.batch.contract import Action, Policy
 from pyscheduler.batch.policy_checks import action_problems, role_problems, with_checks
+from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
+from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from types import ModuleType
+    from collections.abc import Iterable
 
     from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
     from pyscheduler.batch.extensions import BatchExtensions
+    from pyscheduler.batch.presets import Preset
     from pyscheduler.batch.session import Session
 
-__all__ = ["make_actions", "make_tiers", "preset", "session_type"]
+__all__ = ["make_actions", "make_tiers", "other_presets", "session_type", "system_of"]
 
-#: By name the module with `ACTIONS`, `POLICIES` and `SESSION`.
-_MODULES: Final[Mapping[str, str]] = {
-    "kai": "pyscheduler_batch.kai.preset",
-    "kube-batch": "pyscheduler_batch.kube_batch.preset",
-    "volcano": "pyscheduler_batch.volcano.preset",
-}
 #: Policies of the systems whose work the profile's own filters do, or that describe what this scheduler always does.
 _BUILT_IN: Final = frozenset(
     {
@@ -48,14 +44,24 @@ _BUILT_IN: Final = frozenset(
 )
 
 
-def preset(name: str) -> ModuleType:
-    """Return the tables of a preset; raise `KeyError` if there is none of that name."""
-    return import_module(_MODULES[name])
+def system_of(name: str, extensions: BatchExtensions) -> type[System]:
+    """Return the class of the batch system of a preset; raise `ConfigError` if no distribution offers it."""
+    offer = extensions.systems.get(name)
+    if offer is None:
+        raise ConfigError(f'no distribution that is installed offers the batch system "{name}"; install one that does')
+    found: type[System] = offer.load(f'batch system "{name}"', System)
+    return found
 
 
-def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> list[Action]:
+def other_presets(extensions: BatchExtensions) -> dict[str, Preset]:
+    """Return the presets of the systems that are not built in."""
+    others = [name for name in extensions.systems if name not in PRESETS]
+    return {name: system_of(name, extensions).preset for name in others}
+
+
+def make_actions(args: BatchArgs, system: type[System], extensions: BatchExtensions | None = None) -> list[Action]:
     """Return the actions in order; raise `ConfigError` for one that nobody offers."""
-    known, offers = preset(args.preset).ACTIONS, {} if extensions is None else extensions.actions
+    known, offers = system.actions, {} if extensions is None else extensions.actions
     made: list[Action] = []
     problems: list[str] = []
     for name in args.actions:
@@ -76,9 +82,11 @@ def make_actions(args: BatchArgs, extensions: BatchExtensions | None = None) -> 
     return made
 
 
-def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> list[list[EnabledPolicy]]:
+def make_tiers(
+    args: BatchArgs, system: type[System], extensions: BatchExtensions | None = None
+) -> list[list[EnabledPolicy]]:
     """Return the policies by tier; raise `ConfigError` for one that nobody offers."""
-    known, offers = preset(args.preset).POLICIES, {} if extensions is None else extensions.policies
+    known, offers = system.policies, {} if extensions is None else extensions.policies
     problems: list[str] = []
 
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
@@ -99,10 +107,10 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
         return []
 
     tiers = [[made for entry in tier for made in make(entry)] for tier in args.tiers]
-    if any(_bare(name) in preset(args.preset).ACTIONS for name in args.actions):
+    if any(_bare(name) in system.actions for name in args.actions):
         problems += [
             f'the actions of the preset "{args.preset}" need the policy "{name}"; enable it'
-            for name in preset(args.preset).NEEDED_POLICIES
+            for name in system.needed_policies
             if args.policy(name) is None
         ]
     if problems:
@@ -110,9 +118,9 @@ def make_tiers(args: BatchArgs, extensions: BatchExtensions | None = None) -> li
     return tiers
 
 
-def session_type(args: BatchArgs) -> type[Session]:
-    """Return the class of the preset's sessions."""
-    found: type[Session] = _load(preset(args.preset).SESSION)
+def session_type(system: type[System]) -> type[Session]:
+    """Return the class of a system's sessions."""
+    found: type[Session] = _load(system.session)
     return found
 
 

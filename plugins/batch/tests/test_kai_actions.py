@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.batch import presets
-from pyscheduler_batch.kai import preset
 from pyscheduler_batch.kai.allocate import Allocate
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim, StaleGangEviction
 from pyscheduler_batch.kai.switches import ScenarioGenerator
+from pyscheduler_batch.kai.system import Kai
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 from tests.batch.kai_tables import Log, build_session
@@ -365,7 +365,7 @@ def test_a_promise_that_stays_on_its_node_begins_no_preemption_delay() -> None:
 
 def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
-    for listed in (preset.ACTIONS, preset.POLICIES):
+    for listed in (Kai.actions, Kai.policies):
         assert {name: load_symbol(target).name for name, target in listed.items()} == {name: name for name in listed}
-    assert set(presets.KAI.known_policies) == set(preset.POLICIES)
-    assert tuple(preset.DEFAULT_ACTIONS) == presets.KAI.actions
+    assert set(presets.KAI.known_policies) == set(Kai.policies)
+    assert tuple(Kai.actions) == presets.KAI.actions

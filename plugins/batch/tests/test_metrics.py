@@ -9,6 +9,7 @@ import pytest
 
 from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.framework import NullRecorder
+from pyscheduler_batch.kai.reports import KaiReports
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
 from pyscheduler_batch.status.queues import QueueSums
 
@@ -81,7 +82,7 @@ def test_queues_beyond_the_limit_are_summed() -> None:
     """The oldest queues have values of their own, the others one sum; nothing is lost."""
     recorder, count = Gauges(), MOST_QUEUES + 5
     metrics = QueueMetrics("kai")
-    metrics.register(recorder)
+    KaiReports().register(metrics, recorder)
     metrics.specs = {
         f"q{number}": QueueSpec(name=f"q{number}", uid=str(number), dialect="kai", created=-number)
         for number in range(count)

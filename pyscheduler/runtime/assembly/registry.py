@@ -57,7 +57,7 @@ class Distribution:
     plugins: list[str] = attrs.Factory(list)
     #: Dialects of pod groups by name, and the plugin that each is offered for.
     dialects: dict[str, str] = attrs.Factory(dict)
-    #: What it adds to batch profiles and PodGrouper: names by "policy", "action", "queue dialect" or "grouper".
+    #: What it adds to batch profiles and PodGrouper: names by "system", "policy", "action", "queue dialect", "grouper".
     extensions: dict[str, list[str]] = attrs.Factory(dict)
     errors: list[str] = attrs.Factory(list)
     #: Left out on request; its hook was not called.
@@ -167,6 +167,10 @@ class _Registrar:
         self.registry._dialects.append(offer)  # noqa: SLF001 - the other half of one thing
         self.distribution.dialects[name] = claimed_by
 
+    def add_system(self, name: str, system: str) -> None:
+        """Offer a batch system; raise `PluginError` for what can be none."""
+        self._extend("system", self.registry._systems, name, system)  # noqa: SLF001 - the other half of one thing
+
     def add_batch(self, name: str, policy: str) -> None:
         """Offer a policy of batch profiles; raise `PluginError` for what can be none."""
         self._extend("policy", self.registry._policies, name, policy)  # noqa: SLF001 - the other half of one thing
@@ -201,6 +205,7 @@ class Registry:
         self.distributions: list[Distribution] = []
         self._offers: dict[str, list[_Offer]] = {}
         self._dialects: list[_DialectOffer] = []
+        self._systems: dict[str, Offer] = {}
         self._policies: dict[str, Offer] = {}
         self._actions: dict[str, Offer] = {}
         self._queue_dialects: dict[str, Offer] = {}
@@ -221,6 +226,10 @@ class Registry:
         """Offer a dialect of pod groups that comes with no distribution; raise `PluginError` for what can be none."""
         _Registrar(self, self._direct).add_dialect(name, row, claimed_by=claimed_by)
 
+    def add_system(self, name: str, system: str) -> None:
+        """Offer a batch system that comes with no distribution."""
+        _Registrar(self, self._direct).add_system(name, system)
+
     def add_batch(self, name: str, policy: str) -> None:
         """Offer a policy of batch profiles that comes with no distribution."""
         _Registrar(self, self._direct).add_batch(name, policy)
@@ -239,7 +248,7 @@ class Registry:
 
     def batch_extensions(self) -> BatchExtensions:
         """Return what distributions add to batch profiles."""
-        return BatchExtensions(self._policies, self._actions, self._queue_dialects, self._groupers)
+        return BatchExtensions(self._systems, self._policies, self._actions, self._queue_dialects, self._groupers)
 
     def dialects_for(self, plugin: str) -> list[Dialect]:
         """Return the dialects that are offered for a plugin to serve, importing them now.

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pyscheduler.batch.presets import KAI
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, preset_module
+from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
 __all__ = ["run_queue_case"]
 
@@ -87,7 +88,7 @@ def _cycle(case: Json) -> Json:
         for at, spec in enumerate(case["jobs"])
     ]
     nodes = [{"name": spec["name"], "gpu": spec["gpus"], "maxPods": 110} for spec in case["nodes"]]
-    actions = list(preset_module("kai").DEFAULT_ACTIONS)
+    actions = list(KAI.actions)
     result = run_case({"actions": actions, "nodes": nodes, "queues": queues, "jobs": jobs})["actual"]
     counts: dict[str, dict[str, int]] = {key: {} for key in ("evicted", "pipelined", "allocated")}
     promised: dict[str, float] = defaultdict(float)

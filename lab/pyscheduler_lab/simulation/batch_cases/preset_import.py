@@ -1,4 +1,4 @@
-"""The presets of batch scheduling, imported by name: they belong to a distribution of its own."""
+"""The batch systems, imported by name: they belong to distributions of their own."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from importlib import import_module
 from typing import Any
 
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.discovery import discover
 
-__all__ = ["load_symbol", "preset_module"]
+__all__ = ["load_symbol", "system_of"]
 
 
-def preset_module(preset: str) -> Any:
-    """Return the module that lists the actions and policies of a preset, for example `kube-batch`.
+def system_of(preset: str) -> Any:
+    """Return the class that names the actions and policies of a preset, for example `kube-batch`.
 
-    Raises `ConfigError` if the distribution is not installed.
+    Raises `ConfigError` if no distribution that is installed offers it.
     """
-    try:
-        return import_module(f"pyscheduler_batch.{preset.replace('-', '_')}.preset")
-    except ModuleNotFoundError as error:
+    offer = discover().batch_extensions().systems.get(preset)
+    if offer is None:
         raise ConfigError(
             f'preset "{preset}": the distribution kube-pyscheduler-batch is not installed; '
             'run "pip install kube-pyscheduler-batch"'
-        ) from error
+        )
+    return load_symbol(offer.target)
 
 
 def load_symbol(target: str) -> Any:

@@ -10,7 +10,7 @@ import attrs
 from pyscheduler.batch.contract import Policy
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import ACTIVE
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, preset_module
+from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, system_of
 from pyscheduler_lab.simulation.batch_cases.resource_placer import ResourcePlacer
 from pyscheduler_lab.simulation.batch_cases.tables import RecordedEffects, Spec, Tables, build_tables
 
@@ -64,12 +64,12 @@ class Run:
 
 def open_session(preset: str, case: Spec) -> Run:
     """Open a session of a preset (`volcano` or `kube-batch`) over the cluster of a case, with its configuration."""
-    names = preset_module(preset)
+    names = system_of(preset)
     configuration = case["configuration"]
     tiers = [
         [
             EnabledPolicy(
-                load_symbol(names.POLICIES[plugin["name"]])(plugin.get("arguments")),
+                load_symbol(names.policies[plugin["name"]])(plugin.get("arguments")),
                 {key: value for key, value in plugin.items() if key.startswith("enable")},
             )
             for plugin in tier
@@ -84,7 +84,7 @@ def open_session(preset: str, case: Spec) -> Run:
     present = [task for job in tables.jobs.values() for task in job.tasks.values() if task.node >= 0]
     effects = RecordedEffects()
     touched = Touched(tables)
-    session = load_symbol(names.SESSION)(
+    session = load_symbol(names.session)(
         axis=tables.axis,
         nodes=tables.nodes,
         queues=tables.queues,
@@ -97,5 +97,5 @@ def open_session(preset: str, case: Spec) -> Run:
     )
     asyncio.run(session.open())
     policies = {entry.policy.name: entry.policy for tier in tiers for entry in tier}
-    actions = [load_symbol(names.ACTIONS[name])() for name in configuration["actions"]]
+    actions = [load_symbol(names.actions[name])() for name in configuration["actions"]]
     return Run(session, tables, effects, policies, actions, touched)

@@ -14,7 +14,7 @@ from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.batch.job_spec import JobSpec
+    from pyscheduler.batch.contract import JobSpec
 
 __all__ = ["ONCE", "held_back"]
 

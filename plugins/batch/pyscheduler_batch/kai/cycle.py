@@ -6,11 +6,10 @@ from bisect import insort
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyscheduler.batch.contract import Policy, ScenarioRule, VictimFilter
+from pyscheduler.batch.contract import ACTIVE, Policy, ScenarioRule, VictimFilter
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.statement import position_of
-from pyscheduler.batch.tasks import ACTIVE
-from pyscheduler_batch.disruption_budgets import SparingOrders, budgets_of
+from pyscheduler_batch.disruption_budgets import budgets_of
 from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.domain_search import DomainGenerator
 from pyscheduler_batch.kai.job_index import KEY_OF, sorted_by_queue
@@ -23,15 +22,14 @@ from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, Placement
 from pyscheduler_batch.kai.proportion import Proportion
 from pyscheduler_batch.kai.rehearsal import Rehearsal
 from pyscheduler_batch.kai.search_memory import Reads, may_remember
+from pyscheduler_batch.kai.sparing_orders import SparingOrders
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 from pyscheduler_batch.kai.wanted_line import WantedLine
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task, TaskState
+    from pyscheduler.batch.contract import Job, Session, Statement, Task, TaskState
     from pyscheduler_batch.kai.asks import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex

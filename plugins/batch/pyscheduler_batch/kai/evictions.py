@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import format_time
 from pyscheduler.batch.answers import mask_of
-from pyscheduler.batch.contract import Action, Claim, Refusal, Tasks
-from pyscheduler.batch.tasks import ACTIVE, TaskState
+from pyscheduler.batch.contract import ACTIVE, Action, Claim, Refusal, Tasks, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF, ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.kept_jobs import stale_tasks
@@ -26,9 +25,7 @@ from pyscheduler_batch.kai.solver import Budget, Solver
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pyscheduler.batch.contract import VictimFilter
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Session, Task, VictimFilter
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.scenario import Scenario
 

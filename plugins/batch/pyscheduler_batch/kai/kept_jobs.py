@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.batch.contract import ACTIVE, TaskState
 from pyscheduler.batch.memory import Kept
 from pyscheduler.batch.sub_groups import broken_parts
-from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler_batch.kai.backlog import Backlog
 from pyscheduler_batch.kai.gang import USED, Gang, TaskRules
 from pyscheduler_batch.kai.job_index import JobIndex
@@ -21,9 +21,7 @@ from pyscheduler_batch.kai.shared_values import SharedValues
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Amounts, Job, Session, Task
     from pyscheduler_batch.kai.gang import Quantities
     from pyscheduler_batch.kai.orders import Keys
     from pyscheduler_batch.kai.proportion import Proportion

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pyscheduler.batch.contract import TaskState
 from pyscheduler.batch.memory import Kept
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Amounts, Job, Session
 
 __all__ = ["KeptRequests"]
 

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import Policy
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import Policy, TaskState
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Session, Task
     from pyscheduler_batch.kai.gang import Gang, Leaf
 
 __all__ = ["MinRuntime"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import JobOrder, Policy, TaskOrder, plays
-from pyscheduler.batch.tasks import NO_NODE, Job, Task, TaskState, make_task
+from pyscheduler.batch.contract import NO_NODE, Job, JobOrder, Policy, Task, TaskOrder, TaskState, plays
+from pyscheduler.batch.tasks import make_task
 from pyscheduler.podgroup import created_at
 
 if TYPE_CHECKING:

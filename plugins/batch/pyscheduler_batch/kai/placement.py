@@ -15,11 +15,9 @@ import numpy as np
 
 from pyscheduler.api import pod_requests
 from pyscheduler.batch.answers import mask_of, scores_of
-from pyscheduler.batch.axis import CPU, GPU
-from pyscheduler.batch.contract import NodeOrder, Policy, Predicate
+from pyscheduler.batch.contract import CPU, GPU, NodeOrder, Policy, Predicate, TaskState
 from pyscheduler.batch.device_shares import share_request
 from pyscheduler.batch.memory import Kept
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.gpu_sharing.shared import SharedRoom
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF, Branch, Gang, Leaf, sub_group_key
 from pyscheduler_batch.kai.switches import (
@@ -38,11 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.node_table import NodeTable
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Amounts, NodeTable, Session, Statement, Task
     from pyscheduler_batch.kai.proportion import Proportion
     from pyscheduler_batch.kai.topology import NodeSets
 

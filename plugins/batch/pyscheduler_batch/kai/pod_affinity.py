@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Session, Task
 
 __all__ = ["PodAffinity"]
 

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from pyscheduler.batch.amounts import amount_text
-from pyscheduler.batch.axis import CPU, GPU, MEMORY
-from pyscheduler.batch.contract import Policy, Refusal
+from pyscheduler.batch.contract import ACTIVE, CPU, GPU, MEMORY, Policy, Refusal
 from pyscheduler.batch.memory import Kept
-from pyscheduler.batch.tasks import ACTIVE
 from pyscheduler_batch.gpu_sharing.mig import gpus_of_profile
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task, TaskState
+    from pyscheduler.batch.contract import Amounts, Job, Session, Task, TaskState
     from pyscheduler_batch.kai.asks import Asks
 
 __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler.batch.contract import ACTIVE, ALLOCATED, TaskState
 from pyscheduler.batch.statement import position_of
-from pyscheduler.batch.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler_batch.disruption_budgets import RespectedBudgets, budgets_of
 from pyscheduler_batch.kai.job_index import KEY_OF
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_queue import JobKey, JobQueue

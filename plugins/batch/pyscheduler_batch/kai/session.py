@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.batch.contract import ALIVE, Session, TaskState
 from pyscheduler.batch.kai_objects import SUB_GROUP_LABEL
-from pyscheduler.batch.session import Session
 from pyscheduler.batch.sub_groups import counts_by_part, has_minimum
-from pyscheduler.batch.tasks import ALIVE, TaskState
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Task
 
 __all__ = ["KaiSession"]
 

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import CPU, MEMORY, PODS
-from pyscheduler.batch.contract import Policy
-from pyscheduler.batch.tasks import ALLOCATED, NO_NODE
+from pyscheduler.batch.contract import ALLOCATED, CPU, MEMORY, NO_NODE, PODS, Policy
 from pyscheduler.batch.topology import TopologyTree
 
 if TYPE_CHECKING:
@@ -28,9 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Amounts, Job, Session, Task
 
 __all__ = ["Constraint", "NodeSets", "Topology", "constraint_of"]
 

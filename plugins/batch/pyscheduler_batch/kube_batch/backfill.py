@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import Action, TaskState
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.contract import Session
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["Backfill"]

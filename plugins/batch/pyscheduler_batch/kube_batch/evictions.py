@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Claim, Task
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["enough_victims", "rich_nodes"]

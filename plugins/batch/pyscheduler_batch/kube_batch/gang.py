@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import Refusal
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import Refusal, TaskState
 from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Key, Tasks
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Claim, Job, Key, Tasks
 
 __all__ = ["Gang"]
 

@@ -12,8 +12,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Key, Tasks
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Claim, Job, Key, Task, Tasks
 
 __all__ = ["Priority"]
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Claim
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import Action, Claim, TaskState
 from pyscheduler_batch.disruption_budgets import spared_of, sparing_first
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -16,8 +15,7 @@ from pyscheduler_batch.volcano.evictions import pending_tasks
 from pyscheduler_batch.volcano.reclaim import OVERUSED
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Session, Task
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["Reclaim"]

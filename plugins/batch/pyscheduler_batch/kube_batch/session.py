@@ -15,7 +15,7 @@ import numpy as np
 
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import mask_of
-from pyscheduler.batch.axis import PODS
+from pyscheduler.batch.contract import PODS
 from pyscheduler_batch.disruption_budgets import spared_of
 from pyscheduler_batch.kube_batch.predicates import Predicates
 from pyscheduler_batch.priority_queue import PriorityQueue
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Tasks
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Claim, Task, Tasks
 
 __all__ = ["KubeBatchSession"]
 

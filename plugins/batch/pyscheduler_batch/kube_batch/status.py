@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.tasks import ALLOCATED, TaskState
+from pyscheduler.batch.contract import ALLOCATED, TaskState
 from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.status import GroupCondition
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Refusal
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job, Refusal
 
-__all__ = ["PRESET", "RUNNING", "gang_condition", "group_phase", "unschedulable"]
+__all__ = ["RUNNING", "gang_condition", "group_phase", "unschedulable"]
 
-PRESET: Final = "kube-batch"
 RUNNING: Final = "Running"
 #: What kube-batch says if it recorded for no node what is missing there.
 _NO_NODES: Final = "0 nodes are available"

@@ -1,30 +1,27 @@
-"""The status of queues: what their jobs hold, and how many groups are in which phase.
+"""The sums of queues: what their jobs hold and request.
 
 The sums are kept by job, so that a pass adds only the jobs that changed. They count pods that the API server knows to
 be bound, and leave out pods that have ended or that the API server is deleting. A pod that a pass evicts counts until
 then: its deletion may be refused.
-Sources: KAI-Scheduler `pkg/queuecontroller`; Volcano `framework/session.go`, `pkg/controllers/queue`; kube-batch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.axis import CPU, MEMORY, PODS
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.status.quantities import resource_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.axis import Amounts, ResourceAxis
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.batch.tasks import Job
 
-__all__ = ["JobSums", "QueueBook", "QueueSums", "queue_statuses", "sums_of"]
+__all__ = ["JobSums", "QueueBook", "QueueSums", "sums_of"]
 
 #: The states of tasks that may be on a node. A pass may have moved a task in thought.
 _PLACED: Final = frozenset({TaskState.PIPELINED, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING})
@@ -114,44 +111,3 @@ class QueueBook:
                 totals[at].add(sums)
                 at = parents[at]
         return totals
-
-
-def queue_statuses(
-    preset: str,
-    specs: Mapping[str, QueueSpec],
-    totals: Mapping[str, QueueSums],
-    phases: Mapping[str, Mapping[str, int]],
-) -> dict[str, dict[str, object]]:
-    """Return the status of each queue by name, without Volcano's state. `phases`: groups by queue and phase."""
-    if preset == "kai":
-        children: dict[str, list[str]] = {}
-        for spec in specs.values():
-            children.setdefault(spec.parent, []).append(spec.name)
-        return {name: _kai(totals[name], children.get(name, ())) for name in specs}
-    if preset == "volcano":
-        return {name: _volcano(totals[name], phases.get(name, {})) for name in specs}
-    return {
-        name: {phase.lower(): phases.get(name, {}).get(phase, 0) for phase in ("Unknown", "Pending", "Running")}
-        for name in specs
-    }
-
-
-def _kai(sums: QueueSums, children: Iterable[str]) -> dict[str, object]:
-    # A pod's place is a resource here and not in KAI.
-    def amounts(found: Mapping[str, float]) -> dict[str, str]:
-        return resource_list({name: amount for name, amount in found.items() if name != PODS})
-
-    return {
-        "childQueues": sorted(children),
-        "allocated": amounts(sums.allocated),
-        "allocatedNonPreemptible": amounts(sums.non_preemptible),
-        "requested": amounts(sums.requested),
-    }
-
-
-def _volcano(sums: QueueSums, phases: Mapping[str, int]) -> dict[str, object]:
-    status: dict[str, Any] = {
-        phase.lower(): phases.get(phase, 0) for phase in ("Unknown", "Pending", "Running", "Inqueue", "Completed")
-    }
-    status["allocated"] = resource_list({CPU: 0.0, MEMORY: 0.0, **sums.allocated})
-    return status

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
+    from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.status.writer import Patch
 
-__all__ = ["GroupReport", "Note", "merged_conditions", "raw_conditions"]
+__all__ = ["COMPLETED", "GroupReport", "Note", "SilentReport", "merged_conditions", "raw_conditions"]
+
+
+#: The phase of a group whose members have ended.
+COMPLETED: Final = "Completed"
 
 
 @attrs.frozen
@@ -26,7 +31,7 @@ class Note:
 
 
 class GroupReport(Protocol):
-    """The report of one dialect."""
+    """What a pass says about one group."""
 
     @property
     def notes(self) -> Sequence[Note]:
@@ -36,6 +41,25 @@ class GroupReport(Protocol):
     def patches(self, group: GroupObject) -> Sequence[Patch]:
         """Return what the group's object lacks."""
         ...
+
+    def remembered(self, spec: JobSpec) -> JobSpec:
+        """Return a description of the group with what the pass decided since the object was written last."""
+        ...
+
+
+@attrs.frozen
+class SilentReport:
+    """Says nothing."""
+
+    notes: Sequence[Note] = ()
+
+    def patches(self, group: GroupObject) -> Sequence[Patch]:
+        """Return no patch."""
+        return ()
+
+    def remembered(self, spec: JobSpec) -> JobSpec:
+        """Return the description as it is."""
+        return spec
 
 
 def raw_conditions(value: object) -> list[Mapping[str, object]]:

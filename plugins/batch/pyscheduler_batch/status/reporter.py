@@ -9,26 +9,20 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import Pod
-from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.batch.queue_problems import queue_problem
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler_batch.kai.cycle import cycle_of
-from pyscheduler_batch.status.evict_texts import evict_note, pod_note
-from pyscheduler_batch.status.kai_groups import kai_report
 from pyscheduler_batch.status.queues import sums_of
-from pyscheduler_batch.status.volcano_groups import volcano_report
-from pyscheduler_batch.volcano.queue_policy import QueuePolicy
-from pyscheduler_batch.volcano.session import VolcanoSession
+from pyscheduler_batch.status.reports import JobFacts, pod_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.axis import Amounts
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle
     from pyscheduler_batch.status.queues import JobSums
+    from pyscheduler_batch.status.reports import Reports
     from pyscheduler_batch.status.statuses import Statuses
 
 __all__ = ["StatusReporter"]
@@ -48,17 +42,17 @@ class _Mark:
 
 
 class StatusReporter:
-    """Reports the passes of one profile. `node_pool` is the profile's pool, as scheduling conditions of KAI name it."""
+    """Reports the passes of one profile. `node_pool` is the profile's pool, as conditions name it."""
 
-    def __init__(self, handle: Handle, statuses: Statuses, *, node_pool: str) -> None:
+    def __init__(self, handle: Handle, statuses: Statuses, says: Reports, *, node_pool: str) -> None:
         self._handle = handle
         self._statuses = statuses
-        self._preset = statuses.preset
+        self._says = says
         self.node_pool = node_pool
         self._pods = handle.lister(Pod)
         #: By uid of a job: what it was when it was reported last.
         self._marks: dict[str, _Mark] = {}
-        #: By uid of a job, the nodes that its pods were promised last, by uid of the pod (KAI).
+        #: By uid of a job, the nodes that its pods were promised last, by uid of the pod.
         self._pipelined: dict[str, dict[str, str]] = {}
 
     async def pass_ended(self, session: Session, waiting: Mapping[str, str]) -> None:
@@ -97,7 +91,7 @@ class StatusReporter:
                 self._forget(uid)
                 is_changed = True
         await self._statuses.settle(session.jobs.keys(), session.turn)
-        self._statuses.metrics.shares = _shares(session)
+        self._statuses.metrics.shares = self._says.shares(session)
         if is_changed:
             self._statuses.queues_changed()
 
@@ -119,9 +113,10 @@ class StatusReporter:
         regarding = group if group is not None else next(iter(pods), None)
         if regarding is None:
             return
-        note = evict_note(self._preset, job, tasks, action=action, by=by)
+        facts = f"action={action}" + ("" if by is None else f" by={by.key}") + f" pods={len(tasks)}"
+        note = f"{self._says.evict_note(job, tasks, action=action, by=by)} ({facts})"
         events.event(regarding, type="Normal", reason="Evict", action="Evicting", note=note)
-        if self._preset != "kai":
+        if self._says.tells_evictions:
             job.last_eviction = self._handle.clock.wall()
             for pod in pods:
                 events.event(pod, type="Warning", reason="Evict", action="Evicting", note=pod_note(action))
@@ -130,15 +125,15 @@ class StatusReporter:
         group = self._group_object(job)
         if group is None:
             return
-        problem = queue_problem(job, session.queues)
-        if isinstance(session, VolcanoSession):
-            recorded = reasons if session.reasons.get(job.uid) else ""
-            self._statuses.report(
-                group,
-                volcano_report(job, session, problem, recorded, session_id=session_id, preset=self._preset),
-            )
-        else:
-            self._statuses.report(group, kai_report(job, session, problem, sums.sums, self.node_pool))
+        recorded = JobFacts(
+            problem=queue_problem(job, session.queues),
+            sums=sums.sums,
+            reasons=reasons if session.reasons.get(job.uid) else "",
+            session_id=session_id,
+            node_pool=self.node_pool,
+        )
+        self._statuses.report(group, self._says.of_job(job, session, recorded))
+        if self._says.tells_promises:
             self._tell_pipelined(job, session)
 
     def _tell_pipelined(self, job: Job, session: Session) -> None:
@@ -173,16 +168,6 @@ class StatusReporter:
 
     def _book_key(self, uid: str) -> str:
         return f"{self._handle.profile_name}/{uid}"
-
-
-def _shares(session: Session) -> tuple[Mapping[str, int], Amounts, Sequence[str]] | None:
-    """Return the row of each queue, the shares of the pass, and the resource of each column."""
-    if not isinstance(session, VolcanoSession):
-        columns = [name for name in (CPU, MEMORY, GPU) if name in session.axis.index]
-        return session.queues.index, cycle_of(session).proportion.fair_shares, columns
-    policy = next(iter(policy for tier in session.policies(QueuePolicy) for policy in tier), None)
-    deserved = getattr(policy, "deserved", None)
-    return None if deserved is None else (session.queues.index, deserved, session.axis.names)
 
 
 def _session_id(profile: str, now: float) -> str:

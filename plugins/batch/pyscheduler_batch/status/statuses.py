@@ -6,23 +6,18 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-import attrs
-
 from pyscheduler.api import PriorityClass
 from pyscheduler.podgroup import GroupId
-from pyscheduler_batch.status.kai_groups import KaiReport
 from pyscheduler_batch.status.metrics import QueueMetrics
-from pyscheduler_batch.status.queue_states import CLOSED_BY_PARENT, QueueMove, move_of
-from pyscheduler_batch.status.queues import QueueBook, QueueSums, queue_statuses
-from pyscheduler_batch.status.volcano_groups import VolcanoReport, ended_report
-from pyscheduler_batch.status.writer import PacedWriter, Patch, changed_fields
+from pyscheduler_batch.status.queues import QueueBook, QueueSums
+from pyscheduler_batch.status.writer import PacedWriter, Patch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Sequence
 
     from kube_objects.clock import Timer
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.dialects import JobDialect, QueueDialect
+    from pyscheduler.batch.dialects import JobDialect
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.framework import Handle
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.node_pools import NodePool
     from pyscheduler_batch.status.report import GroupReport, Note
     from pyscheduler_batch.status.writer import Wish
+    from pyscheduler_batch.system import System
 
 __all__ = ["Statuses"]
 
@@ -45,13 +41,14 @@ _NAMED: Final = 3
 class Statuses:
     """Computes and writes the statuses of one preset's objects; runs while this scheduler leads."""
 
-    def __init__(self, handle: Handle, groups: PodGroups, queue_row: QueueDialect, job_row: JobDialect) -> None:
+    def __init__(self, handle: Handle, groups: PodGroups, system: System, job_row: JobDialect) -> None:
         self._handle = handle
         self._clock = handle.clock
         self._directory = groups.directory
         self._row = job_row
-        self._queue_row = queue_row
-        self.preset = job_row.name
+        self._queue_row = system.queues
+        self._says = system.reports
+        self.preset = system.preset.name
         #: By profile with the preset, its pool; queues of other pools are another scheduler's.
         self.pools: dict[str, NodePool] = {}
         self.book = QueueBook()
@@ -67,17 +64,18 @@ class Statuses:
         self._classes = handle.lister(PriorityClass)
         #: Groups that changed and may have no living members.
         self._loose: set[GroupId] = set()
-        #: By uid of a queue: the object, the status and the move of the last wish.
-        self._wished: dict[str, tuple[KubeObject, Mapping[str, object], QueueMove | None]] = {}
+        #: By uid of a queue: the object and the last wish.
+        self._wished: dict[str, tuple[KubeObject, Wish]] = {}
         self._specs: dict[str, tuple[KubeObject, QueueSpec]] = {}
         self.metrics = QueueMetrics(self.preset, phases=self._phase_counts)
+        self._says.register(self.metrics, handle.recorder)
         self.metrics.register(handle.recorder)
         #: Called with the sums of all queues whenever they are computed.
         self.listeners: list[Callable[[Mapping[str, QueueSums]], object]] = []
         self._is_running = False
         self._timer: Timer | None = None
         self._last_roll = float("-inf")
-        self._listers = [handle.lister(kind.type) for kind in queue_row.kinds]
+        self._listers = [handle.lister(kind.type) for kind in system.queues.kinds]
         for lister in self._listers:
             lister.add_event_handler(on_add=self._queue_changed, on_update=self._queue_updated, on_delete=self._gone)
         for kind in job_row.groups.kinds:
@@ -87,10 +85,10 @@ class Statuses:
         self._directory.subscribe(self._members_changed)
 
     @classmethod
-    def of(cls, handle: Handle, groups: PodGroups, queue_row: QueueDialect, job_row: JobDialect) -> Statuses:
+    def of(cls, handle: Handle, groups: PodGroups, system: System, job_row: JobDialect) -> Statuses:
         """Return the statuses that all profiles with the preset share."""
-        key = f"pyscheduler-batch/status/{job_row.name}"
-        return handle.shared(key, lambda: cls(handle, groups, queue_row, job_row))
+        key = f"pyscheduler-batch/status/{system.preset.name}"
+        return handle.shared(key, lambda: cls(handle, groups, system, job_row))
 
     async def run(self) -> None:
         """Write until cancelled; return if it runs already."""
@@ -111,20 +109,7 @@ class Statuses:
     def remember(self, spec: JobSpec) -> JobSpec:
         """Return a description with what was decided since its object was written last."""
         report = self._reports.get(spec.uid)
-        if isinstance(report, VolcanoReport):
-            last_eviction = spec.last_eviction if report.last_eviction is None else report.last_eviction
-            return attrs.evolve(spec, phase=report.phase, last_eviction=last_eviction)
-        if isinstance(report, KaiReport):
-            last_start = spec.last_start if report.last_start is None else report.last_start
-            last_eviction = spec.last_eviction if report.last_eviction is None else report.last_eviction
-            return attrs.evolve(
-                spec,
-                stale_since=report.stale_since,
-                reached=report.reached,
-                last_start=last_start,
-                last_eviction=last_eviction,
-            )
-        return spec
+        return spec if report is None else report.remembered(spec)
 
     def warn(self, group: KubeObject, spec: JobSpec) -> None:
         """Record an event about what a group's object says without effect, once for each change of that."""
@@ -147,7 +132,7 @@ class Statuses:
     def group(self, namespace: str, name: str) -> GroupState | None:
         """Return the state of a group of the preset, if it is known."""
         state = self._directory.get(GroupId(namespace, name, self._row.groups.family))
-        return state if state is not None and state.group.dialect == self.preset else None
+        return state if state is not None and state.group.dialect == self._row.name else None
 
     def loosen(self, namespace: str, name: str) -> None:
         """Look at a group at the next `settle`: its job is gone."""
@@ -163,26 +148,16 @@ class Statuses:
             if at % _TURN_EVERY == 0:
                 await turn()
             state = self._directory.get(each)
-            if state is None or state.object is None or state.group.dialect != self.preset:
+            if state is None or state.object is None or state.group.dialect != self._row.name:
                 continue
             item = cast("GroupObject", state.object)
             if state.child_count == 0 and item.uid not in jobs:
-                self.report(item, self._ended(state, item))
-
-    def _ended(self, state: GroupState, item: GroupObject) -> GroupReport:
-        succeeded, failed = len(state.succeeded), len(state.failed)
-        if self.preset == "kai":
-            counts = {"pending": 0, "running": 0, "succeeded": succeeded, "failed": failed}
-            empty: Mapping[str, str] = {}
-            return KaiReport(
-                counts=counts,
-                resources={"allocated": empty, "allocatedNonPreemptible": empty, "requested": empty},
-            )
-        before = self._reports.get(item.uid)
-        phase = before.phase if isinstance(before, VolcanoReport) else item.status.phase
-        return ended_report(
-            phase=phase, min_member=state.group.min, succeeded=succeeded, failed=failed, preset=self.preset
-        )
+                succeeded, failed = len(state.succeeded), len(state.failed)
+                before = self._reports.get(item.uid)
+                report = self._says.of_ended(
+                    item, before, min_member=state.group.min, succeeded=succeeded, failed=failed
+                )
+                self.report(item, report)
 
     def _group_wish(self, report: GroupReport) -> Wish:
         def wish(item: KubeObject) -> Sequence[Patch]:
@@ -206,8 +181,8 @@ class Statuses:
         self._loose.add(change.state.id)
 
     def _group_changed(self, item: KubeObject) -> None:
-        if self.preset == "kai":
-            return  # its queues do not count groups
+        if not self._says.counts_phases:
+            return
         group = cast("GroupObject", item)
         read = self._row.groups.object_fields
         assert read is not None, "the dialects of jobs have objects"
@@ -269,52 +244,16 @@ class Statuses:
         self.metrics.specs, self.metrics.totals = specs, totals
         for listener in self.listeners:
             listener(totals)
-        statuses = queue_statuses(self.preset, specs, totals, self._phase_counts)
-        for item in items:
-            status, move = statuses[item.name], self._move(item, specs) if self.preset == "volcano" else None
-            if self._wished.get(item.uid) != (item, status, move):
-                self._wished[item.uid] = (item, status, move)
-                self._writer.put(item, _queue_wish(status, move))
-
-    def _move(self, item: KubeObject, specs: Mapping[str, QueueSpec]) -> QueueMove:
-        """Return how the state of a queue of Volcano changes."""
-        above = specs.get(specs[item.name].parent)
-        return move_of(
-            _state_of(item),
-            has_groups=any(self._phase_counts.get(item.name, {}).values()),
-            parent="" if above is None else str(above.state),
-            closed_by_parent=item.annotations.get(CLOSED_BY_PARENT) == "true",
-        )
+        statuses = self._says.of_queues(specs, totals, self._phase_counts)
+        for item in (item for item in items if item.name in statuses):
+            counts: Mapping[str, int] = self._phase_counts.get(item.name, {})
+            wish = self._says.queue_wish(item, statuses[item.name], specs, counts)
+            if self._wished.get(item.uid) != (item, wish):
+                self._wished[item.uid] = (item, wish)
+                self._writer.put(item, wish)
 
     def _spec(self, item: KubeObject) -> QueueSpec:
         known = self._specs.get(item.uid)
         if known is None or known[0] is not item:
             known = self._specs[item.uid] = (item, self._queue_row.read(item))
         return known[1]
-
-
-def _status_of(item: KubeObject) -> Mapping[str, object]:
-    stored = getattr(item, "status", None)
-    return stored if isinstance(stored, Mapping) else {}
-
-
-def _state_of(item: KubeObject) -> str:
-    state = _status_of(item).get("state")
-    return state if isinstance(state, str) else ""
-
-
-def _queue_wish(status: Mapping[str, object], move: QueueMove | None) -> Wish:
-    def wish(item: KubeObject) -> Sequence[Patch]:
-        patches, wanted = [], {**status}
-        # If somebody else changed the state meanwhile, the next computation of all queues decides about it.
-        if move is not None and move.seen == _state_of(item):
-            wanted["state"] = move.state
-            if move.by_parent is not None:
-                annotations = {CLOSED_BY_PARENT: str(move.by_parent).lower()}
-                patches.append(Patch({"metadata": {"annotations": annotations}}, is_status=False))
-        changed = changed_fields(_status_of(item), wanted)
-        if changed:
-            patches.append(Patch({"status": changed}))
-        return patches
-
-    return wish

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject
     from pyscheduler.framework import Handle
 
-__all__ = ["PacedWriter", "Patch", "Wish", "changed_fields"]
+__all__ = ["PacedWriter", "Patch", "StatusWish", "Wish", "changed_fields", "status_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +61,24 @@ def changed_fields(before: Mapping[str, object], after: Mapping[str, object]) ->
         else:
             patch[name] = value
     return patch
+
+
+def status_of(item: KubeObject) -> Mapping[str, object]:
+    """Return the status of an object as it was written; {} if it is no map."""
+    stored = getattr(item, "status", None)
+    return stored if isinstance(stored, Mapping) else {}
+
+
+@attrs.frozen
+class StatusWish:
+    """The wish that the status of an object has these fields."""
+
+    status: Mapping[str, object]
+
+    def __call__(self, item: KubeObject) -> Sequence[Patch]:
+        """Return what the status lacks."""
+        changed = changed_fields(status_of(item), self.status)
+        return [Patch({"status": changed})] if changed else []
 
 
 @attrs.define(eq=False)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action
+from pyscheduler.batch.contract import Action, TaskState
 from pyscheduler.batch.sub_groups import counts_by_role
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import READY, is_pending
 from pyscheduler_batch.volcano.look_alikes import Backlog
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Session, Statement, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
     from pyscheduler_batch.volcano.sub_jobs import SubJob
 

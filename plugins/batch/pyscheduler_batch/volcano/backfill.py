@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import Action, TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Session, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Backfill"]

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.contract import Claim, Key
-    from pyscheduler.batch.tasks import Job, Task, TaskState
+    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Task, TaskState
 
 __all__ = ["Capacity"]
 

@@ -12,9 +12,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.contract import Claim, Key, Tasks
-    from pyscheduler.batch.tasks import Job, Task, TaskState
+    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Task, Tasks, TaskState
 
 __all__ = ["Drf", "dominant_share"]
 

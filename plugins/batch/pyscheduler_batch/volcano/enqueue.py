@@ -9,8 +9,7 @@ from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job, Session
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Enqueue"]

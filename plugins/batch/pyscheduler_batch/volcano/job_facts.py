@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.tasks import ALLOCATED, TaskState
+from pyscheduler.batch.contract import ALLOCATED, TaskState
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Task
 
 __all__ = ["READY", "is_pending", "priority_of"]
 

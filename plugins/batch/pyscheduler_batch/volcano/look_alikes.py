@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import TaskState
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.kept_jobs import SortedJobs
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from pyscheduler.batch import contract
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.session import VolcanoSession
 

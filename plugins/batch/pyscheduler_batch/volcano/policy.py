@@ -9,7 +9,7 @@ from pyscheduler.batch.contract import Policy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.batch.session import Session
+    from pyscheduler.batch.contract import Session
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["VolcanoPolicy", "float_argument", "int_argument"]

@@ -14,9 +14,7 @@ from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tas
 from pyscheduler_batch.volcano.preempt_candidates import CandidateLimits, preempt_on_best
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Session, Statement, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Preempt"]

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Statement, Task
     from pyscheduler_batch.volcano.evictions import Search
     from pyscheduler_batch.volcano.session import VolcanoSession
 

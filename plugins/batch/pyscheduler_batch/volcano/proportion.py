@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.contract import Claim, Key, Tasks
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Task, Tasks
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["Proportion", "divide_by_weight"]

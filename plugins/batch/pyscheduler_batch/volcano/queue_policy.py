@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.tasks import Job, Task, TaskState
+    from pyscheduler.batch.contract import Amounts, Job, Task, TaskState
 
 __all__ = ["QueuePolicy", "own_capability", "share_limit"]
 

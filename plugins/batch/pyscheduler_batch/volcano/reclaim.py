@@ -13,9 +13,7 @@ from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Session, Statement, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["MAY_NOT", "OVERUSED", "Reclaim"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler.batch.contract import Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["RefusedNodes"]

@@ -15,11 +15,8 @@ import numpy as np
 
 from pyscheduler.batch import contract
 from pyscheduler.batch.answers import mask_of, scores_of
-from pyscheduler.batch.axis import PODS
-from pyscheduler.batch.contract import Refusal, Tasks
-from pyscheduler.batch.session import Session
+from pyscheduler.batch.contract import PODS, Refusal, Session, Tasks, TaskState
 from pyscheduler.batch.statement import Position
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler_batch.disruption_budgets import spared_of, within_budgets
 from pyscheduler_batch.priority_queue import PriorityQueue
 from pyscheduler_batch.row_cache import RowCache
@@ -36,9 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler.batch.contract import Claim, Policy
-    from pyscheduler.batch.statement import Statement
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Claim, Job, Policy, Statement, Task
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
     from pyscheduler_batch.volcano.quota_limits import QuotaLimit

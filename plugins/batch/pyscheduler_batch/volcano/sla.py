@@ -8,8 +8,7 @@ from pyscheduler.batch.values import duration
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Key
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job, Key
 
 __all__ = ["Sla"]
 

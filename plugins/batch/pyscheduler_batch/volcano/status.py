@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler.batch.contract import TaskState
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["GroupCondition", "gang_condition", "group_phase"]

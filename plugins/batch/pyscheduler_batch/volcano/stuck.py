@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler.batch.contract import ALIVE, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Policy
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler.batch.contract import Job, Policy, Session, Task
     from pyscheduler_batch.row_cache import RowCache
     from pyscheduler_batch.volcano.amounts import Scale
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.axis import PODS
+from pyscheduler.batch.contract import ALIVE, ALLOCATED, PODS, TaskState
 from pyscheduler.batch.kai_objects import (
     LAST_EVICTION_ANNOTATION,
     LAST_START_ANNOTATION,
@@ -20,7 +20,6 @@ from pyscheduler.batch.kai_objects import (
 )
 from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
 from pyscheduler.batch.sub_groups import reached_minimums
-from pyscheduler.batch.tasks import ALIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.backoff import ONCE
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.status.quantities import resource_list
@@ -30,8 +29,7 @@ from pyscheduler_batch.status.writer import Patch, changed_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job, JobSpec, Session
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.status.queues import QueueSums
@@ -90,6 +88,16 @@ class KaiReport:
     reached: Mapping[str, int] = attrs.Factory(dict)
     notes: Sequence[Note] = ()
     now: float = 0.0
+
+    def remembered(self, spec: JobSpec) -> JobSpec:
+        """Return a description of the group with its times and minima as of this report."""
+        return attrs.evolve(
+            spec,
+            stale_since=self.stale_since,
+            reached=self.reached,
+            last_start=spec.last_start if self.last_start is None else self.last_start,
+            last_eviction=spec.last_eviction if self.last_eviction is None else self.last_eviction,
+        )
 
     def patches(self, group: GroupObject) -> Sequence[Patch]:
         """Return what the group's annotations and status lack."""

@@ -1,7 +1,6 @@
-"""The status of groups of Volcano and kube-batch.
+"""The status of groups of Volcano; kube-batch writes the same fields.
 
-Sources: Volcano `framework/session.go`, `framework/job_updater.go`, `plugins/gang`, `scheduler/cache/cache.go`;
-kube-batch `framework/session.go`, `cache/cache.go` (RecordJobStatusEvent).
+Sources: Volcano `framework/session.go`, `framework/job_updater.go`, `plugins/gang`, `scheduler/cache/cache.go`.
 """
 
 from __future__ import annotations
@@ -11,22 +10,21 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.tasks import ALIVE, TaskState
+from pyscheduler.batch.contract import ALIVE, TaskState
 from pyscheduler.batch.volcano_objects import LAST_EVICTION
-from pyscheduler_batch.changes import COMPLETED
-from pyscheduler_batch.kube_batch import status as kube_batch
-from pyscheduler_batch.status.report import Note, merged_conditions, raw_conditions
+from pyscheduler_batch.status.report import COMPLETED, Note, merged_conditions, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
 from pyscheduler_batch.volcano.status import GroupCondition, gang_condition, group_phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler.batch.contract import Job, JobSpec
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.status.reports import JobFacts
     from pyscheduler_batch.volcano.session import VolcanoSession
 
-__all__ = ["VolcanoReport", "ended_report", "volcano_report"]
+__all__ = ["UNSCHEDULABLE", "VolcanoReport", "ended_report", "report_of", "volcano_report"]
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"
@@ -50,6 +48,11 @@ class VolcanoReport:
     notes: Sequence[Note] = ()
     session_id: str = ""
     now: float = 0.0
+
+    def remembered(self, spec: JobSpec) -> JobSpec:
+        """Return a description of the group with its phase and its last eviction as of this report."""
+        last_eviction = spec.last_eviction if self.last_eviction is None else self.last_eviction
+        return attrs.evolve(spec, phase=self.phase, last_eviction=last_eviction)
 
     def patches(self, group: GroupObject) -> Sequence[Patch]:
         """Return what the group's status lacks. Session and time alone are no reason to write."""
@@ -90,40 +93,31 @@ class VolcanoReport:
         return patches
 
 
-def volcano_report(
-    job: Job, session: VolcanoSession, problem: tuple[str, str] | None, reasons: str, *, session_id: str, preset: str
-) -> VolcanoReport:
-    """Return the report of a job at the end of a session, and move the job to its phase.
+def volcano_report(job: Job, session: VolcanoSession, facts: JobFacts) -> VolcanoReport:
+    """Return the report of a job at the end of a session, and move the job to its phase."""
+    problem = facts.problem
+    condition = gang_condition(job, session) if problem is None else GroupCondition(UNSCHEDULABLE, *problem)
+    phase = group_phase(job, is_unschedulable=condition is not None and condition.type == UNSCHEDULABLE)
+    is_done = phase == "Pending" and not job.count(ALIVE) and _stays_completed(job.phase, job.count(_ENDED))
+    job.phase = COMPLETED if is_done else phase
+    notes = _notes(job, condition, problem, facts.reasons) or _enqueue_notes(job, session)
+    return report_of(job, condition, notes, facts.session_id, session.now)
 
-    `problem`: reason and message of what is wrong with the job's queue. `reasons`: why the job waits, as recorded.
-    """
-    is_kube_batch = preset == kube_batch.PRESET
-    if problem is not None:
-        condition: GroupCondition | None = GroupCondition(UNSCHEDULABLE, *problem)
-    elif is_kube_batch:
-        condition = kube_batch.gang_condition(job, session.job_valid(job))
-    else:
-        condition = gang_condition(job, session)
-    is_unschedulable = condition is not None and condition.type == UNSCHEDULABLE
-    if is_kube_batch:
-        job.phase = kube_batch.group_phase(job, is_unschedulable=is_unschedulable)
-    else:
-        phase = group_phase(job, is_unschedulable=is_unschedulable)
-        is_done = phase == "Pending" and not job.count(ALIVE) and _stays_completed(job.phase, job.count(_ENDED))
-        job.phase = COMPLETED if is_done else phase
+
+def report_of(
+    job: Job, condition: GroupCondition | None, notes: Sequence[Note], session_id: str, now: float
+) -> VolcanoReport:
+    """Return a report with the job's phase and the states of its pods."""
     return VolcanoReport(
         phase=job.phase,
         running=job.counts[TaskState.RUNNING],
         succeeded=job.counts[TaskState.SUCCEEDED],
         failed=job.counts[TaskState.FAILED],
-        admitted=_admitted(job) if is_kube_batch else None,
         condition=condition,
         last_eviction=job.last_eviction,
-        notes=_kube_batch_notes(job, problem, reasons)
-        if is_kube_batch
-        else _notes(job, condition, problem, reasons) or _enqueue_notes(job, session),
+        notes=notes,
         session_id=session_id,
-        now=session.now,
+        now=now,
     )
 
 
@@ -133,20 +127,6 @@ def _enqueue_notes(job: Job, session: VolcanoSession) -> tuple[Note, ...]:
     if job.tasks or job.phase != "Pending" or not messages:
         return ()
     return (Note(UNSCHEDULABLE, "; ".join(filter(None, messages))),)
-
-
-def _admitted(job: Job) -> int:
-    return job.count((TaskState.BINDING, TaskState.BOUND, TaskState.RUNNING))
-
-
-def _kube_batch_notes(job: Job, problem: tuple[str, str] | None, reasons: str) -> tuple[Note, ...]:
-    """Return the group's event: it is unschedulable while its phase is Pending or Unknown."""
-    if problem is not None:
-        return (Note(UNSCHEDULABLE, problem[1], is_warning=True),)
-    if job.phase == kube_batch.RUNNING:
-        return ()
-    text = kube_batch.unschedulable(job, job.counts[TaskState.PENDING], reasons)
-    return (Note(UNSCHEDULABLE, text, is_warning=True),)
 
 
 def _notes(
@@ -168,13 +148,8 @@ def _notes(
     return (Note(UNSCHEDULABLE, text, is_warning=True),)
 
 
-def ended_report(*, phase: str, min_member: int, succeeded: int, failed: int, preset: str) -> VolcanoReport:
-    """Return the report of a group without living members, whose status says `phase`.
-
-    kube-batch knows no phase of groups that have completed: they are Pending, as groups whose members are gone.
-    """
-    if preset == kube_batch.PRESET:
-        return VolcanoReport(phase="Pending", succeeded=succeeded, failed=failed, admitted=0)
+def ended_report(*, phase: str, min_member: int, succeeded: int, failed: int) -> VolcanoReport:
+    """Return the report of a group without living members, whose status says `phase`."""
     ended = succeeded + failed
     if (ended and ended >= min_member) or _stays_completed(phase, ended):
         phase = COMPLETED

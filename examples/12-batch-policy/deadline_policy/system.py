@@ -1,0 +1,29 @@
+"""The batch system `deadlines`: jobs by deadline, on KAI's groups and queues, without shares."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyscheduler_batch.status.reports import Reports
+from pyscheduler_batch.system import Preset, System, built_in_rows
+
+__all__ = ["Deadlines"]
+
+
+class Deadlines(System):
+    """Places the job whose deadline is next; jobs that have missed theirs make room. It writes no statuses."""
+
+    preset = Preset(
+        name="deadlines",
+        scheduler_name="deadlines",
+        actions=("next", "overdue"),
+        tiers=(("deadline",),),
+        known_actions={"next": ("annotation",), "overdue": ("annotation",)},
+        known_policies={"deadline": ("annotation", "spareSeconds")},
+        flags=(),
+        kinds={},
+    )
+    actions: ClassVar = {"next": "deadline_policy.action:Next", "overdue": "deadline_policy.action:Overdue"}
+    policies: ClassVar = {"deadline": "deadline_policy.policy:Deadline"}
+    jobs, queues = built_in_rows("kai")
+    reports = Reports()

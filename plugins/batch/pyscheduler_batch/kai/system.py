@@ -1,0 +1,108 @@
+"""KAI as a batch system: what its jobs, queues and sessions have that others lack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+from pyscheduler.batch.contract import GPU
+from pyscheduler.batch.kai_objects import kai_last_start, without_succeeded
+from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
+from pyscheduler_batch.kai.backoff import held_back
+from pyscheduler_batch.kai.reports import KaiReports
+from pyscheduler_batch.system import System, built_in_preset, built_in_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.api import Pod, ResourceKind
+    from pyscheduler.batch.contract import JobSpec, Session
+    from pyscheduler.batch.dialects import JobDialect
+    from pyscheduler.podgroup import GroupState
+    from pyscheduler_batch.status.reports import Reports
+
+__all__ = ["Kai"]
+
+
+class Kai(System):
+    """Queues in a tree with fair shares, nodes in pools, GPUs of claims, and jobs that a high priority protects."""
+
+    preset = built_in_preset("kai")
+    actions: ClassVar[Mapping[str, str]] = {
+        "allocate": "pyscheduler_batch.kai.allocate:Allocate",
+        "consolidation": "pyscheduler_batch.kai.evictions:Consolidation",
+        "reclaim": "pyscheduler_batch.kai.evictions:Reclaim",
+        "preempt": "pyscheduler_batch.kai.evictions:Preempt",
+        "stalegangeviction": "pyscheduler_batch.kai.evictions:StaleGangEviction",
+    }
+    policies: ClassVar[Mapping[str, str]] = {
+        "predicates": "pyscheduler_batch.kai.switches:Predicates",
+        "proportion": "pyscheduler_batch.kai.proportion:Proportion",
+        "priority": "pyscheduler_batch.kai.orders:Priority",
+        "elastic": "pyscheduler_batch.kai.orders:Elastic",
+        "kubeflow": "pyscheduler_batch.kai.orders:Kubeflow",
+        "ray": "pyscheduler_batch.kai.orders:Ray",
+        "nodeavailability": "pyscheduler_batch.kai.switches:NodeAvailability",
+        "gpusharingorder": "pyscheduler_batch.kai.switches:GpuSharingOrder",
+        "gpupack": "pyscheduler_batch.kai.switches:GpuPack",
+        "resourcetype": "pyscheduler_batch.kai.switches:ResourceType",
+        "subgrouporder": "pyscheduler_batch.kai.switches:SubGroupOrder",
+        "taskorder": "pyscheduler_batch.kai.orders:TaskPriority",
+        "nominatednode": "pyscheduler_batch.kai.switches:NominatedNode",
+        "dynamicresources": "pyscheduler_batch.kai.switches:DynamicResources",
+        "nodeplacement": "pyscheduler_batch.kai.placement:NodePlacement",
+        "minruntime": "pyscheduler_batch.kai.min_runtime:MinRuntime",
+        "topology": "pyscheduler_batch.kai.topology:Topology",
+        "snapshot": "pyscheduler_batch.kai.switches:Snapshot",
+        "sg-nodelocalgreedy": "pyscheduler_batch.kai.switches:NodeLocalGreedy",
+        "sg-multinodegang": "pyscheduler_batch.kai.switches:MultiNodeGang",
+        "gpuspread": "pyscheduler_batch.kai.switches:GpuSpread",
+        "podaffinity": "pyscheduler_batch.kai.pod_affinity:PodAffinity",
+        "reflectjoborder": "pyscheduler_batch.kai.switches:ReflectJobOrder",
+    }
+    needed_policies: ClassVar[Sequence[str]] = ("proportion",)
+    session: ClassVar[str] = "pyscheduler_batch.kai.session:KaiSession"
+    jobs, queues = built_in_rows("kai")
+    read_by: ClassVar[Mapping[str, ResourceKind]] = {"topology": KAI_TOPOLOGIES}
+    reports: ClassVar[Reports] = KaiReports()
+
+    pod_event = "Unschedulable"
+    inner_queues = False
+    always_counted = (GPU,)
+    has_pools = True
+    has_queue_tree = True
+    counts_claimed_gpus = True
+    counts_past_use = True
+    pods_have_own_priority = False
+    default_priority = 50
+    protected_from = 100
+
+    @property
+    def spreads_gpus(self) -> bool:
+        """Return whether `gpuspread` is there without `gpupack`: their scores of devices cancel each other out."""
+        return self.args.policy("gpuspread") is not None and self.args.policy("gpupack") is None
+
+    def prepare(self, session: Session) -> None:
+        """Give a session the levels of the topologies."""
+        session.topologies = {item.name: levels_of(item) for item in self.reading(KAI_TOPOLOGIES)}
+
+    def queue_of(self, pod: Pod) -> str:
+        """Return the queue in the label that the configuration names."""
+        return pod.labels.get(self.args.queue_label, "")
+
+    def completed(
+        self, spec: JobSpec, pods: Sequence[Pod], row: JobDialect | None = None, state: GroupState | None = None
+    ) -> JobSpec:
+        """Return a description with the last start of the job, and without sub-groups that have succeeded."""
+        last_start = kai_last_start(spec.last_start, pods)
+        if last_start != spec.last_start:
+            spec = attrs.evolve(spec, last_start=last_start)
+        if row is None or state is None or not state.succeeded:
+            return spec
+        living = [pod for pod in pods if pod.uid not in state.succeeded]
+        return without_succeeded(spec, map(row.sub_group, living), map(row.sub_group, state.succeeded.values()))
+
+    def held_back(self, spec: JobSpec) -> str:
+        """Return why the pool does not try a group again that it tried once, or ""."""
+        return held_back(spec, self.pool.shown_name)
