@@ -291,7 +291,8 @@ def test_archives_hold_the_package_and_what_describes_it(archives: Path, source:
     assert set(sdist) - {".gitignore"} == code | described - {".gitignore"}
     (folder,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
     info = {"METADATA", "WHEEL", "RECORD", "licenses/LICENSE"}
-    info |= set() if source in distributions.PACKAGES else {"entry_points.txt"}
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    info |= {"entry_points.txt"} if "entry-points" in project else set()
     assert set(wheel.namelist()) == code | {f"{folder}/{name}" for name in info}
     assert wheel.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert sdist["PKG-INFO"] == wheel.read(f"{folder}/METADATA")

@@ -47,6 +47,11 @@ TEXTS = {path: path.read_text(encoding="utf-8") for path in FILES if path.suffix
 PAGES = [path for path in FILES if path.suffix == ".md"]
 
 
+def is_beside(path: Path) -> bool:
+    """Return True for the tests and examples of a distribution, which are not installed."""
+    return re.search("/(?:tests|examples)/", relative(path)) is not None
+
+
 def lines_matching(pattern: str, *, suffixes: set[str] = TEXT) -> list[str]:
     """List every line of the repository in which `pattern` is found."""
     regex = re.compile(pattern)
@@ -122,7 +127,7 @@ def test_every_ignored_type_error_says_why() -> None:
 
 def test_every_module_tells_its_story() -> None:
     """Modules and packages that ship begin with a docstring that says what belongs there."""
-    shipped = [path for path in SHIPPED if "/tests/" not in relative(path)]
+    shipped = [path for path in SHIPPED if not is_beside(path)]
     begins = re.compile(r'(?:\s*#[^\n]*\n)*\s*r?"""\s*[^\s"]')
     assert not [relative(path) for path in shipped if not begins.match(TEXTS[path])]
 
@@ -145,7 +150,7 @@ def test_one_module_imports_the_official_client() -> None:
     users = {
         relative(path)
         for path in SHIPPED
-        if word.search(TEXTS[path]) and "kubernetes" in imported_by(path) and "/tests/" not in relative(path)
+        if word.search(TEXTS[path]) and "kubernetes" in imported_by(path) and not is_beside(path)
     }
     assert users <= {"pyscheduler/cluster/real/auth.py"}
 
@@ -193,7 +198,9 @@ def test_every_folder_beside_the_scheduler_is_a_distribution_of_its_own(folder: 
     """Each has what a stranger's package would have: metadata, a page, types and tests."""
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == distributions.name_of(folder)
-    assert ("entry-points" in project) == (folder not in distributions.PACKAGES)
+    # A package may offer fixtures to pytest, and nothing to the scheduler; everything else is found by the scheduler.
+    groups = set(project.get("entry-points", {}))
+    assert groups <= {"pytest11"} if folder in distributions.PACKAGES else "pyscheduler" in str(groups)
     assert (folder / "README.md").read_text(encoding="utf-8").startswith("# ")
     assert (folder / distributions.package_of(folder) / "py.typed").exists()
     assert list(folder.glob("tests/test_*.py"))

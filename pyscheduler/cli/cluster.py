@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import ipaddress
 import os
 import secrets
@@ -17,13 +16,10 @@ import attrs
 import click
 
 from pyscheduler.cli.shared_options import logging_options
-from pyscheduler.framework.errors import APIError, ConfigError
+from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from kube_testserver.access.users import User
-    from kube_testserver.cluster import EmbeddedCluster
-    from kube_testserver.controllers.garbage_collection import GarbageCollector
-    from kube_testserver.workloads.controllers import WorkloadControllers
     from pyscheduler.serving.certificates import Pair
 
 __all__ = ["command"]
@@ -53,6 +49,7 @@ async def _serve(options: _Options) -> None:
     from kube_objects.clock import LoopClock
     from kube_testserver.access.users import ADMIN
     from kube_testserver.cluster import EmbeddedCluster
+    from kube_testserver.served_cluster import load_file, serve_cluster
     from pyscheduler.config.feature_gates import parse
 
     stop = asyncio.Event()
@@ -77,41 +74,26 @@ async def _serve(options: _Options) -> None:
         first_version=first_version,
         pod_groups=gates["GenericWorkload"],
     )
-    loaded = sum(len(_load(cluster, Path(file))) for file in options.files)
-    kubelets = cluster.lifecycle(run_pods=not options.reject_only) if options.lifecycle else None
-    if kubelets is not None:
-        kubelets.start()
-    helpers = _controllers(cluster) if options.controllers else ()
-    for helper in helpers:
-        helper.start()
+    loaded = sum(len(load_file(cluster, Path(file), source="--load")) for file in options.files)
     pair = _find_pair(options)
-    server = cluster.server(host=options.address, port=options.port, tls=_make_context(pair) if pair else None)
-    await server.start()
-    if options.kubeconfig:
-        try:
-            _write_kubeconfig(Path(options.kubeconfig), server.url, admin, pair.certificate if pair else b"")
-        except ConfigError:
-            await server.stop()
-            raise
-    # One flushed line, for a parent process that waits for it.
-    click.echo(f"serving {server.url} objects={loaded}")
-    if admin and not options.kubeconfig:
-        click.echo(f"token {admin}")
-    if admin and pair is None:
-        click.echo("note: kubectl and other Go clients send no tokens without TLS; add --tls to use them", err=True)
-    await stop.wait()
-    for helper in helpers:
-        helper.stop()
-    if kubelets is not None:
-        kubelets.stop()
-    await server.stop()
-
-
-def _controllers(cluster: EmbeddedCluster) -> tuple[GarbageCollector | WorkloadControllers, ...]:
-    """Return the garbage collector and the controllers of workloads, not yet started."""
-    from kube_testserver.workloads.controllers import WorkloadControllers
-
-    return cluster.garbage_collector(), WorkloadControllers(cluster)
+    served = serve_cluster(
+        cluster,
+        host=options.address,
+        port=options.port,
+        tls=_make_context(pair) if pair else None,
+        lifecycle=cluster.lifecycle(run_pods=not options.reject_only) if options.lifecycle else None,
+        controllers=options.controllers,
+    )
+    async with served as server:
+        if options.kubeconfig:
+            _write_kubeconfig(options.kubeconfig, server.url, admin, pair.certificate if pair else b"")
+        # One flushed line, for a parent process that waits for it.
+        click.echo(f"serving {server.url} objects={loaded}")
+        if admin and not options.kubeconfig:
+            click.echo(f"token {admin}")
+        if admin and pair is None:
+            click.echo("note: kubectl and other Go clients send no tokens without TLS; add --tls to use them", err=True)
+        await stop.wait()
 
 
 def _read_tokens(path: Path) -> dict[str, User]:
@@ -124,16 +106,6 @@ def _read_tokens(path: Path) -> dict[str, User]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"cannot be read: {why}; each line must be token,user,uid,groups", source=source) from error
-
-
-def _load(cluster: EmbeddedCluster, path: Path) -> list[dict[str, Any]]:
-    """Create the objects of a file; raise `ConfigError` for an unreadable file or an invalid object."""
-    try:
-        return cluster.load(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"--load: {path} cannot be read: {error.strerror}; name a file of manifests") from error
-    except (APIError, ConfigError) as error:
-        raise ConfigError(f"--load: {path} was rejected: {error}") from error
 
 
 def _stop_with_stdin(stop: asyncio.Event) -> None:
@@ -184,20 +156,11 @@ def _make_context(pair: Pair) -> ssl.SSLContext:
     return context
 
 
-def _write_kubeconfig(path: Path, url: str, token: str, authority: bytes) -> None:
-    trust = f", certificate-authority-data: {base64.b64encode(authority).decode()}" if authority else ""
-    user = f"{{token: '{token}'}}" if token else "{}"
-    text = (
-        "apiVersion: v1\n"
-        "kind: Config\n"
-        f"clusters: [{{name: embedded, cluster: {{server: '{url}'{trust}}}}}]\n"
-        f"users: [{{name: embedded, user: {user}}}]\n"
-        "contexts: [{name: embedded, context: {cluster: embedded, user: embedded}}]\n"
-        "current-context: embedded\n"
-    )
+def _write_kubeconfig(path: str, url: str, token: str, authority: bytes) -> None:
+    from kube_testserver.kubeconfig import write_kubeconfig
+
     try:
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
+        write_kubeconfig(Path(path), url, token=token, authority=authority)
     except OSError as error:
         raise ConfigError(f"--write-kubeconfig: {path} cannot be written: {error.strerror}") from error
 

@@ -256,8 +256,10 @@ import sys
 
 def test_imports(request):
     assert request.config.pluginmanager.has_plugin("pyscheduler")
-    ours = {name for name in sys.modules if name.partition(".")[0] == "pyscheduler"}
-    assert ours == {"pyscheduler", "pyscheduler.moved", "pyscheduler.testing", "pyscheduler.testing.pytest_plugin"}
+    assert request.config.pluginmanager.has_plugin("kube-testserver")
+    ours = {name for name in sys.modules if name.startswith(("kube_", "pyscheduler"))}
+    scheduler = {"pyscheduler", "pyscheduler.moved", "pyscheduler.testing", "pyscheduler.testing.pytest_plugin"}
+    assert ours == {*scheduler, "kube_testserver", "kube_testserver.pytest_plugin"}
     assert not {"aiohttp", "attrs", "kubernetes", "msgspec", "numpy", "yaml"} & set(sys.modules)
 """
     (tmp_path / "test_light.py").write_text(test, encoding="utf-8")

@@ -1,11 +1,34 @@
 """A Kubernetes API server in memory: for tests, simulation and demos, and for `kubectl`.
 
-The rooms, from the outermost in: `cluster` puts everything together. `serving` turns requests into answers, over HTTP
-or in process. `controllers` plays the kubelets and controllers of a cluster. `patching`, `subresources` and `access`
-(authentication and RBAC) do what a request asks for. All of them write through `registry`, which applies the `rules` of
-a write. `printing` makes the tables of `kubectl get`. `resources` says what is served, `schema` which fields a kind
-has. `store` keeps objects, versions and changes.
+The rooms, from the outermost in: `test_server` serves a cluster in a thread of its own, for blocking clients and other
+processes; `served_cluster` does it on a running loop. `workloads` plays the controllers of workloads. `cluster` puts
+everything together. `serving` turns requests into answers, over HTTP or in process. `controllers` plays the kubelets
+and the other controllers of a cluster. `patching`, `subresources` and `access` (authentication and RBAC) do what a
+request asks for. All of them write through `registry`, which applies the `rules` of a write. `printing` makes the
+tables of `kubectl get`. `resources` says what is served, `schema` which fields a kind has. `store` keeps objects,
+versions and changes.
 
 Belongs here: behaving like a real kube-apiserver 1.36, in answers and in wording, as far as schedulers and `kubectl`
 depend on it. Does not belong here: anything about where pods should go.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kube_testserver.cluster import EmbeddedCluster
+    from kube_testserver.test_server import TestServer
+
+__all__ = ["EmbeddedCluster", "TestServer"]
+
+#: Modules of the public names. pytest imports this package in every run, and the server takes 0.3 s to import.
+_MODULES: Final = {"EmbeddedCluster": "kube_testserver.cluster", "TestServer": "kube_testserver.test_server"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
