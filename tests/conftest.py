@@ -19,7 +19,12 @@ from tests import forked, leftovers
 HERE = Path(__file__).parent
 
 #: These tests build or install packages, or run in environments of their own; `make test-packages` runs them.
-PACKAGES = (HERE / "examples", HERE / "deploy" / "test_image.py", HERE / "test_kube_pyscheduler.py")
+PACKAGES = (
+    HERE / "examples",
+    HERE / "deploy" / "test_image.py",
+    HERE / "test_kube_pyscheduler.py",
+    HERE / "test_packages_alone.py",
+)
 #: All tests in these folders and files are slow.
 ALL_SLOW = (HERE / "integration", HERE / "benchmarks", *PACKAGES)
 

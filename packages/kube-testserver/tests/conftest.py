@@ -22,7 +22,7 @@ from kube_testserver.serving.watching import WatchStream
 EPOCH = 1_800_000_000.0
 
 if hypothesis.settings.default.deadline is not None:  # run alone; machines may be busy
-    hypothesis.settings.register_profile("alone", deadline=None, derandomize=True)
+    hypothesis.settings.register_profile("alone", deadline=None, derandomize=True, max_examples=20)
     hypothesis.settings.load_profile("alone")
 
 

@@ -1,0 +1,151 @@
+"""The packages that others use without the scheduler work alone, with the libraries that they declare."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterable
+from importlib.metadata import distribution
+from pathlib import Path
+
+import attrs
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests import distributions, processes
+
+#: What tests of a package may use beside the package itself.
+TEST_TOOLS = ("hypothesis", "pytest", "pytest-asyncio")
+OURS = {distributions.name_of(folder) for folder in (distributions.ROOT, *distributions.BESIDE)}
+
+#: A stranger's program: the official client against the server, and nothing else of this project.
+SCRIPT = """
+import importlib.util
+import sys
+
+from kubernetes import client, config
+from kube_testserver import TestServer
+
+with TestServer(tls=True, authorization="rbac") as server:
+    with config.new_client_from_config(server.kubeconfig) as api_client:
+        core = client.CoreV1Api(api_client)
+        core.create_namespaced_config_map("default", {"metadata": {"name": "c"}, "data": {"a": "1"}})
+        print(core.read_namespaced_config_map("c", "default").data)
+print(sorted({name.partition(".")[0] for name in sys.modules if name.startswith(("kube_", "pyscheduler"))}))
+print([name for name in ("kube_cel", "kube_pyscheduler", "pyscheduler") if importlib.util.find_spec(name)])
+"""
+
+
+def closure(names: Iterable[Requirement]) -> dict[str, None]:
+    """Return the installed distributions that these need, by name, without our own."""
+    found: dict[str, None] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [(one, extra) for one in names for extra in ("", *one.extras)]
+    while waiting:
+        requirement, extra = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        if name not in OURS:
+            found[name] = None
+        for line in distribution(name).requires or ():
+            needed = Requirement(line)
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                waiting += [(needed, inner) for inner in ("", *needed.extras)]
+    return found
+
+
+@attrs.frozen
+class Alone:
+    """A virtual environment that sees some of the libraries of this one."""
+
+    folder: Path
+
+    @property
+    def site(self) -> Path:
+        """Return the folder of its libraries."""
+        (folder,) = self.folder.glob("lib/python*/site-packages")
+        return folder
+
+    def give(self, *requirements: str) -> None:
+        """Show it these libraries and what they need."""
+        for name in closure(map(Requirement, requirements)):
+            given = distribution(name)
+            for top in {file.parts[0] for file in given.files or ()} - {"..", "__pycache__"}:
+                link = self.site / top
+                if not link.exists():
+                    link.symlink_to(given.locate_file(top))
+
+    def install(self, requirement: str, wheels: Path) -> None:
+        """Install a wheel and those of ours that it requires; fails where a library is missing."""
+        command = (sys.executable, "-m", "pip", "--python", self.folder / "bin/python", "install", "--quiet")
+        done = processes.run(
+            *command, "--no-index", "--find-links", wheels, requirement, env={**clean(), "PIP_CONFIG_FILE": os.devnull}
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def python(self, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run its Python."""
+        return processes.run(self.folder / "bin/python", *arguments, cwd=cwd, env=clean())
+
+
+def clean() -> dict[str, str]:
+    """Return this environment without variables that lead back to this checkout, and without settings of pip."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "COVERAGE"))}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the packages."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for source in distributions.PACKAGES:
+        processes.run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source, check=True)
+    return folder
+
+
+@pytest.fixture(params=distributions.PACKAGES, ids=lambda folder: folder.name)
+def source(request: pytest.FixtureRequest) -> Path:
+    """Give the folder of a package."""
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+@pytest.fixture
+def alone(tmp_path: Path, source: Path, wheels: Path) -> Alone:
+    """Give an environment with a package, all its extras, and the test tools."""
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project.get("optional-dependencies", {})
+    declared = [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
+    made = Alone(tmp_path / "env")
+    venv.create(made.folder, with_pip=False)
+    made.give(*TEST_TOOLS, *declared)
+    made.install(f"{project['name']}[{','.join(extras)}]" if extras else project["name"], wheels)
+    return made
+
+
+def test_tests_of_a_package_pass_alone(alone: Alone, source: Path, tmp_path: Path) -> None:
+    """The package's own tests pass with its wheel and what it declares, away from this checkout."""
+    folder = tmp_path / "copy"
+    for name in ("tests", "examples"):
+        if (source / name).exists():
+            shutil.copytree(source / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(source / name, folder)
+    assert alone.python("-c", "import pyscheduler", cwd=folder).returncode == 1
+    done = alone.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=folder)
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
+
+
+@pytest.mark.parametrize("source", [distributions.ROOT / "packages/kube-testserver"], indirect=True, ids=["testserver"])
+def test_a_script_with_the_official_client_runs_alone(alone: Alone, tmp_path: Path) -> None:
+    """The server and the official client need nothing else of this project but the wire objects."""
+    alone.give("kubernetes")
+    done = alone.python("-c", SCRIPT, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["{'a': '1'}", "['kube_objects', 'kube_testserver']", "[]"]
