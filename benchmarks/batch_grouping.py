@@ -1,4 +1,4 @@
-"""What it costs that PodGrouper makes the groups of workloads: the rate of gangs with it, and with ready groups."""
+"""The cost of groups that PodGrouper makes of workloads: the rate of gangs with it, and with ready groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a busy batch profile holds the event loop, while ordinary pods arrive."""
+"""The time for which a busy batch profile holds the event loop, while ordinary pods arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon a batch profile decides in a large cluster, and that it does not search again in vain."""
+"""The decision latency of a batch profile in a large cluster, and a check that it does not search again in vain."""
 
 from __future__ import annotations
 

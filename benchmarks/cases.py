@@ -29,7 +29,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there at the beginning, and what is measured."""
+    """A benchmark case: the objects at the beginning, and the measurements."""
 
     name: str
     ops: list[dict[str, Any]]
@@ -40,7 +40,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_one_size(self) -> bool:
-        """Tell whether the case brings its only node along."""
+        """Return whether the case brings its only node along."""
         return self.workloads[0].nodes == 1
 
     def workload(self, nodes: int) -> Workload:

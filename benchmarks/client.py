@@ -67,7 +67,7 @@ class Running:
         await self.until(lambda: cache.pod_count - cache.assumed_count >= count)
 
     def is_empty(self) -> bool:
-        """Tell whether no pod is left, and no event to write."""
+        """Return whether no pod is left, and no event to write."""
         client = self.scheduler.client
         assert isinstance(client, RealClient)
         return not self.scheduler.cache.pod_count and self.scheduler.idle and client.idle

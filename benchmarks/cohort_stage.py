@@ -67,7 +67,7 @@ class _Workload:
 
 @attrs.define
 class _QueueUsage:
-    """What the events of one queue said: the time and the cores of the last one, and the core seconds before it."""
+    """The usage of one queue by its events: time and cores of the last event, and the core seconds before it."""
 
     first: float
     last: float

@@ -1,4 +1,4 @@
-"""How gangs and their queues are written, by the configuration of a case."""
+"""The manifests of gangs and their queues, by the configuration of a case."""
 
 from __future__ import annotations
 

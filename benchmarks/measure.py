@@ -45,7 +45,7 @@ _ENTRIES: Final = 200_000
 
 @attrs.define
 class _Rounds:
-    """What the rounds came to, in seconds."""
+    """The results of the rounds, in seconds."""
 
     pods: int = 0
     rounds: int = 0

@@ -1,4 +1,4 @@
-"""What a pod and a node cost, from rows at several sizes: straight lines through what was measured.
+"""The cost of a pod and of a node, from rows at several sizes: straight lines through the measured values.
 
 All rows are SchedulingBasic's with equal pods. Memory and the first list are those of `http`, where the scheduler has
 a process to itself; the time of a pod is that of `cycle`, where no more than one thing is done at a time.

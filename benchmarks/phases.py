@@ -1,4 +1,4 @@
-"""Where CPU time goes, by phase of a pod's way: the stack is looked at as often as the kernel ticks.
+"""The CPU time by phase of a pod's way: the stack is looked at as often as the kernel ticks.
 
 Nothing is wrapped and nothing slowed down but for the looking, which takes some microseconds; all the same it is done
 in a round of its own, that is not measured. A sample belongs to the innermost frame that the table knows, and to

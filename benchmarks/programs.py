@@ -1,4 +1,4 @@
-"""What users wait for: the program's start, the demo, and the replay of a trace."""
+"""The times that users wait: for the program's start, the demo, and the replay of a trace."""
 
 from __future__ import annotations
 

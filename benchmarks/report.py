@@ -114,7 +114,7 @@ class Sheet:
 
 
 def is_case(name: str) -> bool:
-    """Tell whether a row is a case's."""
+    """Return whether a row is a case's."""
     return name.count("/") == 3
 
 

@@ -24,7 +24,7 @@ _TOKEN_BYTES = 700
 
 @attrs.frozen
 class Identity:
-    """What the server shows, and whom it believes."""
+    """The TLS identity of the server, and the token that it accepts."""
 
     context: ssl.SSLContext
     #: PEM.

@@ -1,4 +1,4 @@
-"""What the rows of the cases should come to, and the figures that follow from two rows."""
+"""The targets for the rows of the cases, and the figures that follow from two rows."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ _TARGET: Final = re.compile(r"(>=|<=|<|)\s*([\d,.]+)\s*(%?).*")
 
 
 def is_met(value: float, target: str) -> bool | None:
-    """Tell whether a figure is what it should be; None where that is no number to compare with."""
+    """Return whether a figure meets its target; None where the target is no number to compare with."""
     found = _TARGET.fullmatch(target)
     if found is None:
         return None

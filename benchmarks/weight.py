@@ -1,4 +1,4 @@
-"""What real objects weigh: about 10 kB a node and 8 kB a pod, most of it never read by a scheduler."""
+"""The weight of real objects: about 10 kB a node and 8 kB a pod, most of it never read by a scheduler."""
 
 from __future__ import annotations
 

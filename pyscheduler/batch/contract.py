@@ -119,7 +119,7 @@ class Refusal:
 
 @attrs.frozen
 class Claim:
-    """Who wants room: a job, and the task of it that is to be placed (None: the whole job)."""
+    """A claim to room: a job, and the task of it that is to be placed (None: the whole job)."""
 
     job: Job
     task: Task | None = None
@@ -366,7 +366,7 @@ class EnqueueListener(Protocol):
 
 @runtime_checkable
 class Shares(Protocol):
-    """Says how much each queue may hold when others want more, too; the first policy that can say it is asked."""
+    """The amount that each queue may hold when others want more, too; the first policy that knows it is asked."""
 
     def queue_shares(self) -> Amounts:
         """Return float64[Q, R], computed when the session opened; NaN for resources that are not divided."""

@@ -16,7 +16,7 @@ __all__ = ["Decision", "DecisionKind", "Decisions"]
 
 
 class DecisionKind(Enum):
-    """What is to be done with a task."""
+    """The kind of a decision about a task."""
 
     BIND = "bind"
     #: The task waits for resources that are being released.

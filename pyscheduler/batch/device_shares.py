@@ -92,7 +92,7 @@ class DeviceShares:
 
 @attrs.frozen
 class ShareRequest:
-    """What a pod requests of each of some GPUs: a portion, or memory in MiB."""
+    """The request of a pod for each of some GPUs: a portion, or memory in MiB."""
 
     devices: int
     portion: float = 0.0

@@ -1,4 +1,4 @@
-"""What distributions add to batch profiles: systems, policies, actions, dialects of queues, rules of workload kinds.
+"""The additions of distributions to batch profiles: systems, policies, actions, queue dialects, workload kind rules.
 
 A distribution offers them in its hook (`registry.add_system`, `add_batch`, `add_action`, `add_queue_dialect`,
 `add_grouper`) as `module:Name`. They are imported when a profile names them. The scheduler hands the offers to the
@@ -113,7 +113,7 @@ class BatchExtensions:
 
 @attrs.frozen
 class _Reader:
-    """What reads the queues of a distribution's dialect. Equal rows have equal readers."""
+    """The reader of the queues of a distribution's dialect. Equal rows have equal readers."""
 
     name: str
     read: Callable[[Any], QueueSpec]

@@ -45,7 +45,7 @@ class SubGroupSpec:
 
 @attrs.frozen(kw_only=True)
 class JobSpec:
-    """What a PodGroup says, with the defaults of its dialect."""
+    """The fields of a PodGroup, with the defaults of its dialect."""
 
     namespace: str
     name: str

@@ -1,4 +1,4 @@
-"""What the policies and actions of a profile keep from pass to pass, and which jobs changed meanwhile.
+"""The data that policies and actions of a profile keep from pass to pass, and the jobs that changed meanwhile.
 
 A pass over many jobs that did not change must not look at each of them again. So a policy or an action may keep what it
 computed from jobs, and the memory tells it which jobs to look at again: those that were built anew, those that a pass

@@ -1,4 +1,4 @@
-"""What a session asks of the scheduler: where a task may go, and what comes of its decisions."""
+"""The interface of a session to the scheduler: the nodes for a task, and the effects of its decisions."""
 
 from __future__ import annotations
 

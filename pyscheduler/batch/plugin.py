@@ -25,7 +25,7 @@ __all__ = ["PLAIN", "BatchPlugin", "NodeUse", "TaskFacts"]
 
 
 class NodeUse(IntEnum):
-    """What a node is to the sessions of a profile."""
+    """The use of a node for the sessions of a profile."""
 
     #: Another scheduler's: nothing is placed there, and its amounts do not count.
     NONE = 0
@@ -36,7 +36,7 @@ class NodeUse(IntEnum):
 
 @attrs.frozen
 class TaskFacts:
-    """What a pod says about itself within its job."""
+    """The settings of a pod within its job."""
 
     sub_group: str = ""
     role: str = ""

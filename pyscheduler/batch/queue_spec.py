@@ -15,7 +15,7 @@ AmountsByResource: TypeAlias = Mapping[str, float]
 
 
 class QueueState(StrEnum):
-    """Whether a queue accepts new jobs. Only Volcano's queues have other states than Open."""
+    """The state of a queue: whether it accepts new jobs. Only Volcano's queues have other states than Open."""
 
     OPEN = "Open"
     CLOSED = "Closed"
@@ -25,7 +25,7 @@ class QueueState(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class QueueSpec:
-    """What a Queue object says, with the defaults of its dialect.
+    """The fields of a Queue object, with the defaults of its dialect.
 
     The keys of amounts are names of resources as pods request them: `cpu` (in millicores), `memory` (in bytes),
     `nvidia.com/gpu` (in devices), not `gpu`. A missing resource is one that the queue does not mention. For a limit

@@ -1,4 +1,4 @@
-"""How long the searches for victims may take, as KAI configures it in `scenarioSearchBudgets`.
+"""The time limits of the searches for victims, as KAI configures them in `scenarioSearchBudgets`.
 
 Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go` (fields and defaults),
 `actions/common/solvers/search_budget.go` (which limit counts) and the operator's checks of the fields.

@@ -33,7 +33,7 @@ _HOLDING: Final = ALLOCATED | {TaskState.RELEASING}
 
 
 class Position(NamedTuple):
-    """Where a task is: its state, its node (a row, -1: none) and the nodes it is leaving (rows)."""
+    """The position of a task: its state, its node (a row, -1: none) and the nodes it is leaving (rows)."""
 
     state: TaskState
     node: int = NO_NODE

@@ -1,4 +1,4 @@
-"""Where past use of queues is known from, as KAI configures it in `usageDBConfig`.
+"""The source of past use of queues, as KAI configures it in `usageDBConfig`.
 
 Source: KAI-Scheduler `pkg/scheduler/cache/usagedb/api`, `usagedb/hub.go`, `usagedb/prometheus`.
 """
@@ -39,7 +39,7 @@ _PROMETHEUS: Final = "http://prometheus-operated.kai-scheduler.svc.cluster.local
 
 @attrs.frozen(kw_only=True)
 class UsageSettings:
-    """How past use is counted; durations in seconds."""
+    """The settings for counting past use; durations in seconds."""
 
     #: One of `SOURCES`.
     source: str

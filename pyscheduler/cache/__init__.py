@@ -1,4 +1,4 @@
-"""What the scheduler knows of nodes and of the pods on them.
+"""The scheduler's state of nodes and of the pods on them.
 
 Belongs here: the cache of assumed and bound pods (`cache`), the snapshot of it that a scheduling cycle works on
 (`snapshot`), and the snapshot's columns: one array or index per quantity, kept up to date row by row (`columns`, `view`

@@ -206,7 +206,7 @@ class Cache:
         self._remove(known)
 
     def is_assumed(self, uid: str) -> bool:
-        """Tell whether the pod of that uid is assumed and not confirmed."""
+        """Return whether the pod of that uid is assumed and not confirmed."""
         return uid in self._assumed
 
     def get_pod(self, uid: str) -> PodInfo | None:
@@ -375,7 +375,7 @@ class Cache:
 
 
 def _is_alike(one: Pod, other: Pod) -> bool:
-    """Tell whether two states of a pod are the same but for what its binding writes: its version, its conditions."""
+    """Return whether two states of a pod differ only in fields that its binding writes: its version, its conditions."""
     metadata, status = one.metadata, one.status
     version, generation = metadata.resource_version, metadata.generation
     if replace(other.metadata, resource_version=version, generation=generation) != metadata:

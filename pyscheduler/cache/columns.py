@@ -56,7 +56,7 @@ _pack: Final = struct.Struct("10q").pack
 
 
 class _RowIndex(Protocol):
-    """What is kept per row beside the arrays."""
+    """An index that is kept per row beside the arrays."""
 
     def move(self, source: int, target: int) -> None: ...
 

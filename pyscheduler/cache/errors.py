@@ -1,4 +1,4 @@
-"""Where the informers' story and the cache's state do not fit together."""
+"""Errors for events that contradict the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pods on nodes want of others: their (anti-)affinity terms, each distinct one once, counted by node.
+"""The (anti-)affinity terms of the pods on nodes, each distinct term once, counted by node.
 
 A pod that looks for a node must know which of these speak of it. Pods of one template bring equal terms, and pods that
 look alike get equal answers, so a term is held against a kind of pod once: when the kind is new, or the term is. Which

@@ -1,4 +1,4 @@
-"""What is looked up by what pods bring with them: host ports, claims, affinity terms.
+"""Indices of host ports, claims and affinity terms that pods bring with them.
 
 Each index remembers what it holds of each row, so that bringing a row up to date is one call whatever happened to it
 (a pod came, a pod went, a statement was rolled back): the row's NodeInfo is compared with what the index holds. All of
@@ -148,7 +148,7 @@ class PortIndex:
 
 
 class ClaimIndex:
-    """How many nodes have pods that use a claim, by `namespace/name`."""
+    """The number of nodes with pods that use a claim, by `namespace/name`."""
 
     __slots__ = ("_nodes", "_of_row")
 

@@ -1,4 +1,4 @@
-"""How many pods a label selector matches on each node: what spreading and pod affinity count.
+"""The number of pods that a label selector matches on each node, for spreading and pod affinity.
 
 Nothing is kept until somebody asks. From the first question on, pods are counted by kind: same namespace, same labels,
 both terminating or both not. A selector is held against each kind once, when the question is new or the kind is; its

@@ -46,7 +46,7 @@ _MAX_PRIORITIES: Final = 8
 
 @attrs.define(kw_only=True, eq=False)
 class _Frame:
-    """What has to be put back to return to a checkpoint."""
+    """The state to restore on the return to a checkpoint."""
 
     checkpoint: Checkpoint
     num_nominations: int
@@ -277,7 +277,7 @@ class Snapshot:
         return _Rows(self._columns.infos, self._columns.anti_affinity.rows)
 
     def pvc_in_use(self, key: str) -> bool:
-        """Tell whether any pod on any node uses the claim `namespace/name`."""
+        """Return whether any pod on any node uses the claim `namespace/name`."""
         return key in self._columns.claims
 
     # Following the cache

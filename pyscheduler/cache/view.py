@@ -191,7 +191,7 @@ class NodeSubset:
         return self._rows
 
     def shows(self, rows: NDArray[np.int64]) -> bool:
-        """Tell whether it is still valid, and shows these very rows."""
+        """Return whether this is still valid, and shows these very rows."""
         return self._rows is rows and self._moves == self._columns.moves
 
     def __iter__(self) -> Iterator[NodeInfo]:

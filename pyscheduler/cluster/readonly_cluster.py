@@ -89,7 +89,7 @@ class ReadOnlyCluster:
 
 
 class _NoExtender:
-    """What leads to no extender."""
+    """The connection to no extender: it refuses all requests."""
 
     post = _refusing(lambda url, _body: f"POST {url}")
 
@@ -187,7 +187,7 @@ class _ReadOnlyClient:
 
     @property
     def idle(self) -> bool:
-        """Tell that nothing waits to be written."""
+        """Return True: nothing waits to be written."""
         return True
 
     get = _refusing_object("get")

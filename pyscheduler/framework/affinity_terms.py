@@ -30,12 +30,12 @@ class AffinityTerm:
     topology_key: str
 
     def matches(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
-        """Tell whether `pod`, whose namespace carries `namespace_labels`, is one this term speaks of."""
+        """Return whether the term selects `pod`, whose namespace carries `namespace_labels`."""
         metadata = pod.metadata
         return self.speaks_of(metadata.namespace, metadata.labels, namespace_labels)
 
     def speaks_of(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Tell the same of any pod with those `labels` in `namespace`."""
+        """Return whether the term selects pods with those `labels` in `namespace`."""
         return self.selector.matches(labels) and (
             namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         )
@@ -50,7 +50,7 @@ class WeightedAffinityTerm:
 
 
 class TermKind(Enum):
-    """What a pod wants of the pods that a term speaks of."""
+    """The demand or preference of a pod concerning the pods that a term selects."""
 
     REQUIRED_AFFINITY = 0
     REQUIRED_ANTI_AFFINITY = 1

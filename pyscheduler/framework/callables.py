@@ -1,4 +1,4 @@
-"""What the scheduler must know of code that it calls: whose it is, what it takes, and on which object it works."""
+"""Facts about code that the scheduler calls: its owner, its parameters, and the object on which it works."""
 
 from __future__ import annotations
 

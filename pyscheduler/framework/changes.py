@@ -1,4 +1,4 @@
-"""What an update of an object means for pods that wait: the cluster events it is made of.
+"""The cluster events that an update of an object means for waiting pods.
 
 The API server says that an object changed, not what about it. Plugins register for what may help their pods (a node's
 label, a smaller request), so an update is taken apart into the most specific events there are. One update may be
@@ -67,7 +67,7 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[ActionType]:
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Tell whether any effective request became smaller or vanished, a resize under way taken into account."""
+    """Return whether any effective request became smaller or vanished, a resize under way taken into account."""
     try:
         before, after = pod_requests(old), pod_requests(new)
     except QuantityError:

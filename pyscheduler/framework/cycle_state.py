@@ -157,7 +157,7 @@ PODS_TO_ACTIVATE: Final[StateKey[PodsToActivate]] = StateKey("kubernetes.io/pods
 
 
 class AfterFailure:
-    """What happens if the attempt fails. A plugin may set the fields until the end of Unreserve.
+    """The effects of a failed attempt. A plugin may set the fields until the end of Unreserve.
 
     `serve_backoff`: the pod serves its backoff in full; it is not popped early, whatever SchedulerPopFromBackoffQ says.
     `ignored_by(pod)` is True for pods that ignore the end of this pod's reservation or nomination; the event wakes all

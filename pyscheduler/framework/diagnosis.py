@@ -23,7 +23,7 @@ class NoNodesError(Exception):
 
 @attrs.define(kw_only=True)
 class Diagnosis:
-    """What the attempt found out; PostFilter plugins and the queue read it."""
+    """The findings of an attempt; PostFilter plugins and the queue read them."""
 
     #: Made when somebody asks: most attempts find a node.
     _node_statuses: NodeStatuses | None = None

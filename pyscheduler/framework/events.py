@@ -34,7 +34,7 @@ __all__ = [
 
 
 class ActionType(IntFlag):
-    """What was done to the object; bits as in kube-scheduler 1.36. `label` is the text in metrics."""
+    """The kind of change to the object; bits as in kube-scheduler 1.36. `label` is the text in metrics."""
 
     NONE = 0
     ADD = 1 << 0
@@ -111,11 +111,11 @@ class ClusterEvent:
 
     @property
     def is_wildcard(self) -> bool:
-        """Tell whether this event stands for anything that can happen."""
+        """Return whether this event stands for anything that can happen."""
         return self.resource == "*" and self.action == ActionType.ALL
 
     def matches(self, incoming: ClusterEvent) -> bool:
-        """Tell whether a registration of this event covers `incoming`.
+        """Return whether a registration of this event covers `incoming`.
 
         A registration for Pod covers both assigned and unscheduled pods; the wildcard covers everything.
         """
@@ -147,7 +147,7 @@ class QueueingHint(Enum):
 
 
 class QueueingHintFn(Protocol):
-    """Say whether the change from `old` to `new` may make `pod` schedulable for this plugin.
+    """Return whether the change from `old` to `new` may make `pod` schedulable for this plugin.
 
     `old` is None for an ADD, `new` is None for a DELETE. Called from the event handlers for each waiting pod that the
     plugin rejected, so it must be quick, and plain (no coroutine).

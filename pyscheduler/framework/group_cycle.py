@@ -21,7 +21,7 @@ __all__ = ["GroupOutcome", "GroupVerdict", "MemberTree", "PodGroupUnschedulableE
 
 
 class GroupOutcome(StrEnum):
-    """What came of a group cycle; the `result` label of scheduler_podgroup_schedule_attempts_total."""
+    """The outcome of a group cycle; the `result` label of scheduler_podgroup_schedule_attempts_total."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
@@ -31,7 +31,7 @@ class GroupOutcome(StrEnum):
 
 @attrs.frozen
 class GroupVerdict:
-    """What came of a group cycle, and why; the message is empty where the group was scheduled."""
+    """The outcome of a group cycle, and the reason; the message is empty where the group was scheduled."""
 
     outcome: GroupOutcome
     message: str = ""

@@ -209,11 +209,11 @@ class Handle(Protocol):
         ...
 
     def run_add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell all PreFilter plugins that `to_add` was put on `node` in a what-if."""
+        """Notify all PreFilter plugins that `to_add` was put on `node` in a what-if."""
         ...
 
     def run_remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
+        """Notify all PreFilter plugins that `to_remove` was taken off `node` in a what-if."""
         ...
 
     def get_waiting_pod(self, uid: str) -> WaitingPod | None:

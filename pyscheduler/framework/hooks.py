@@ -35,7 +35,7 @@ hookimpl: Final = pluggy.HookimplMarker(ENTRY_POINT_GROUP)
 
 
 class PluginRegistry(Protocol):
-    """What a hook adds its plugins to."""
+    """The registry to which a hook adds its plugins."""
 
     def require_api(self, version: str) -> None:
         """Declare for which version of the plugin API the distribution is written, as `major.minor`.

@@ -86,7 +86,7 @@ class PreFilterResult:
 
     @property
     def all_nodes(self) -> bool:
-        """Tell whether nothing was narrowed."""
+        """Return whether filters look at all nodes."""
         return self.node_names is None
 
     def merge(self, other: PreFilterResult) -> PreFilterResult:
@@ -100,7 +100,7 @@ class PreFilterResult:
 
 @attrs.frozen
 class NominatingInfo:
-    """What to do with the pod's nominated node: set it (`""` clears it), or leave it alone when `override` is False."""
+    """The change of the pod's nominated node: set it (`""` clears it), or leave it alone when `override` is False."""
 
     node_name: str = ""
     override: bool = True
@@ -108,7 +108,7 @@ class NominatingInfo:
 
 @attrs.frozen
 class PostFilterResult:
-    """What PostFilter did for the pod; `nominating_info` None leaves the nomination alone."""
+    """The result of PostFilter for the pod; `nominating_info` None leaves the nomination alone."""
 
     nominating_info: NominatingInfo | None = None
 

@@ -86,7 +86,7 @@ class HostPorts:
             del self._users[protocol, port]
 
     def conflicts(self, ip: str, protocol: str, port: int) -> bool:
-        """Tell whether a pod asking for the port would clash; the wildcard address clashes with every address."""
+        """Return whether a pod asking for the port would clash; the wildcard address clashes with every address."""
         addresses = self._users.get((protocol, port))
         return addresses is not None and (ip == _ANY_IP or ip in addresses or _ANY_IP in addresses)
 

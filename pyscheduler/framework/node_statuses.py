@@ -93,7 +93,7 @@ class NodeStatuses:
         return made
 
     def share(self, counts: Iterable[tuple[Status, int]] | None = None) -> NodeStatuses:
-        """Say that others hold the arrays and the table, too, which are copied then before a status is added.
+        """Mark the arrays and the table as shared with others; both are copied then before a status is added.
 
         `counts` is what `counts()` gives, where that is known. Returns itself.
         """

@@ -69,7 +69,7 @@ def wire(*, key: str = "", zero_is_unset: bool = False, omit_empty: bool = False
 
 @attrs.frozen(kw_only=True)
 class DefaultPreemptionArgs:
-    """How many nodes a preemption looks at: at least the larger of a percentage and an absolute number.
+    """The number of nodes that a preemption looks at: at least the larger of a percentage and an absolute number.
 
     `protect_quorum`, which kube-scheduler does not have: a victim that takes a group of pods below its minimum counts
     as one that a disruption budget protects.
@@ -82,7 +82,7 @@ class DefaultPreemptionArgs:
 
 @attrs.frozen(kw_only=True)
 class DynamicResourcesArgs:
-    """How long device allocation may take: per node while filtering (0: no limit), and in all while binding."""
+    """The time limits of device allocation: per node while filtering (0: no limit), and in all while binding."""
 
     filter_timeout_seconds: Duration | None = 10.0
     binding_timeout_seconds: Duration | None = attrs.field(default=600.0, metadata=wire(omit_empty=True))
@@ -90,7 +90,7 @@ class DynamicResourcesArgs:
 
 @attrs.frozen(kw_only=True)
 class InterPodAffinityArgs:
-    """What a running pod's demand for neighbours is worth to the pod that meets it (0..100)."""
+    """The weight of a running pod's demand for neighbours, for the pod that meets it (0..100)."""
 
     hard_pod_affinity_weight: Int32 = 1
     #: Leave the preferences of running pods out, unless the pod has inter-pod affinities itself.
@@ -132,7 +132,7 @@ class RequestedToCapacityRatio:
 
 @attrs.frozen(kw_only=True)
 class ScoringStrategy:
-    """How a node's free room becomes a score: `LeastAllocated`, `MostAllocated` or `RequestedToCapacityRatio`.
+    """The way a node's free room becomes a score: `LeastAllocated`, `MostAllocated` or `RequestedToCapacityRatio`.
 
     A file that names a strategy must name its type; there is no default inside it.
     """
@@ -174,7 +174,7 @@ class PodTopologySpreadArgs:
 
 @attrs.frozen(kw_only=True)
 class VolumeBindingArgs:
-    """How long volumes may take to be bound, in seconds, and the shape of the score by storage capacity.
+    """The time limit for binding volumes, in seconds, and the shape of the score by storage capacity.
 
     `shape` is None unless given, or where the feature gate StorageCapacityScoring is on.
     """

@@ -78,7 +78,7 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False, kw_only=True):
         return structs.replace(self, pod=pod)
 
     def holds_for(self, pod: Pod) -> bool:
-        """Tell whether the facts are known to be those of another object of the same pod, too: `with_pod` will do."""
+        """Return whether the facts surely hold for another object of the same pod, too: `with_pod` will do."""
         mine = self.pod
         if mine.spec != pod.spec or mine.namespace != pod.namespace:
             return False
@@ -162,5 +162,5 @@ class QueuedPodInfo:
 
     @property
     def is_gated(self) -> bool:
-        """Tell whether a PreEnqueue plugin holds the pod back."""
+        """Return whether a PreEnqueue plugin holds the pod back."""
         return bool(self.gating_plugin)

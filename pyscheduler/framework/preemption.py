@@ -56,7 +56,7 @@ class Candidate:
 
 @attrs.define(kw_only=True)
 class PreemptionFindings:
-    """What a search for victims came to.
+    """The findings of a search for victims.
 
     `refusal`: why the pod may not preempt at all, or "". `candidates` and `statuses` have an entry for each node that
     was looked at: whom it would cost, or why it would be in vain. `best` are the candidates that are left when all
@@ -83,7 +83,7 @@ def preemption_findings(state: CycleState) -> PreemptionFindings | None:
 
 
 class PreemptionRules:
-    """Who may preempt, who may be a victim, and how many nodes are looked at.
+    """The rules of preemption: pods that may preempt, possible victims, and the number of nodes to look at.
 
     `keeps_bookings_of` names plugins in whose books a victim keeps what it holds while the search tries to do without
     it. kube-scheduler finds neither the device nor the volume of a victim, and so do these rules. A plugin that wants
@@ -188,15 +188,15 @@ class PreemptionExtender(Protocol):
 
     @property
     def ignorable(self) -> bool:
-        """Tell whether the search goes on without it where it fails."""
+        """Return whether the search goes on without it where it fails."""
         ...
 
     def supports_preemption(self) -> bool:
-        """Tell whether it wants to be asked about victims at all."""
+        """Return whether it wants to be asked about victims at all."""
         ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Tell whether it has a say in where `pod` goes."""
+        """Return whether it takes part in the choice of a node for `pod`."""
         ...
 
     def process_preemption(
@@ -227,5 +227,5 @@ class Preemptor(Protocol):
         ...
 
     def is_preempting(self, uid: str) -> bool:
-        """Tell whether victims are still being told to go for the pod with that uid: it should not be tried yet."""
+        """Return whether victims of the pod with that uid are still being evicted: it should not be tried yet."""
         ...

@@ -56,7 +56,7 @@ class EnabledPlugin:
 
 @attrs.frozen(kw_only=True)
 class PluginSet:
-    """What a profile says of one extension point: enabled in order, and disabled by name (`*` for all)."""
+    """The plugins of one extension point in a profile: enabled in order, and disabled by name (`*` for all)."""
 
     enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[str, ...] = ()

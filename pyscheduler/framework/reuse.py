@@ -13,7 +13,7 @@ __all__ = ["Reuse"]
 
 
 class Reuse(Enum):
-    """What a plugin's answers about a node depend on, besides the pod's spec. Set it as `reuse` on the class.
+    """The facts besides the pod's spec on which a plugin's answers about a node depend. Set it as `reuse` on the class.
 
     A plugin that sets anything but `NEVER` promises:
 

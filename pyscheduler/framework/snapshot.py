@@ -97,5 +97,5 @@ class Snapshot(Protocol):
         ...
 
     def pvc_in_use(self, key: str) -> bool:
-        """Tell whether any pod on any node uses the claim `namespace/name`."""
+        """Return whether any pod on any node uses the claim `namespace/name`."""
         ...

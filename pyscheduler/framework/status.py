@@ -133,27 +133,27 @@ class Status:
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the code is SUCCESS."""
+        """Return whether the code is SUCCESS."""
         return self.code == _SUCCESS
 
     @property
     def is_wait(self) -> bool:
-        """Tell whether the code is WAIT."""
+        """Return whether the code is WAIT."""
         return self.code == _WAIT
 
     @property
     def is_skip(self) -> bool:
-        """Tell whether the code is SKIP."""
+        """Return whether the code is SKIP."""
         return self.code == _SKIP
 
     @property
     def is_error(self) -> bool:
-        """Tell whether the code is ERROR."""
+        """Return whether the code is ERROR."""
         return self.code == _ERROR
 
     @property
     def is_rejected(self) -> bool:
-        """Tell whether the pod was refused: Unschedulable, UnschedulableAndUnresolvable or Pending."""
+        """Return whether the pod was refused: Unschedulable, UnschedulableAndUnresolvable or Pending."""
         return self.code in _REJECTED
 
     def as_error(self) -> BaseException | None:

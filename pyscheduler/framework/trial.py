@@ -32,7 +32,7 @@ __all__ = ["Trial", "TrialKind"]
 
 
 class TrialKind(StrEnum):
-    """What a trial is for."""
+    """The purpose of a trial."""
 
     #: An attempt to schedule several pods together. If enough of them fit, they are scheduled for real.
     ATTEMPT = "attempt"
@@ -82,7 +82,7 @@ class Trial:
 
 
 class PreemptionInquiry:
-    """What made preemption report its findings only, before `state.trial` did; for one version."""
+    """The mark that made preemption report its findings only, before `state.trial` did; for one version."""
 
     __slots__ = ("findings",)
 

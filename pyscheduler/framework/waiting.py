@@ -17,10 +17,10 @@ __all__ = ["WaitVerdict", "WaitingIndex", "WaitingPod"]
 
 @attrs.frozen(kw_only=True)
 class WaitVerdict:
-    """How a wait ended. `status` is None when the pod was allowed.
+    """The end of a wait. `status` is None when the pod was allowed.
 
     `cause` is one of `allowed`, `rejected`, `timeout`, `deleted`, `preempted`, `stopped` (the scheduler stops, or the
-    binding was broken off); `plugin` is who caused it ("" for a deletion and a stop).
+    binding was broken off); `plugin` is the plugin that caused it ("" for a deletion and a stop).
     """
 
     cause: str

@@ -44,7 +44,7 @@ class Lister(Protocol[T_co]):
 
     @property
     def synced(self) -> bool:
-        """Tell whether the first list has arrived; False while the kind's CRD is absent."""
+        """Return whether the first list has arrived; False while the kind's CRD is absent."""
         ...
 
     def get(self, name: str, namespace: str = "") -> T_co | None:

@@ -159,7 +159,7 @@ def _wishes(pod: Pod) -> tuple[PreferredSchedulingTerm, ...]:
 
 
 def _matches(required: RequiredNodeAffinity, node: Node) -> bool:
-    """Tell whether a node meets a pod's demands; raise `SelectorError` where only terms that do not parse are left."""
+    """Return whether a node meets a pod's demands; raise `SelectorError` if only terms that do not parse are left."""
     if required.matches(node.labels, node.name):
         return True
     if required.affinity is not None and required.labels.matches(node.labels):

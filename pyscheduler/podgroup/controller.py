@@ -88,7 +88,7 @@ class _Pause:
 
 @attrs.define(eq=False)
 class _WriteState:
-    """What the controller knows about the writes to a group's object; `uid` is the object's."""
+    """The state of the writes to a group's object; `uid` is the object's."""
 
     uid: str
     #: The object as written last, and the versions that it replaced; the watch is behind while it shows one of those.

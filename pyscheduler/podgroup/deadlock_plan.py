@@ -43,11 +43,11 @@ class NeverFits:
         self._known: dict[UnitKey, bool] = {}
 
     def __contains__(self, contender: Contender) -> bool:
-        """Tell whether a unit is known not to fit."""
+        """Return whether a unit is known not to fit."""
         return self._known.get(contender.key, False)
 
     def is_known(self, contender: Contender) -> bool:
-        """Tell whether that was worked out already."""
+        """Return whether the answer about a unit is known."""
         return contender.key in self._known
 
     def forget(self, key: UnitKey) -> None:
@@ -191,7 +191,7 @@ def _place_one(trial: WhatIf, pod: Pod) -> str:
 
 
 def _stays(pod: Pod) -> bool:
-    """Tell whether a pod would be on its node of an empty cluster, too: a daemon's, or a static one's mirror."""
+    """Return whether a pod would be on its node of an empty cluster, too: a daemon's, or a static one's mirror."""
     if _MIRROR in pod.annotations:
         return True
     return any(owner.kind == _DAEMON_SET and owner.controller for owner in pod.metadata.owner_references)

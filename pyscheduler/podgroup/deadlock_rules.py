@@ -54,7 +54,7 @@ class Lease:
 
 
 class DeadlockRules:
-    """What is known of units and their attempts, and the lease if there is one."""
+    """The state of units and their attempts, and the lease if there is one."""
 
     def __init__(self) -> None:
         self.history = Releases()

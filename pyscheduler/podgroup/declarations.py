@@ -1,4 +1,4 @@
-"""What pods and objects of each dialect say about their group.
+"""The declarations of a group by its pods and objects, in each dialect.
 
 Equal declarations are cached as one object, because a group may have thousands of members that all say the same.
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.

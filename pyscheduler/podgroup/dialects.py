@@ -59,7 +59,7 @@ __all__ = ["DIALECTS", "Dialect", "DialectTable", "Key", "KeyPlace", "kinds_of",
 
 
 class KeyPlace(StrEnum):
-    """Where a pod names its group."""
+    """The place in which a pod names its group."""
 
     LABEL = "label"
     ANNOTATION = "annotation"

@@ -36,7 +36,7 @@ _ENDED: Final = (MemberPlace.SUCCEEDED, MemberPlace.FAILED)
 
 
 class ChangeKind(StrEnum):
-    """What happened to a group."""
+    """The kind of a change of a group."""
 
     #: A living pod joined it.
     JOINED = "joined"

@@ -1,4 +1,4 @@
-"""What one source says about a group: a pod's annotations or labels, or the group's object.
+"""The fields of a group in one source: a pod's annotations or labels, or the group's object.
 
 A malformed value is left out and kept as a `Problem`: the next source decides, and the user gets a warning.
 """
@@ -19,7 +19,7 @@ __all__ = ["NOTHING_SAID", "GatherRule", "GroupFields", "MatchPolicy", "Mode", "
 
 
 class Mode(StrEnum):
-    """What members that hold a node do when another member fails."""
+    """The behaviour of members that hold a node when another member fails."""
 
     #: They give back their nodes.
     STRICT = "Strict"
@@ -60,7 +60,7 @@ class Problem:
 
 @attrs.frozen(kw_only=True)
 class GroupFields:
-    """What a source says; None for a field that it does not say, or not in a usable form."""
+    """The fields of a source; None for a field that is missing, or not in a usable form."""
 
     #: How many members must be able to start together; 0 is no constraint.
     min: int | None = None
@@ -82,4 +82,4 @@ class GroupFields:
 
 
 NOTHING_SAID: Final = GroupFields()
-"""What most pods say about their group."""
+"""The fields of most pods, which say nothing about their group."""

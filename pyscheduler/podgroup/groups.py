@@ -1,4 +1,4 @@
-"""What all group plugins of one scheduler share: the directory, the claimed dialects, and the data for sort keys.
+"""The state that all group plugins of one scheduler share: the directory, claimed dialects, and data for sort keys.
 
 A plugin gets it with `PodGroups.of(handle)`, claims dialects in its constructor (`claim`), and subscribes to the
 directory. All profiles share one queue, so they share one `PodGroups`.

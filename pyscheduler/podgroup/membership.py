@@ -65,7 +65,7 @@ class GangGroup:
 
 
 class Declarations:
-    """What living members say: each different declaration once, in the order of their earliest members.
+    """The declarations of living members: each different one once, in the order of their earliest members.
 
     Adding and removing is O(log n): thousands of members say the same, and come and go one by one.
     """

@@ -29,7 +29,7 @@ __all__ = ["Group", "Origin", "merge"]
 
 
 class Origin(StrEnum):
-    """Who declared a group."""
+    """The origin of a group's declaration."""
 
     OBJECT = "object"
     PODS = "pods"
@@ -39,7 +39,7 @@ class Origin(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Group:
-    """What a group is. A change makes a new object; `GroupState` has the members."""
+    """A group with its settings. A change makes a new object; `GroupState` has the members."""
 
     id: GroupId
     #: The dialect that declares it; if nobody declares it, the dialect in which its pods name it.

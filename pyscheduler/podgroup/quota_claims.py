@@ -1,4 +1,4 @@
-"""What one group needs of the quotas of its namespace, and what of it is granted."""
+"""The claim of one group to the quotas of its namespace: the needed and the granted amounts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shortfall:
 
 @attrs.define(eq=False, kw_only=True)
 class Claim:
-    """What a group needs of the quotas of its namespace, and what of it is granted."""
+    """The amounts that a group needs of the quotas of its namespace, and the amounts granted."""
 
     state: GroupState
     #: What its object declares, in the form of the annotation.

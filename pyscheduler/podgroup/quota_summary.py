@@ -1,4 +1,4 @@
-"""What users see of the quota that a group reserves or waits for."""
+"""The quota that a group reserves or waits for, as users see it."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def pod_usage(pod: Pod) -> dict[str, int]:
 
 @attrs.frozen(kw_only=True)
 class PodTraits:
-    """What the scopes of a quota ask about a pod."""
+    """The facts about a pod that the scopes of a quota depend on."""
 
     is_terminating: bool = False
     is_best_effort: bool = False

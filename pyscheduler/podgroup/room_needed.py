@@ -1,4 +1,4 @@
-"""How many pods like one member must fit before a retry of its group can succeed."""
+"""The number of pods like one member that must fit before a retry of its group can succeed."""
 
 from __future__ import annotations
 

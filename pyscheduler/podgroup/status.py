@@ -72,7 +72,7 @@ POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 
 @attrs.frozen(kw_only=True)
 class MemberFacts:
-    """How many members a group has of each sort. `members` are all of them, ended ones included."""
+    """The numbers of members of a group by state. `members` are all of them, ended ones included."""
 
     min: int
     members: int = 0

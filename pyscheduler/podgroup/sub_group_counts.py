@@ -1,4 +1,4 @@
-"""How many members of each sub-group are in which place, kept as sums.
+"""The numbers of members of each sub-group by place, kept as sums.
 
 Only the directory changes them. Answers that depend on members alone are kept until a member moves.
 """

@@ -1,4 +1,4 @@
-"""What objects of KAI and Volcano say about sub-groups."""
+"""The sub-groups in objects of KAI and Volcano."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_SUB_GROUPS", "kai_sub_groups", "volcano_sub_groups"]
 
 NO_SUB_GROUPS: Final = SubGroups()
-"""What most objects say about sub-groups."""
+"""The sub-groups of most objects: none."""
 
 _MAX_INT32: Final = 2**31 - 1
 

@@ -46,7 +46,7 @@ TASK_SPEC: Final = "volcano.sh/task-spec"
 """The annotation, or label, by which pods of Volcano name their role."""
 
 TOO_DEEP: Final = "is more than 64 levels below the group; remove levels"
-"""What `path_problem` says of a sub-group that is too deep. All below it are, too: say it of one of them."""
+"""The message of `path_problem` about a sub-group that is too deep. All below it are, too: report one of them."""
 
 #: A tree has at most so many levels below the group.
 _DEEPEST: Final = 64
@@ -156,7 +156,7 @@ class SubGroupTree:
 
 @attrs.frozen(kw_only=True)
 class SubGroups:
-    """What an object says about the sub-groups of its group; the first tree decides the order of placement."""
+    """The sub-groups of a group, as an object declares them; the first tree decides the order of placement."""
 
     trees: tuple[SubGroupTree, ...] = ()
     #: Whether the tree alone is the group's minimum (KAI); otherwise the group's own minimum counts as well.

@@ -152,7 +152,7 @@ class TopologyConstraint(Wire):
 
 
 class SchedulingConstraints(Wire):
-    """Where the members of a group may run together; Kubernetes allows one topology constraint."""
+    """The constraint on the nodes of a group's members; Kubernetes allows one topology constraint."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 

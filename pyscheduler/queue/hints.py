@@ -49,7 +49,7 @@ RETRY_AFTER: Final = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "Retry
 
 
 class Strategy(Enum):
-    """What to do with a waiting pod after an event."""
+    """The treatment of a waiting pod after an event."""
 
     SKIP = 0
     AFTER_BACKOFF = 1

@@ -58,7 +58,7 @@ _NEWS: Final = frozenset({UNSCHEDULED_POD_ADD.label, UNSCHEDULED_POD_UPDATE.labe
 
 
 class QueuePlace(StrEnum):
-    """Where a pod is. All but the last are also the `queue` label of scheduler_queue_incoming_pods_total."""
+    """The place of a pod. All but the last are also the `queue` label of scheduler_queue_incoming_pods_total."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"

@@ -37,7 +37,7 @@ _HEALTHY_SECONDS: Final = 300.0
 
 @attrs.define
 class Restarts:
-    """How often the `run()` of one plugin failed; `next_at`: clock seconds of the next start, None while it runs."""
+    """The failures of `run()` of one plugin; `next_at`: clock seconds of the next start, None while it runs."""
 
     count: int = 0
     error: str = ""

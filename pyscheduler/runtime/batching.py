@@ -64,7 +64,7 @@ class NodeList:
 
     @property
     def is_current(self) -> bool:
-        """Whether the rows of the snapshot are still those of the same nodes."""
+        """Return whether the rows of the snapshot are still those of the same nodes."""
         return self._view.changes.epoch == self._epoch
 
     def pop(self) -> str:
@@ -76,7 +76,7 @@ class NodeList:
 
 
 class Batch:
-    """What one profile carries from one pod to the next."""
+    """The state that one profile carries from one pod to the next."""
 
     __slots__ = ("_clock", "_last_cycle", "_last_node", "_list", "_made_at", "_profile", "_recorder", "_signature")
 

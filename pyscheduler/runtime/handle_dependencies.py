@@ -1,4 +1,4 @@
-"""What the scheduler gives to its profiles; plugins reach it through their `Handle`."""
+"""The objects that the scheduler gives to its profiles; plugins reach them through their `Handle`."""
 
 from __future__ import annotations
 

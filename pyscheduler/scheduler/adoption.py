@@ -69,7 +69,7 @@ def _under_way(scheduling: SchedulingCycle, plugin: Plugin) -> Sequence[tuple[Po
 
 
 class _Rooms:
-    """What nodes have left, beside the pods that were adopted."""
+    """The room that nodes have left, beside the pods that were adopted."""
 
     def __init__(self, scheduling: SchedulingCycle) -> None:
         scheduling.cache.update_snapshot(scheduling.snapshot)

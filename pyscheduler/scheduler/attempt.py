@@ -1,4 +1,4 @@
-"""What one scheduling attempt carries from its scheduling cycle into its binding cycle."""
+"""The state that one scheduling attempt carries from its scheduling cycle into its binding cycle."""
 
 from __future__ import annotations
 

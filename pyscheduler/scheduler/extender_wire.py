@@ -1,4 +1,4 @@
-"""What is said to an extender, and what its answers mean: JSON in the form of `k8s.io/kube-scheduler/extender/v1`.
+"""Requests to an extender, and the meaning of its answers: JSON of `k8s.io/kube-scheduler/extender/v1`.
 
 Extenders are written in any language, and were written against a reader in Go. So an answer is read as Go reads it:
 names of fields in upper or lower case, null for what is empty, anything after the first value ignored; and what Go
@@ -47,7 +47,7 @@ class ExtenderError(PySchedulerError):
 
 @attrs.frozen(kw_only=True)
 class FilterResult:
-    """What an extender made of the nodes it was asked about.
+    """The answer of an extender about the nodes of a filter request.
 
     Those that pass stand in one of two forms, None where it did not use it: their names, or whole `nodes` in JSON, for
     `read_node_list`.
@@ -234,7 +234,7 @@ def _refuse_constant(text: str) -> Any:
 
 
 def _syntax_error(error: json.JSONDecodeError, text: str) -> str:
-    """Say in Go's words what is wrong with a text."""
+    """Return what is wrong with a text, in Go's words."""
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     found = json.dumps(error.doc[error.pos], ensure_ascii=False)[1:-1]
@@ -321,7 +321,7 @@ def _int64(value: object, field: str) -> int:
 
 
 def _mismatch(value: object, what: str, go_type: str = "") -> ExtenderError:
-    """Say in Go's words that a value is of the wrong kind, for a field (`Type.Field`) or for the whole answer."""
+    """Return the error for a value of the wrong kind, in Go's words: for a field (`Type.Field`) or the whole answer."""
     match value:
         case bool():
             found = "bool"

@@ -79,15 +79,15 @@ class Extender:
 
     @property
     def ignorable(self) -> bool:
-        """Tell whether scheduling goes on without it where it fails."""
+        """Return whether scheduling goes on without it where it fails."""
         return self.config.ignorable
 
     def supports_preemption(self) -> bool:
-        """Tell whether it wants to be asked about victims."""
+        """Return whether it wants to be asked about victims."""
         return bool(self.config.preempt_verb)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Tell whether the pod uses a resource that this extender manages; it manages all where it names none."""
+        """Return whether the pod uses a resource that this extender manages; it manages all where it names none."""
         managed = self._managed
         if not managed:
             return True
@@ -206,11 +206,11 @@ class Extenders:
 
     @property
     def any_chooses(self) -> bool:
-        """Tell whether any of them filters or scores: then one feasible node is not as good as another."""
+        """Return whether any of them filters or scores: then one feasible node is not as good as another."""
         return any(one.config.filter_verb or one.config.prioritize_verb for one in self.members)
 
     def have_a_say(self, pod: Pod) -> bool:
-        """Tell whether any of them has to be asked where this pod goes."""
+        """Return whether any of them has to be asked about the nodes for this pod."""
         return any(
             (one.config.filter_verb or one.config.prioritize_verb) and one.is_interested(pod) for one in self.members
         )

@@ -52,7 +52,7 @@ _NOTE_LIMIT: Final = 1024
 
 
 class PodState(Enum):
-    """What the API server says about a pod whose attempt failed."""
+    """The state of a pod whose attempt failed, as the API server reports it."""
 
     PENDING = "pending"
     #: Another pod has its name.
@@ -64,7 +64,7 @@ class PodState(Enum):
 
 @attrs.frozen(kw_only=True)
 class FailurePlan:
-    """What to do about a failed attempt: only a pending pod returns to the queue and gets a condition."""
+    """The plan after a failed attempt: only a pending pod returns to the queue and gets a condition."""
 
     state: PodState
     #: The plugins whose hints decide about the next attempt; none after an error.

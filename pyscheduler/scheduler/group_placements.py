@@ -185,7 +185,7 @@ class _Candidates:
 
 
 def _infeasible(decision: Decision, count: int) -> Decision:
-    """Say of a decision about the first placement that none of `count` placements is feasible."""
+    """Return the decision about the first placement, changed to say that none of `count` placements is feasible."""
     assert decision.status is not None, "an infeasible group has a status"
     text = f"0/{count} placements are available, first placement status: {decision.status.message}"
     return ended(decision, Status(Code.UNSCHEDULABLE, text))

@@ -199,7 +199,7 @@ class SubGroupTrial:
     # Messages
 
     def _explain(self, part: _Part) -> None:
-        """Say of the members of parts without their minimum why they have no node."""
+        """Give the members of parts without their minimum the reason why they have no node."""
         if part.has_minimum():
             for child in part.children:
                 self._explain(child)

@@ -34,7 +34,7 @@ _PRIVILEGED: Final = "system:masters"
 
 @attrs.frozen
 class Decision:
-    """Whether a request is allowed, and the reason that the API server gave."""
+    """The decision about a request, and the reason that the API server gave."""
 
     allowed: bool
     reason: str = ""

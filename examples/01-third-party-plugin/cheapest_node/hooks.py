@@ -1,4 +1,4 @@
-"""What pyscheduler finds through the entry point: the class by name, imported only when a profile enables it."""
+"""The hook behind the entry point: it names the class, which is imported only when a profile enables it."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

@@ -30,7 +30,7 @@ NO_HEADROOM: Final = Status.unschedulable("node(s) had no CPU headroom left")
 
 @attrs.frozen(kw_only=True)
 class HeadroomArgs:
-    """How much of a node's CPU stays free, in percent."""
+    """The share of a node's CPU that stays free, in percent."""
 
     percent: int = attrs.field(default=10, validator=[attrs.validators.ge(0), attrs.validators.le(100)])
 

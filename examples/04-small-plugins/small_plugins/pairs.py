@@ -23,7 +23,7 @@ PAIR: Final = "example.com/pair"
 
 @attrs.frozen(kw_only=True)
 class PairsArgs:
-    """How long the first pod of a pair keeps its place; in the file `patience: 2m`."""
+    """The time for which the first pod of a pair keeps its place; in the file `patience: 2m`."""
 
     patience_seconds: Duration = 60.0
 

@@ -10,7 +10,7 @@ from pyscheduler.podgroup import Dialect, DialectStatus, GroupFields, Key, KeyPl
 
 
 class TeamStatus(Wire):
-    """What the scheduler writes about a Team."""
+    """The status of a Team, which the scheduler writes."""
 
     state: str = ""
     ready: int = 0

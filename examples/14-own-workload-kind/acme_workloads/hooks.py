@@ -1,4 +1,4 @@
-"""What pyscheduler finds through the entry point: the row by name, imported only when PodGrouper is enabled."""
+"""The hook behind the entry point: it names the row, which is imported only when PodGrouper is enabled."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

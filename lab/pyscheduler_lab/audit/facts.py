@@ -1,4 +1,4 @@
-"""What the writes of a log mean: bindings, evictions, departures, and changes from outside."""
+"""The meaning of the writes in a log: bindings, evictions, departures, and changes from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checker must know about the run: names of the profiles, policies, and how long things may take."""
+"""The options of the checker: names of the profiles, policies, and time limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 __all__ = ["Formula", "Options"]
 
 Formula = Literal["kai", "proportion", "capacity", "kube-batch", "none"]
-"""How fair shares are computed; "none" skips rule 5.
+"""The formula of fair shares; "none" skips rule 5.
 
 For Volcano name a formula only if the tier of its plugin decides about victims. In the default tiers of Volcano gang
 and conformance decide before, and a reclaim may take from a queue within its share."""

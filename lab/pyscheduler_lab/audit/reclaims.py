@@ -24,7 +24,7 @@ __all__ = ["Claim", "ShareState", "kai_objection", "volcano_objection"]
 
 @attrs.frozen(kw_only=True)
 class Claim:
-    """What a job asks for when it reclaims."""
+    """The request of a job that reclaims."""
 
     queue: str
     preemptible: bool

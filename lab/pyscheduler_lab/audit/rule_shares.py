@@ -71,7 +71,7 @@ class _Placed:
 
 @attrs.frozen(kw_only=True)
 class _Moment:
-    """What the judges need of the world at one moment."""
+    """The state of the world at one moment, as far as the judges need it."""
 
     at: float
     queues: Mapping[str, Queue]

@@ -40,7 +40,7 @@ _KAI_NON_PREEMPTIBLE: Final = 100
 
 @attrs.frozen
 class _Share:
-    """What one pod adds to the sums."""
+    """The share of one pod in the sums."""
 
     path: tuple[str, ...]
     kinds: tuple[str, ...]

@@ -21,7 +21,7 @@ _PENDING, _BOUND, _OVER = "pending", "bound", "over"
 
 @attrs.define(eq=False)
 class TeamRecord:
-    """What one team has. GPUs now, and over time."""
+    """The GPUs of one team, now and over time."""
 
     allocated: int = 0
     pending: int = 0

@@ -29,7 +29,7 @@ GPU: Final = "nvidia.com/gpu"
 """The only resource that is asked for here, in whole numbers."""
 
 GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""Where a pod names its gang."""
+"""The label in which a pod names its gang."""
 
 LONGEST_BURST_SECONDS: Final = 5.0
 """So much may pass from the first binding of a gang to the one that completes its minimum. It is milliseconds unless

@@ -129,7 +129,7 @@ class NeverStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one policy came to. Times in seconds; parts are between 0 and 1.
+    """The results of one policy. Times in seconds; parts are between 0 and 1.
 
     A job waits whenever it has arrived and does not run. Its slowdown is the time from arrival to end over its
     duration; None if no job finished. Lost work is the GPU time of runs that an eviction ended.

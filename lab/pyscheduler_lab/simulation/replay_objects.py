@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMESPACE", "group_of", "nodes_of", "pods_of"]
 
 NAMESPACE: Final = "jobs"
-"""Where jobs are."""
+"""The namespace of the jobs."""
 
 _GPU: Final = "nvidia.com/gpu"
 #: The kubelet's default.

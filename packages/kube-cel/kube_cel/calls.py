@@ -67,7 +67,7 @@ _UNGUARDED: Final = frozenset({"contains", "startsWith", "endsWith"})
 
 
 def _fits(type_: Type, value: Any) -> bool:
-    """Tell whether a value is of a type, as far as Go looks: of a list and of a map at the first entry."""
+    """Return whether a value is of a type. As in Go, only the first entry of a list or a map is checked."""
     if type_.kind in ("dyn", "any", "param"):
         return True
     if value.__class__ not in _CLASSES[type_.name]:

@@ -339,7 +339,7 @@ class _Checker:
         return self._all_assignable((left,), (right,))
 
     def _all_assignable(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
-        """Tell whether types fit, and keep what that says about type variables."""
+        """Return whether types fit, and keep the resulting bindings of type variables."""
         mark = len(self._trail)
         if all(self._fits(one, other) for one, other in zip(left, right, strict=True)):
             return True
@@ -397,7 +397,7 @@ class _Checker:
         return True, False
 
     def _occurs(self, variable: Type, type_: Type) -> bool:
-        """Tell whether a variable is part of what a type stands for."""
+        """Return whether a variable is part of the type that another one stands for."""
         seen: set[Type] = set()
         stack = [type_]
         while stack:

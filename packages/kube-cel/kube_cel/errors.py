@@ -1,4 +1,4 @@
-"""What can go wrong with an expression."""
+"""The errors of an expression."""
 
 from __future__ import annotations
 

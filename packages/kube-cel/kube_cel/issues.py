@@ -1,4 +1,4 @@
-"""What is wrong with an expression, in the form in which cel-go reports it."""
+"""The faults of an expression, in the form in which cel-go reports them."""
 
 from __future__ import annotations
 

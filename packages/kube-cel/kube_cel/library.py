@@ -488,4 +488,4 @@ for _each in ("int", "uint", "double", "bool", "duration", "timestamp", "string"
     FUNCTIONS[f"list_{_each}_is_sorted_bool"] = _is_sorted
     FUNCTIONS[f"list_{_each}_max_{_each}"] = _extreme("max", -1)
     FUNCTIONS[f"list_{_each}_min_{_each}"] = _extreme("min", 1)
-"""What each overload does; operators, conversions and what needs more than values are the planner's."""
+"""The function of each overload; operators, conversions and those that need more than values are the planner's."""

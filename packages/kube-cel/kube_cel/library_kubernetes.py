@@ -217,4 +217,4 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 for _name, _format in FORMATS.items():
     FUNCTIONS[f"format.{_name}"] = lambda meter, found=_format: found
-"""What each overload does."""
+"""The function of each overload."""

@@ -32,7 +32,7 @@ UNSET: Final = object()
 
 @attrs.frozen(eq=False)
 class Rounds:
-    """What a loop goes over: what `source` returns, in the variables of two slots, the second below 0 if missing.
+    """The range of a loop: the values of `source`, in the variables of two slots, the second below 0 if missing.
 
     A round counts as so many `steps`.
     """
@@ -131,7 +131,7 @@ def _exists_one(rounds: Rounds, predicate: Run) -> Run:
 
 
 def _chosen(runs: Sequence[Run], meter: Meter) -> bool:
-    """Tell whether a round counts, as a filter behind what it makes decides; raise `CelError`."""
+    """Return whether a round counts, as the filter after its result decides; raise `CelError`."""
     if len(runs) == 1:
         return True
     decided = runs[1](meter)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_COST", "MAX_MEMORY", "QUANTUM", "Meter", "tenth"]
 
 MAX_COST: Final = 1_000_000
-"""How much an evaluation may cost. Source: `CELSelectorExpressionMaxCost` of resource.k8s.io/v1."""
+"""The greatest cost of an evaluation. Source: `CELSelectorExpressionMaxCost` of resource.k8s.io/v1."""
 MAX_MEMORY: Final = 1 << 20
-"""How many bytes of values an evaluation may create, values that it drops included."""
+"""The most bytes of values that an evaluation may create, values that it drops included."""
 QUANTUM: Final = 2_000
 """After so many steps the meter pauses."""
 

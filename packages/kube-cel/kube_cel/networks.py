@@ -120,31 +120,31 @@ def masked(cidr: Cidr) -> Cidr:
 
 
 def contains_address(cidr: Cidr, ip: Ip) -> bool:
-    """Tell whether an address belongs to a network."""
+    """Return whether an address belongs to a network."""
     if cidr.address.version != ip.address.version:
         return False
     return _network(cidr) == int(ip.address) >> (ip.address.max_prefixlen - cidr.bits)
 
 
 def contains_network(cidr: Cidr, other: Cidr) -> bool:
-    """Tell whether a network belongs to another."""
+    """Return whether a network belongs to another."""
     return cidr.bits <= other.bits and contains_address(cidr, Ip(other.address))
 
 
 def is_link_local_multicast(address: Address) -> bool:
-    """Tell whether an address is for all neighbours on a link that listen."""
+    """Return whether an address is a multicast address that is valid on one link only."""
     if isinstance(address, ipaddress.IPv4Address):
         return int(address) >> 8 == 0xE00000
     return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 2
 
 
 def is_link_local_unicast(address: Address) -> bool:
-    """Tell whether an address is known on one link only."""
+    """Return whether an address is valid on one link only."""
     return int(address) >> 16 == 0xA9FE if address.version == 4 else int(address) >> 118 == 0x3FA
 
 
 def is_global_unicast(address: Address) -> bool:
-    """Tell whether an address is for one machine anywhere, private networks included."""
+    """Return whether an address is for one machine anywhere, private networks included."""
     return not (
         address == _BROADCAST
         or address.is_unspecified

@@ -71,7 +71,7 @@ def no_overload(function: str, value: Any) -> CelError:
 
 
 def equal(left: Any, right: Any, meter: Meter) -> bool:
-    """Tell whether two values are equal; raise `CelError` where cel-go reports one for those types."""
+    """Return whether two values are equal; raise `CelError` where cel-go reports one for those types."""
     kind = left.__class__
     if kind is str:
         return right.__class__ is str and left == right
@@ -199,7 +199,7 @@ def _ordered(function: str, accept: Callable[[int], bool]) -> Callable[[Any, Any
 
 
 def contains(value: Any, container: Any, meter: Meter) -> bool:
-    """Tell whether a list has an element, or a map a key; raise `CelError` for anything else."""
+    """Return whether a list has an element, or a map a key; raise `CelError` for anything else."""
     kind = container.__class__
     if kind is Map or kind is DefaultMap:
         return find_key(container, value) is not None
@@ -215,7 +215,7 @@ def contains(value: Any, container: Any, meter: Meter) -> bool:
 
 
 def is_zero(value: Any) -> bool:
-    """Tell whether a value is what its type begins with: nought, empty, false."""
+    """Return whether a value is the zero value of its type: nought, empty, false."""
     kind = value.__class__
     if value is None:
         return True

@@ -57,7 +57,7 @@ class Planned:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is known."""
+        """Return whether the value is known."""
         return self.constant is not _NOT_CONSTANT
 
 

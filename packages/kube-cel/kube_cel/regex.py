@@ -197,7 +197,7 @@ class Regex:
 
 
 def _holds(kind: str, text: str, at: int) -> bool:
-    """Tell whether an assertion holds at a place."""
+    """Return whether an assertion holds at a place."""
     match kind:
         case "A":
             return at == 0

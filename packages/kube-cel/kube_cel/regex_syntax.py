@@ -23,7 +23,7 @@ _DEEPEST: Final = 1000
 _SMALL: Final = 200
 
 Predicate: TypeAlias = "Callable[[str], bool]"
-"""Tells whether a character belongs to a class."""
+"""A function that returns whether a character belongs to a class."""
 
 
 class RegexError(Exception):
@@ -287,7 +287,7 @@ class _Parser:
     _last_repeat = -1
 
     def _is_repeated(self, start: int) -> bool:
-        """Tell whether a repetition ended right before."""
+        """Return whether a repetition ended right before."""
         return self._last_repeat == start
 
     def _operators(self, start: int) -> str:

@@ -1,4 +1,4 @@
-"""What Kubernetes checks of an expression beyond its types: literals that cannot be read, and mixed lists and maps."""
+"""The checks of Kubernetes beyond types: literals that cannot be read, and mixed lists and maps."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def to_timestamp(value: object) -> Timestamp:
 
 
 def _equivalent(left: Type, right: Type) -> bool:
-    """Tell whether two types are the same but for the names of type parameters."""
+    """Return whether two types are the same but for the names of type parameters."""
     if left is right:
         return True
     if left.kind != right.kind or len(left.params) != len(right.params):

@@ -37,7 +37,7 @@ class PreferredSchedulingTerm(Wire):
 
 
 class NodeAffinity(Wire):
-    """What a pod demands of a node and what it prefers."""
+    """The demands and preferences of a pod for nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()

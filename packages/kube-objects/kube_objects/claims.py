@@ -59,7 +59,7 @@ def claims_of(pod: Pod) -> Iterator[PodClaim]:
 
 
 def uses_storage(pod: Pod) -> bool:
-    """Tell whether the pod has a claim, or names a disk itself; most volumes are neither (tokens, config maps ...)."""
+    """Return whether the pod has a claim or names a disk itself; most volumes are neither (tokens, config maps ...)."""
     for volume in pod.spec.volumes:  # noqa: SIM110 - a generator costs more than the test itself
         if _STORAGE(volume) != _NO_STORAGE:
             return True

@@ -17,7 +17,7 @@ class ContainerResourceClaim(Wire):
 
 
 class ResourceRequirements(Wire):
-    """What is asked for, and how much may be used at most."""
+    """The requested amounts of resources, and their limits."""
 
     requests: Mapping[str, RawQuantity] = {}
     limits: Mapping[str, RawQuantity] = {}
@@ -35,7 +35,7 @@ class ContainerPort(Wire):
 
 
 class ContainerRestartRule(Wire):
-    """What happens when the container exits in a certain way."""
+    """A rule for the exit of the container in a certain way."""
 
     action: str = ""
 
@@ -52,7 +52,7 @@ class Container(Wire):
 
 
 class ContainerStatus(Wire):
-    """What the node reports: resources in force (`resources`) and resources set aside (`allocated_resources`)."""
+    """The status that the node reports: resources in force (`resources`) and set aside (`allocated_resources`)."""
 
     name: str = ""
     allocated_resources: Mapping[str, RawQuantity] = {}

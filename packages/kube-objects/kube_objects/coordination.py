@@ -8,7 +8,7 @@ from kube_objects.meta import KubeObject, ObjectReference, Wire
 
 
 class LeaseSpec(Wire):
-    """Who holds a lease and since when; times are wire strings with microseconds."""
+    """The holder of a lease and the times of holding it; times are wire strings with microseconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -29,7 +29,7 @@ class Lease(KubeObject):
 
 
 class EventSeries(Wire):
-    """How often the same event has happened, and when last."""
+    """The number of times that the same event happened, and the time of the last."""
 
     count: int = 0
     last_observed_time: str | None = None

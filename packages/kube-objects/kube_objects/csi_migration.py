@@ -185,7 +185,7 @@ def _zone_and_region(terms: Terms, labels: Mapping[str, str]) -> tuple[str, str]
 
 
 def _values(terms: Terms, key: str) -> bool:
-    """Tell whether a requirement on `key` names a value."""
+    """Return whether a requirement on `key` names a value."""
     return any(each.key == key and each.values for term in terms for each in term.match_expressions)
 
 

@@ -33,7 +33,7 @@ class OpaqueDeviceConfiguration(Wire):
 
 
 class DeviceClassConfiguration(Wire):
-    """How devices of a class are to be set up; nobody but the driver looks inside."""
+    """The configuration of devices of a class; only the driver reads it."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 

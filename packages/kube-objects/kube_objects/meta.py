@@ -183,7 +183,7 @@ class StatusCause(Wire):
 
 
 class StatusDetails(Wire):
-    """What a failed request was about."""
+    """The object and the causes of a failed request."""
 
     name: str = ""
     group: str = ""

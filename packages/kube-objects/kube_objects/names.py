@@ -66,7 +66,7 @@ def label_value_errors(value: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def is_extended_resource(name: str) -> bool:
-    """Tell whether a resource is one that somebody outside Kubernetes defined, such as ``example.com/gpu``."""
+    """Return whether a resource is defined outside Kubernetes, such as ``example.com/gpu``."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     # A quota counts the resource under this longer name, which has to be valid as well.
@@ -75,7 +75,7 @@ def is_extended_resource(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def is_scalar_resource(name: str) -> bool:
-    """Tell whether the scheduler counts a resource besides CPU, memory, ephemeral storage and pods.
+    """Return whether the scheduler counts a resource besides CPU, memory, ephemeral storage and pods.
 
     It counts extended resources, huge pages, resources prefixed ``kubernetes.io/`` and attachable volumes, and
     ignores everything else in requests and allocatable amounts.

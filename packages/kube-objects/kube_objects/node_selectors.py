@@ -57,7 +57,7 @@ class NodeTerm(NamedTuple):
     errors: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Tell whether a node with `labels` and `node_name` meets the term; without a name, names do not count."""
+        """Return whether a node with `labels` and `node_name` meets the term; without a name, names do not count."""
         if self.errors or not self.labels.matches(labels):
             return False
         return not (self.names and node_name) or all((node_name == name) != negated for name, negated in self.names)
@@ -70,16 +70,16 @@ class CompiledNodeSelector(NamedTuple):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """What could not be parsed. kube-scheduler reports it only where no other term matches."""
+        """Return the parse errors. kube-scheduler reports them only where no other term matches."""
         return tuple(error for term in self.terms for error in term.errors)
 
     @property
     def uses_names(self) -> bool:
-        """Whether the answer depends on the node's name and not on its labels alone."""
+        """Return whether the answer depends on the node's name and not on its labels alone."""
         return any(term.names for term in self.terms)
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Tell whether a node with `labels` and `node_name` meets a term."""
+        """Return whether a node with `labels` and `node_name` meets a term."""
         return any(term.matches(labels, node_name) for term in self.terms)
 
     def check(self) -> None:
@@ -95,7 +95,7 @@ class PreferredTerms(NamedTuple):
 
     @property
     def uses_names(self) -> bool:
-        """Whether the score depends on the node's name and not on its labels alone."""
+        """Return whether the score depends on the node's name and not on its labels alone."""
         return any(term.names for _, term in self.terms)
 
     def score(self, labels: Mapping[str, str], node_name: str) -> int:
@@ -104,18 +104,18 @@ class PreferredTerms(NamedTuple):
 
 
 class RequiredNodeAffinity(NamedTuple):
-    """What a pod demands of a node: its node selector and its required node affinity, both."""
+    """The demands of a pod on a node: its node selector and its required node affinity, both."""
 
     labels: CompiledSelector = EVERYTHING
     affinity: CompiledNodeSelector | None = None
 
     @property
     def uses_names(self) -> bool:
-        """Whether the answer depends on the node's name and not on its labels alone."""
+        """Return whether the answer depends on the node's name and not on its labels alone."""
         return self.affinity is not None and self.affinity.uses_names
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Tell whether the pod may run on a node with `labels` and `node_name`."""
+        """Return whether the pod may run on a node with `labels` and `node_name`."""
         if not self.labels.matches(labels):
             return False
         return self.affinity is None or self.affinity.matches(labels, node_name)

@@ -12,7 +12,7 @@ from kube_objects.taints import Taint
 
 
 class NodeSpec(Wire):
-    """What the cluster wants of a node."""
+    """The desired state of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -36,7 +36,7 @@ class ContainerImage(Wire):
 
 
 class NodeStatus(Wire):
-    """What a node offers."""
+    """The resources, conditions and images that a node reports."""
 
     allocatable: Mapping[str, RawQuantity] = {}
     capacity: Mapping[str, RawQuantity] = {}
@@ -56,7 +56,7 @@ class Node(KubeObject):
 
 
 class NamespaceStatus(Wire):
-    """Whether a namespace is ``Active`` or ``Terminating``."""
+    """The phase of a namespace: ``Active`` or ``Terminating``."""
 
     phase: str = ""
 

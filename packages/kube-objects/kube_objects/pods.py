@@ -38,7 +38,7 @@ class PodSchedulingGroup(Wire):
 
 
 class PodSpec(Wire):
-    """What a pod needs.
+    """The desired state of a pod.
 
     `priority` is ``None`` until admission has resolved the priority class; `Pod.priority` reads that as 0.
     """
@@ -104,7 +104,7 @@ class PodExtendedResourceClaimStatus(Wire):
 
 
 class PodStatus(Wire):
-    """What is known about a pod, from the scheduler, the node and controllers."""
+    """The observed state of a pod, from the scheduler, the node and controllers."""
 
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
@@ -149,12 +149,12 @@ class Pod(KubeObject):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the pod has ended and uses nothing any more."""
+        """Return whether the pod has ended and uses nothing any more."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
     def is_terminating(self) -> bool:
-        """Whether deletion has begun; the pod still uses what it uses."""
+        """Return whether deletion has begun; the pod still uses its resources."""
         return self.metadata.deletion_timestamp is not None
 
     def with_node_name(self, node_name: str) -> Pod:
@@ -163,7 +163,7 @@ class Pod(KubeObject):
 
 
 class EndedPodSpec(Wire):
-    """What is of interest about where an ended pod ran, and for whom."""
+    """The fields of interest about an ended pod: the node it ran on, and its scheduler."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -172,7 +172,7 @@ class EndedPodSpec(Wire):
 
 
 class EndedPodStatus(Wire):
-    """How the pod ended."""
+    """The phase in which the pod ended."""
 
     phase: str = ""
 
@@ -188,7 +188,7 @@ class EndedPod(KubeObject):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the pod has ended."""
+        """Return whether the pod has ended."""
         return self.status.phase in TERMINAL_PHASES
 
     def as_pod(self) -> Pod:

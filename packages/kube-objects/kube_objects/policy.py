@@ -30,7 +30,7 @@ class PodDisruptionBudgetSpec(Wire):
 
 
 class PodDisruptionBudgetStatus(Wire):
-    """How many of the pods may go now; `disrupted_pods` maps those already on their way to a time."""
+    """The number of pods that may go now; `disrupted_pods` maps those already on their way to a time."""
 
     observed_generation: int = 0
     disruptions_allowed: int = 0

@@ -103,11 +103,11 @@ class CompiledSelector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is required, so that everything matches."""
+        """Return whether nothing is required, so that everything matches."""
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether `labels` meet all requirements."""
+        """Return whether `labels` meet all requirements."""
         for key, value in self._equal:
             if labels.get(key) != value:
                 return False

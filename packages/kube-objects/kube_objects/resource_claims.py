@@ -26,7 +26,7 @@ class DeviceToleration(Wire):
 
 
 class CapacityRequirements(Wire):
-    """How much of a device's capacity is asked for, by the capacity's name."""
+    """The requested amounts of a device's capacity, by the capacity's name."""
 
     requests: Mapping[str, RawQuantity] = {}
 
@@ -64,7 +64,7 @@ class DeviceRequest(Wire):
 
 
 class DeviceConstraint(Wire):
-    """What devices of some requests (of all, where none is named) must have in common, or must not."""
+    """The attributes that devices of some requests (of all, where none is named) must have in common, or must not."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -72,7 +72,7 @@ class DeviceConstraint(Wire):
 
 
 class DeviceClaimConfiguration(Wire):
-    """How the devices of some requests (of all, where none is named) are to be set up."""
+    """The configuration for devices of some requests (of all, where none is named)."""
 
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
@@ -87,13 +87,13 @@ class DeviceClaim(Wire):
 
 
 class ResourceClaimSpec(Wire):
-    """What the claim asks for; it never changes."""
+    """The requests of the claim; they never change."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
 class ResourceClaimConsumerReference(Wire):
-    """Who may use the claim: a pod, as a rule."""
+    """A consumer that may use the claim: a pod, as a rule."""
 
     api_group: str = ""
     resource: str = ""
@@ -121,7 +121,7 @@ class DeviceRequestAllocationResult(Wire):
 
 
 class DeviceAllocationConfiguration(Wire):
-    """How some of the allocated devices are to be set up; `source` is ``FromClass`` or ``FromClaim``."""
+    """The configuration of some allocated devices; `source` is ``FromClass`` or ``FromClaim``."""
 
     source: str = ""
     requests: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class DeviceAllocationResult(Wire):
 
 
 class AllocationResult(Wire):
-    """What a claim was given, and the nodes on which it can be used (``None`` for all)."""
+    """The devices that a claim was given, and the nodes on which it can be used (``None`` for all)."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -155,7 +155,7 @@ class Condition(Wire):
 
 
 class AllocatedDeviceStatus(Wire):
-    """What a driver reports of an allocated device."""
+    """The status of an allocated device, as its driver reports it."""
 
     driver: str = ""
     pool: str = ""
@@ -165,7 +165,7 @@ class AllocatedDeviceStatus(Wire):
 
 
 class ResourceClaimStatus(Wire):
-    """Whether the claim is allocated, and who may use it now."""
+    """The allocation of the claim, and the consumers that may use it now."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -183,7 +183,7 @@ class ResourceClaim(KubeObject):
 
 
 class ResourceClaimTemplateSpec(Wire):
-    """What claims made from the template are like."""
+    """The metadata and spec of claims made from the template."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()

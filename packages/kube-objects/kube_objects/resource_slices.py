@@ -38,7 +38,7 @@ class CapacityRequestPolicyRange(Wire):
 
 
 class CapacityRequestPolicy(Wire):
-    """How much of a capacity can be asked for at once: `default` by who asks for nothing."""
+    """The amounts of a capacity that can be requested at once; `default` holds where no amount is requested."""
 
     default: RawQuantity | None = None
     valid_values: tuple[RawQuantity, ...] = ()
@@ -46,7 +46,7 @@ class CapacityRequestPolicy(Wire):
 
 
 class DeviceCapacity(Wire):
-    """How much of something a device has."""
+    """The amount of one capacity of a device."""
 
     value: RawQuantity = "0"
     request_policy: CapacityRequestPolicy | None = None
@@ -66,7 +66,7 @@ class CounterSet(Wire):
 
 
 class DeviceCounterConsumption(Wire):
-    """What a device takes from a counter set once it is allocated."""
+    """The amounts that a device takes from a counter set once it is allocated."""
 
     counter_set: str = ""
     counters: Mapping[str, Counter] = {}

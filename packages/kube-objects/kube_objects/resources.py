@@ -139,23 +139,23 @@ def non_zero_requests(pod: Pod, *, use_status: bool = True, pod_level: bool = Tr
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
-    """Tell whether `pod` requests, as a whole, a resource that can be requested so."""
+    """Return whether `pod` requests, as a whole, a resource that can be requested so."""
     resources = pod.spec.resources
     return resources is not None and any(map(is_pod_level_resource, resources.requests))
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Tell whether a resource can be requested for a pod as a whole: CPU, memory and huge pages."""
+    """Return whether a resource can be requested for a pod as a whole: CPU, memory and huge pages."""
     return name in {_CPU, _MEMORY} or name.startswith("hugepages-")
 
 
 def is_sidecar(container: Container) -> bool:
-    """Tell whether an init container keeps running beside the containers."""
+    """Return whether an init container keeps running beside the containers."""
     return container.restart_policy == "Always"
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
-    """Tell whether the node has called a pending resize of `pod` infeasible."""
+    """Return whether the node has called a pending resize of `pod` infeasible."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"

@@ -85,7 +85,7 @@ class FieldSelector(NamedTuple):
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether `fields` (values by path, such as ``spec.nodeName``) meet all; a missing one is empty."""
+        """Return whether `fields` (values by path, such as ``spec.nodeName``) meet all; a missing one is empty."""
         for field, value, negated in self.requirements:  # noqa: SIM110 - asked of every change for every watch
             if (fields.get(field, "") == value) == negated:
                 return False

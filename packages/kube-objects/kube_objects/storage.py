@@ -25,7 +25,7 @@ from kube_objects.volumes import (
 
 
 class PersistentVolumeClaimStatus(Wire):
-    """How far a claim has come: ``Pending``, ``Bound`` or ``Lost``."""
+    """The phase of a claim: ``Pending``, ``Bound`` or ``Lost``."""
 
     phase: str = ""
     access_modes: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class PersistentVolumeSpec(Wire):
 
 
 class PersistentVolumeStatus(Wire):
-    """How far a volume has come: ``Pending``, ``Available``, ``Bound``, ``Released`` or ``Failed``."""
+    """The phase of a volume: ``Pending``, ``Available``, ``Bound``, ``Released`` or ``Failed``."""
 
     phase: str = ""
 
@@ -101,7 +101,7 @@ class TopologySelectorTerm(Wire):
 
 
 class StorageClass(KubeObject):
-    """How volumes are made: by whom, when (`volume_binding_mode`) and where."""
+    """The way volumes are made: the provisioner, the time (`volume_binding_mode`) and the topologies."""
 
     api_version: ClassVar[str] = "storage.k8s.io/v1"
     kind: ClassVar[str] = "StorageClass"
@@ -114,7 +114,7 @@ class StorageClass(KubeObject):
 
 
 class VolumeNodeResources(Wire):
-    """How many volumes of a driver a node can hold; ``None`` is no limit."""
+    """The number of volumes of a driver that a node can hold; ``None`` is no limit."""
 
     count: int | None = None
 
@@ -135,7 +135,7 @@ class CSINodeSpec(Wire):
 
 
 class CSINode(KubeObject):
-    """What CSI offers on the node of the same name."""
+    """The CSI drivers on the node of the same name."""
 
     api_version: ClassVar[str] = "storage.k8s.io/v1"
     kind: ClassVar[str] = "CSINode"
@@ -161,7 +161,7 @@ class CSIDriver(KubeObject):
 
 
 class CSIStorageCapacity(KubeObject):
-    """How much a CSI driver can still provide to the nodes that `node_topology` selects."""
+    """The capacity that a CSI driver can still provide to the nodes that `node_topology` selects."""
 
     api_version: ClassVar[str] = "storage.k8s.io/v1"
     kind: ClassVar[str] = "CSIStorageCapacity"
@@ -188,7 +188,7 @@ class VolumeAttachmentSpec(Wire):
 
 
 class VolumeAttachmentStatus(Wire):
-    """Whether the volume is attached."""
+    """The state of an attachment of a volume."""
 
     attached: bool = False
 

@@ -48,7 +48,7 @@ class Toleration(Wire):
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
-    """Tell whether `toleration` answers `taint`; an operator that is not known answers nothing.
+    """Return whether `toleration` tolerates `taint`; one with an unknown operator tolerates nothing.
 
     `comparison_operators` is the feature gate ``TaintTolerationComparisonOperators``.
     """

@@ -127,14 +127,14 @@ class PersistentVolumeClaimVolumeSource(Wire):
 
 
 class VolumeResourceRequirements(Wire):
-    """How much storage a claim asks for."""
+    """The amount of storage that a claim requests."""
 
     requests: Mapping[str, RawQuantity] = {}
     limits: Mapping[str, RawQuantity] = {}
 
 
 class PersistentVolumeClaimSpec(Wire):
-    """What a claim asks for.
+    """The request of a claim.
 
     `storage_class_name` distinguishes ``None`` (the default class) from ``""`` (no class); an empty `volume_name`
     means not bound.

@@ -28,7 +28,7 @@ _LARGE_GROUP: Final = 50
 
 
 class Changes:
-    """Tells the sessions of a profile what has changed.
+    """Reports changes to the sessions of a profile.
 
     `tell` is called with the key of a job whose group changed; with None if jobs and queues must be read anew.
     """
@@ -40,13 +40,13 @@ class Changes:
         self._moved: set[str] = set()
 
     def all_changed(self, *_: object) -> None:
-        """Tell that jobs and queues must be read anew."""
+        """Report that jobs and queues must be read anew."""
         self.tell(None)
 
     def group_changed(self, change: GroupChange) -> None:
-        """Tell that a group or one of its pods changed.
+        """Report that a group or one of its pods changed.
 
-        A member of a large group that was bound, or runs, is told half a second later. It changes only the status of
+        A member of a large group that was bound, or runs, is reported half a second late. It changes only the status of
         its job, and the members of a large gang would make one pass after the other due.
         """
         key = f"group/{change.state.id.key}"

@@ -47,7 +47,7 @@ def built_in_rows(name: str) -> tuple[JobDialect, QueueDialect]:
 
 
 class System:
-    """What one system does for one profile; subclasses name what it consists of."""
+    """One batch system at work for one profile; subclasses name its parts."""
 
     #: The name of the system, its defaults, and the names that its configuration knows.
     preset: ClassVar[Preset]

@@ -27,7 +27,7 @@ _ABOVE_ZERO: Final = "must be greater than 0"
 
 @attrs.frozen(kw_only=True)
 class CoschedulingArgs:
-    """How groups wait, give up, and are kept from trying again at once."""
+    """The args for waiting, giving up, and the pause before the next try of a group."""
 
     #: How long a member waits at Permit if its group does not say; 0 means 60.
     permit_waiting_time_seconds: int = 60

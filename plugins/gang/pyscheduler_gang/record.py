@@ -1,4 +1,4 @@
-"""What the plugin knows about one gang besides its members: the schedule cycle, the deadline, the timed-out members.
+"""The state of one gang besides its members: the schedule cycle, the deadline, the timed-out members.
 
 The schedule cycle limits the attempts of a gang that does not fit. In a round each member has one turn. When a member
 fails, the round is invalid: the other members are refused, which counts as their turn. When all had their turn, the

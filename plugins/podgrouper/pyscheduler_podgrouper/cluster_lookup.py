@@ -1,4 +1,4 @@
-"""What rules read of a cluster: the copies of watched kinds; owners that a watch does not show yet are read once."""
+"""The cluster as rules read it: the copies of watched kinds; owners that a watch does not show yet are read once."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Settings:
 
 
 class Lookup(Protocol):
-    """What rules may read besides the pod and its owners."""
+    """The objects that rules may read besides the pod and its owners."""
 
     @property
     def settings(self) -> Settings:
@@ -136,7 +136,7 @@ class Lookup(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TopologyPlan:
-    """Where the pods of a group must be together; empty texts constrain nothing."""
+    """The topology levels at which the pods of a group must be together; empty texts constrain nothing."""
 
     topology: str = ""
     required: str = ""

@@ -1,4 +1,4 @@
-"""What a new plugin does at each extension point: imports, methods, and tests.
+"""The parts of a new plugin at each extension point: imports, methods, and tests.
 
 All parts belong to one example, so that any subset of them makes a plugin: a label, named by the plugin's args, closes
 a node or gives it a score, and holds, rejects or delays a pod.

@@ -1,4 +1,4 @@
-"""Where the objects come from: an API server, or files."""
+"""The sources of objects: an API server, or files."""
 
 from __future__ import annotations
 

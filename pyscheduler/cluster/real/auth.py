@@ -68,7 +68,7 @@ _import_lock: Final = threading.Lock()
 
 @attrs.define(kw_only=True)
 class Credentials:
-    """How to reach and convince one API server; made by `load` or `plain`."""
+    """The address of one API server, and the credentials for it; made by `load` or `plain`."""
 
     server: str
     #: None for plain HTTP.

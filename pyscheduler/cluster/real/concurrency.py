@@ -1,4 +1,4 @@
-"""How many requests are in flight at once: as many as the API server keeps up with, and never more than 64.
+"""The number of requests in flight at once: as many as the API server keeps up with, and never more than 64.
 
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681). A window's worth of good answers widens the
 window by one; those sent while less than half of it was in use say nothing about the rest (RFC 7661). A refusal (429;

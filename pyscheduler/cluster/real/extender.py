@@ -171,7 +171,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """Say in one line, in Go's words where it has some, why no answer came."""
+    """Return in one line, in Go's words where it has some, why no answer came."""
     match error:
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as refused):
             return f"tls: failed to verify certificate: x509: {refused.verify_message}"

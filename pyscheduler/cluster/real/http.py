@@ -96,7 +96,7 @@ class _Rotation:
     _recorder: Recorder
 
     def note(self, certificates: int) -> None:
-        """Tell how old the last one became, if this is another."""
+        """Record the age of the last certificate, if this is another."""
         if certificates != self._certificates:
             now = self._clock.now()
             self._recorder.certificate_rotated(now - self._since)
@@ -143,7 +143,7 @@ class HTTPTransport(ConnectingTransport):
         return urlsplit(self._base).netloc
 
     def measure(self, *, clock: Clock, recorder: Recorder) -> None:
-        """Tell `recorder` about connection pools and client certificates."""
+        """Measure connection pools and client certificates with `recorder`."""
         self._rotation = _Rotation(self._credentials.certificates, clock.now(), clock, recorder)
         recorder.gauge(
             "rest_client_transport_cache_entries", lambda: {(): float(len(self._sessions) + len(self._pools))}
@@ -441,7 +441,7 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 def _why(error: Exception) -> str:
-    """Say in one line why no answer came."""
+    """Return in one line why no answer came."""
     match error:
         case (
             aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as inner)

@@ -54,7 +54,7 @@ class SilenceError(Exception):
 
 
 class Step(Enum):
-    """What an informer does next."""
+    """The next step of an informer."""
 
     LIST = auto()
     CHECK_VERSION = auto()
@@ -62,7 +62,7 @@ class Step(Enum):
 
 
 class Recovery(NamedTuple):
-    """What an informer does after a failure: log `message`, count `warning`, and go on after `pause_seconds`.
+    """The reaction of an informer to a failure: log `message`, count `warning`, and go on after `pause_seconds`.
 
     `key` names the error in the log line. `outage` reports the failure to the outage log. `absent` empties the copy.
     `fatal` ends the informer.

@@ -37,7 +37,7 @@ _LEAST_SECONDS: Final = 0.01
 
 
 class Move(Enum):
-    """What to do next."""
+    """The next move of a replica."""
 
     READ = auto()
     #: Make the lease, which is not there.

@@ -1,4 +1,4 @@
-"""Where the lease is kept: on a thread with an event loop of its own, or on the loop of whoever asks.
+"""The keeper of the lease: on a thread with an event loop of its own, or on the loop of the caller.
 
 The scheduler's event loop may be busy for seconds, say with a first list of a large cluster; a lease that is renewed
 on it would be lost for no fault of the cluster's. So renewing has a thread, the one exception to the single thread, and

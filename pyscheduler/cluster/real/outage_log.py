@@ -63,7 +63,7 @@ class Outages:
                 each.retry_soon()
 
     def close(self) -> None:
-        """Say nothing any more; idempotent."""
+        """Stop logging; idempotent."""
         self._unreachable.reset()
         self._refused.reset()
 

@@ -262,7 +262,7 @@ class _Connection(asyncio.Protocol):
             self.fail(BrokenAnswerError(f"the answer is not HTTP: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits for an answer."""
+        """Complete or fail the request that waits for an answer."""
         self._transport = None
         self._open_ones.discard(self)
         if self._timer is not None:

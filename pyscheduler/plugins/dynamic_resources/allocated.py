@@ -23,7 +23,7 @@ K = TypeVar("K")
 
 
 class DeviceId(NamedTuple):
-    """What a device is known by in the cluster."""
+    """The identity of a device in the cluster."""
 
     driver: str
     pool: str

@@ -79,7 +79,7 @@ class Allocator:
             self._prepared[1].go_by(allocated)
 
     def can_allocate(self, node: Node, patience: Patience | None = None) -> bool:
-        """Tell whether `allocate` has an answer for `node`; cheaper, and raises the same."""
+        """Return whether `allocate` has an answer for `node`; cheaper, and raises the same."""
         return self._solve(node, patience)[2] is not None
 
     def allocate(self, node: Node, patience: Patience | None = None) -> list[AllocationResult] | None:

@@ -234,7 +234,7 @@ class ClaimWriter:
 
 
 def _is_same(claim: ResourceClaim, allocation: AllocationResult) -> bool:
-    """Tell whether a claim was given just these devices, whenever that was; the API server rewrites quantities."""
+    """Return whether a claim was given just these devices, whenever that was; the API server rewrites quantities."""
     found = claim.status.allocation
     return found is not None and _devices(found) == _devices(allocation)
 
@@ -245,5 +245,5 @@ def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str
 
 
 def _leaves_open(error: BaseException | None) -> bool:
-    """Tell whether a write that ended like this may have been carried out."""
+    """Return whether a write that ended like this may have been carried out."""
     return isinstance(error, TransportError) or (isinstance(error, APIError) and error.status >= 500)

@@ -1,4 +1,4 @@
-"""How much of a device's capacity a request takes, after the device's policy on requests.
+"""The amount of a device's capacity that a request takes, after the device's policy on requests.
 
 What is asked for is rounded up to what the policy allows: to the next step of a range, or to the next of the valid
 values. Who asks for nothing gets the policy's default or, without one, all there is. A device for one claim at a time
@@ -133,7 +133,7 @@ def consumed_amounts(
 
 
 def fits(consumed: Mapping[str, Amount], capacity: Mapping[str, Capacity], taken: Mapping[str, int]) -> bool:
-    """Tell whether a device has that much left besides what is taken of it, in nanos."""
+    """Return whether a device has that much left besides the amounts taken of it, in nanos."""
     return all(amount.nanos + taken.get(name, 0) <= capacity[name].value.nanos for name, amount in consumed.items())
 
 

@@ -50,13 +50,13 @@ class PodClaim:
 
     @property
     def is_allocated(self) -> bool:
-        """Whether the claim had devices when the cycle began, or has been given some since."""
+        """Return whether the claim had devices when the cycle began, or has been given some since."""
         return self.claim.status.allocation is not None
 
 
 @attrs.frozen
 class Allotment:
-    """What a node would give: to each claim of `pending`, and to the claim for extended resources."""
+    """The devices of a node for each claim of `pending`, and for the claim for extended resources."""
 
     of_claims: Sequence[AllocationResult]
     variant: Variant | None
@@ -65,7 +65,7 @@ class Allotment:
 
 @attrs.frozen(eq=False)
 class Findings:
-    """What was found out beside the cycle: by node why it does not have the devices, None where it has.
+    """The findings beside the cycle: by node why it does not have the devices, None where it has.
 
     `is_outdated`: something was allocated or given back meanwhile, so that nodes that lacked devices may have them now.
     `has_timed_out`: the time was over before all nodes were looked at.
@@ -94,7 +94,7 @@ class Choice:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do for the pod."""
+        """Return whether there is nothing to do for the pod."""
         return not self.claims and self.extended is None
 
     @property
@@ -228,7 +228,7 @@ class Choice:
 
     @property
     def has_ways(self) -> bool:
-        """Whether some request has several ways to be satisfied, so that it matters which one a node offers."""
+        """Return whether some request has several ways to be satisfied, so that it matters which one a node offers."""
         return any(request.first_available for each in self.claims for request in each.claim.spec.devices.requests)
 
     def score(self, info: NodeInfo, patience: Patience) -> int:

@@ -70,7 +70,7 @@ def _is_owned(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Tell whether the pod is among those that may use the claim."""
+    """Return whether the pod is among those that may use the claim."""
     return any(reference.uid == pod.uid for reference in claim.status.reserved_for)
 
 

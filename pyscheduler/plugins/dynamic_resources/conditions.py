@@ -35,7 +35,7 @@ class DeviceTimeoutError(DeviceBindingError):
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Tell whether every condition of the claim's devices is met; raise `DeviceBindingError` where one has failed."""
+    """Return whether every condition of the claim's devices is met; raise `DeviceBindingError` where one has failed."""
     allocation = claim.status.allocation
     if allocation is None:
         return False
@@ -58,13 +58,13 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def has_conditions(claim: ResourceClaim) -> bool:
-    """Tell whether a device of the claim has conditions."""
+    """Return whether a device of the claim has conditions."""
     allocation = claim.status.allocation
     return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
 def has_timed_out(claim: ResourceClaim, *, now: float, timeout_seconds: float) -> bool:
-    """Tell whether the devices with conditions have had their time; `now` is in seconds since the epoch."""
+    """Return whether the devices with conditions have had their time; `now` is in seconds since the epoch."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not has_conditions(claim):
         return False

@@ -1,4 +1,4 @@
-"""What the devices of a claim must have in common, or must not.
+"""Constraints on the attributes that the devices of a claim must have in common, or must not.
 
 Only whether two values are equal matters, so `lookup_attribute` answers with something that can be compared, and the
 constraints know nothing of what it stands for. An attribute that a device lacks keeps the device out; a list of values
@@ -21,7 +21,7 @@ AttributeValue: TypeAlias = tuple[str, str | int | bool]
 """The type and the value of an attribute; versions are equal where their texts are."""
 
 LIST_VALUE: Final[AttributeValue] = ("list", "")
-"""What stands for an attribute with several values, whose comparison is behind a feature gate that is off."""
+"""The value of an attribute with several values, whose comparison is behind a feature gate that is off."""
 
 
 def lookup_attribute(device: Device, driver: str, name: str) -> AttributeValue | None:

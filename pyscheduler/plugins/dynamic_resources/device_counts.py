@@ -1,4 +1,4 @@
-"""How many devices of a class each node reaches, and how many of them are allocated; for scores by resources.
+"""The number of devices of a class that each node reaches, and of those allocated; for scores by resources.
 
 Source: kube-scheduler 1.36, `noderesources/resource_allocation.go`.
 """

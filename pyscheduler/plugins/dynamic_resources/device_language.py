@@ -1,4 +1,4 @@
-"""What a device is to an expression: the variable ``device``, its type, and which of its attributes are asked for.
+"""The device in an expression: the variable ``device``, its type, and the attributes that an expression asks for.
 
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """
@@ -37,7 +37,7 @@ _DEVICE_TYPE: Final = Type(
 )
 
 VARIABLES: Final[Mapping[str, Type]] = {_DEVICE: _DEVICE_TYPE}
-"""What expressions may refer to."""
+"""The variables of expressions."""
 
 
 class Reference(NamedTuple):
@@ -116,7 +116,7 @@ def references_of(root: Node) -> tuple[Reference, ...] | None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Tell whether a node is a field of the device that all devices have, and no map."""
+    """Return whether a node is a field of the device that all devices have, and no map."""
     return _is_device_field(node, ("driver", "allowMultipleAllocations"))
 
 

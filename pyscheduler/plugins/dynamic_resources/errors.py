@@ -1,4 +1,4 @@
-"""What the allocator reports besides that there is no way to satisfy the claims on a node."""
+"""Errors of the allocator, besides that there is no way to satisfy the claims on a node."""
 
 from __future__ import annotations
 

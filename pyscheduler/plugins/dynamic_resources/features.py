@@ -1,4 +1,4 @@
-"""What can be turned off by feature gates, as the allocator sees it.
+"""The features of the allocator that feature gates can turn off.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/types.go`.
 """
@@ -17,7 +17,7 @@ __all__ = ["ALL_FEATURES", "Features"]
 
 @attrs.frozen
 class Features:
-    """What the allocator takes part in; all of it with the default gates."""
+    """The features of the allocator; all of them with the default gates."""
 
     #: Whether devices may have to get ready before they can be used.
     binding_conditions: bool = True
@@ -40,4 +40,4 @@ class Features:
 
 
 ALL_FEATURES: Final = Features()
-"""What the default gates turn on."""
+"""The features that the default gates turn on."""

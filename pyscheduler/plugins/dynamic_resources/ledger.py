@@ -1,4 +1,4 @@
-"""What is allocated: by claims as the API server has them, by those just written, and by those still to be written.
+"""The allocations: of claims in the API server, of those just written, and of those still to be written.
 
 Reserve decides which devices a claim gets, PreBind writes it, and the watch tells of it later still; the pods scheduled
 in between must not be given the same devices. So an allocation is promised from Reserve on, until it was written or

@@ -78,7 +78,7 @@ class _JobPatience(Patience):
 
 @attrs.frozen
 class Basis:
-    """What the devices for a pod depend on: claims, classes, slices, and the devices allocated so far."""
+    """The inputs of the choice of devices for a pod: claims, classes, slices, and the devices allocated so far."""
 
     claims: tuple[tuple[str, str], ...]
     classes: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""What a node offers to the claims of a pod, reduced to what matters to them.
+"""The offer of a node to the claims of a pod, reduced to the facts that matter to them.
 
 Whether a device may serve a request depends on the device and on what is allocated already; which devices go together
 depends on the equality of some attributes, on counters and on capacity. All that, and nothing else, makes the `Kind` of
@@ -41,18 +41,18 @@ FREE: Final = 2
 """It can be had, as far as it depends on nothing that is chosen in this search."""
 
 UNIQUE: Final[AttributeValue] = ("unique", "")
-"""What stands for a value that one device alone has: it equals nothing but itself, whatever it is."""
+"""The stand-in for a value that one device alone has: it equals nothing but itself, whatever it is."""
 
 #: What a look at a device takes, in steps of `patience`.
 _STEPS: Final = 5
 
 Verdict: TypeAlias = int | str
-"""Whether a device may serve a request, or why that cannot be told."""
+"""`UNFIT`, `BLOCKED` or `FREE` for a device and a request, or the reason why that is unknown."""
 
 
 @attrs.frozen(eq=False)
 class Kind:
-    """What matters about a device."""
+    """The facts that matter about a device."""
 
     number: int
     #: By request.
@@ -133,7 +133,7 @@ class Reducer:
 
     @property
     def question(self) -> Hashable:
-        """What is asked about each device, whoever asks."""
+        """The properties asked about each device, whichever pod asks."""
         return (
             tuple(
                 (
@@ -230,7 +230,7 @@ class Reducer:
         return suits
 
     def _suit(self, request: Request, device: PoolDevice) -> bool | str:
-        """Tell whether a device that nobody uses is what is asked for, or why that cannot be told."""
+        """Return whether a device that nobody uses suits the request, or why that is unknown."""
         for prefix, expression in request.selectors:
             try:
                 if not self._selectors.matches(expression, device.facts, self._pause):
@@ -267,7 +267,7 @@ class Reducer:
         return known
 
     def _is_shared(self, device: DeviceId) -> bool:
-        """Tell whether somebody has a share of a device.
+        """Return whether somebody has a share of a device.
 
         Differs from kube-scheduler: also where the share takes no capacity, as the device has none.
         """

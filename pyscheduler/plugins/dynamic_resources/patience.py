@@ -1,4 +1,4 @@
-"""How long the work on a pod's devices may go on before others have their turn.
+"""The time limits of the work on a pod's devices, and the pauses in which others have their turn.
 
 Selectors and the search for devices count steps. After each `QUANTUM` of them `Patience.pause` is called, which ends
 the work, or lets others run and returns.
@@ -42,7 +42,7 @@ class Patience:
         """Do nothing: the work may take for ever."""
 
     def is_over(self) -> bool:
-        """Tell whether the time of the pod is over."""
+        """Return whether the time of the pod is over."""
         return False
 
 

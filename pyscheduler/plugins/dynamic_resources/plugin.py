@@ -531,7 +531,7 @@ class DynamicResources(
                     recorder.device_wait_ended(profile=profile, driver=result.driver, status=status)
 
     def _are_ready(self, choice: Choice) -> bool:
-        """Tell whether the devices are ready by now; raise `PySchedulerError` where they will not be."""
+        """Return whether the devices are ready by now; raise `PySchedulerError` where they will not be."""
         for each in choice.in_use:
             claim = self._ledger.get(each.claim.name, each.claim.namespace)
             if claim is None:

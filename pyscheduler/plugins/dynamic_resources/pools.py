@@ -1,4 +1,4 @@
-"""What devices there are, pool by pool, and which of them a node can reach.
+"""The devices of the cluster, pool by pool, and those that a node can reach.
 
 Of a pool only the newest generation counts. A pool is incomplete while slices of it are missing, and invalid where its
 slices contradict each other; nothing is allocated from either. Pools come in the order of driver and name, slices in
@@ -52,7 +52,7 @@ class Pool:
 
     @property
     def is_usable(self) -> bool:
-        """Whether devices can be allocated from it."""
+        """Return whether devices can be allocated from it."""
         return not self.incomplete and not self.problem
 
 
@@ -274,7 +274,7 @@ class Inventory:
         return pool
 
     def _has_counters(self, first: SliceContent, current: Sequence[SliceContent]) -> bool:
-        """Tell whether a pool has counters; without, a node need not know what others reach of it."""
+        """Return whether a pool has counters; without, a node need not know what others reach of it."""
         key = (first.pool, first.generation)
         if key not in self._counting:
             self._counting[key] = any(content.has_counters for content in current)

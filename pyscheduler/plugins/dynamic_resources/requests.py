@@ -1,4 +1,4 @@
-"""What claims ask for, in the form in which the allocator works with it, and with what is wrong about it found.
+"""The requests of claims, in the form in which the allocator works with them, and with their errors found.
 
 A request of a claim is one or several `Request`s: itself, or its alternatives in the order of preference.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_DEVICES", "ClaimDemand", "ClassLookup", "Request", "read_claims"]
 
 MOST_DEVICES: Final = 32
-"""How many devices one claim can be given."""
+"""The most devices that one claim can be given."""
 
 _EXACT_COUNT: Final = "ExactCount"
 _ALL: Final = "All"

@@ -1,4 +1,4 @@
-"""What a node is worth where requests have several ways to be satisfied: the more, the earlier the way it offers.
+"""The score of a node where requests have several ways to be satisfied: the higher, the earlier the way it offers.
 
 Source: kube-scheduler 1.36, `dynamicresources` (KEP-4816).
 """

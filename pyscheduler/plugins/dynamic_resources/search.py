@@ -59,7 +59,7 @@ class Solution:
 
 @attrs.define(eq=False)
 class _Taken:
-    """What taking a device has changed, so that it can be given back."""
+    """The changes made by taking a device, so that it can be given back."""
 
     request: Request
     position: int

@@ -55,7 +55,7 @@ class DeviceSelectorError(PySchedulerError):
 
 @attrs.define(eq=False)
 class DeviceFacts:
-    """What selectors can read of a device; only `DeviceSelectors.facts_of` makes them."""
+    """The facts that selectors can read of a device; only `DeviceSelectors.facts_of` makes them."""
 
     driver: str
     device: Device

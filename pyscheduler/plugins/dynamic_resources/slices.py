@@ -50,7 +50,7 @@ class NodeScope:
         return cls(node_name or "", bool(all_nodes), selector, compiled)
 
     def matches(self, node: Node) -> bool:
-        """Tell whether a node is among them; raise `AllocationError` where the selector cannot be read."""
+        """Return whether a node is among them; raise `AllocationError` where the selector cannot be read."""
         if self.node_name:
             return node.name == self.node_name
         if self.all_nodes or self.compiled is None:
@@ -80,7 +80,7 @@ class PoolDevice:
     is_barred: bool
 
     def is_reached_from(self, node: Node) -> bool:
-        """Tell whether a node that reaches something of the slice reaches this device; raise `AllocationError`."""
+        """Return whether a node that reaches something of the slice reaches this device; raise `AllocationError`."""
         return not self.says_where or (self.scope is not None and self.scope.matches(node))
 
 
@@ -107,11 +107,11 @@ class SliceContent:
 
     @property
     def has_counters(self) -> bool:
-        """Whether counters are in it, or devices that consume some, or that cannot be told."""
+        """Return whether the slice has counters or devices that consume some, or whether that is unknown."""
         return bool(self.counters or self.problem or any(device.consumes for device in self.devices))
 
     def matters_to(self, node: Node) -> bool:
-        """Tell whether a node reaches something of it, which has no counters; raise `AllocationError`."""
+        """Return whether a node reaches something of a slice without counters; raise `AllocationError`."""
         spec = self.source.spec
         if self.is_ignored:
             return False

@@ -36,7 +36,7 @@ _SHUNNING: Final = Status.unschedulable("node(s) didn't satisfy existing pods an
 
 @attrs.define
 class FilterState:
-    """What PreFilter counted; what-ifs bring a copy of it up to date."""
+    """The counts of PreFilter; what-ifs bring a copy of them up to date."""
 
     pod: Pod
     #: Labels of the pod's namespace.
@@ -52,7 +52,7 @@ class FilterState:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether the filter has nothing to say about any node."""
+        """Return whether the filter passes every node."""
         return self.wanted is None and not self.unwanted and not _has_any(self.shunning_counts)
 
     def clone(self) -> FilterState:

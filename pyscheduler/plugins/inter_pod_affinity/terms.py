@@ -34,7 +34,7 @@ class Target(NamedTuple):
     topology_key: str
 
     def includes(self, pod: Pod) -> bool:
-        """Tell whether `pod` is one of them."""
+        """Return whether `pod` is one of them."""
         in_namespace = self.namespaces is None or pod.namespace in self.namespaces
         return in_namespace and self.selector.matches(pod.labels)
 

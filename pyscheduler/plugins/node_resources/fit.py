@@ -292,6 +292,6 @@ def _counted(amounts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _asks_for_less(old: Pod, new: Pod, waiting: Pod) -> bool:
-    """Tell whether a pod gave back some of a resource that `waiting` asks for."""
+    """Return whether a pod gave back some of a resource that `waiting` asks for."""
     before, after = pod_requests(old), pod_requests(new)
     return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in _counted(pod_requests(waiting)))

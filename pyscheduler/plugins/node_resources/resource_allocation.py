@@ -1,4 +1,4 @@
-"""What scoring by resources looks at: per resource what nodes offer, what is taken, and what would be with the pod.
+"""The amounts for scoring by resources: per resource the offer of nodes, the amount taken, and that with the pod.
 
 The strategies LeastAllocated (the emptier a node, the better) and MostAllocated (the fuller, the better) are here.
 

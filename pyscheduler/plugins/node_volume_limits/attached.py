@@ -1,4 +1,4 @@
-"""What is attached to each node, and how much room its drivers have left.
+"""The volumes attached to each node, and the room that its drivers have left.
 
 Worked out once per state of a node, and again for the nodes concerned when something changes that it was made of: a
 CSINode, a claim or volume of a pod there, an attachment. Attachments count beside the pods' own volumes because a

@@ -41,7 +41,7 @@ def unique_name(driver: str, handle: str) -> str:
 
 
 def uses_volumes(pod: Pod) -> bool:
-    """Tell whether the pod has volumes that a CSI driver may have to attach."""
+    """Return whether the pod has volumes that a CSI driver may have to attach."""
     return any(claim_of(pod, volume) is not None or disk_kind(volume) is not None for volume in pod.spec.volumes)
 
 

@@ -1,4 +1,4 @@
-"""What a spread constraint means, and which nodes count for it.
+"""The meaning of a spread constraint, and the nodes that count for it.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/common.go`.
 """
@@ -96,7 +96,7 @@ def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -
 
 
 def has_all_keys(labels: Mapping[str, str], constraints: Iterable[Constraint]) -> bool:
-    """Tell whether a node with `labels` is in some domain of each constraint."""
+    """Return whether a node with `labels` is in some domain of each constraint."""
     return all(each.topology_key in labels for each in constraints)
 
 
@@ -146,7 +146,7 @@ class Inclusion:
 
 
 def includes(constraint: Constraint, pod: Pod, node: Node, *, comparison_operators: bool) -> bool:
-    """Tell of one node what `Inclusion` tells of all."""
+    """Return whether one node counts for a pod's constraint, as `Inclusion` says for all nodes."""
     if constraint.honors_affinity and not required_node_affinity(pod).matches(node.labels, node.name):
         return False
     return not constraint.honors_taints or _tolerates(pod, node.spec.taints, comparison_operators)

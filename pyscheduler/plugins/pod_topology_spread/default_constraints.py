@@ -40,7 +40,7 @@ SYSTEM_CONSTRAINTS: Final = (
     TopologySpreadConstraint(topology_key="kubernetes.io/hostname", when_unsatisfiable=SOFT, max_skew=3),
     TopologySpreadConstraint(topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT, max_skew=5),
 )
-"""What pods are spread by where the profile says nothing else."""
+"""The constraints by which pods are spread where the profile says nothing else."""
 
 
 class DefaultConstraints:

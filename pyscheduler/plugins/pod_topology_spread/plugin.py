@@ -228,7 +228,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:
-    """Tell whether a change of `other` can matter to how `pod` spreads: it is placed, or to be, in its namespace."""
+    """Return whether a change of `other` can matter to how `pod` spreads: it is placed, or to be, in its namespace."""
     if other.uid == pod.uid:
         return True
     return bool(other.node_name or other.status.nominated_node_name) and other.namespace == pod.namespace

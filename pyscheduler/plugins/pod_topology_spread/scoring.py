@@ -34,7 +34,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 @attrs.frozen
 class SpreadScores:
-    """What PreScore leaves to Score and NormalizeScore.
+    """The data that PreScore leaves to Score and NormalizeScore.
 
     `require_all`: nodes that lack a key of some constraint get no score. `amounts`: per constraint the pods by label
     id, None where they are counted per node. `weights`: per constraint the factor of its counts.

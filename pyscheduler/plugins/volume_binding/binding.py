@@ -54,7 +54,7 @@ class _Taken:
 
 @attrs.define
 class Reservation:
-    """What was assumed for one pod."""
+    """The assumed volumes and claims of one pod."""
 
     taken: list[_Taken] = attrs.Factory(list)
     #: Claims for which volumes are to be provisioned, as they are assumed, later as they are written.
@@ -146,7 +146,7 @@ class Binder:
     # Whether it is done
 
     def _is_done(self, pod: Pod, node_name: str, reserved: Reservation) -> bool:
-        """Tell whether all is bound; raise `PySchedulerError` where it never will be.
+        """Return whether all is bound; raise `PySchedulerError` where it never will be.
 
         Looks at what the API server says, not at what is assumed for others meanwhile.
         """

@@ -43,7 +43,7 @@ def requested_storage(claim: PersistentVolumeClaim) -> int:
 
 
 def is_promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume names that claim; where it names a uid, it must be the claim's."""
+    """Return whether a volume names that claim; where it names a uid, it must be the claim's."""
     reference = volume.spec.claim_ref
     if reference is None or (reference.namespace, reference.name) != (claim.namespace, claim.name):
         return False
@@ -72,7 +72,7 @@ def find_candidates(
 
 
 class _Demand:
-    """What a claim asks of a free volume."""
+    """The demands of a claim on a free volume."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Demand:
         }
 
     def is_met_by(self, item: Item) -> bool:
-        """Tell whether the claim may have a free volume."""
+        """Return whether the claim may have a free volume."""
         if item.size < self._size or item.name in self._taken:
             return False
         suits = self._suitable.get(item.traits)
@@ -105,7 +105,7 @@ class _Demand:
         return suits and (self._selector is None or self._selector.matches(item.volume.labels))
 
     def is_met_by_promised(self, item: Item) -> bool:
-        """Tell whether the claim may have a volume that names a claim of its name, which need not offer its modes."""
+        """Return whether the claim may have a volume that names a claim of its name, which need not offer its modes."""
         return (
             is_promised(item.volume, self._claim)
             and volume_class(item.volume) == claim_class(self._claim)

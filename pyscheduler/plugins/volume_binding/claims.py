@@ -38,7 +38,7 @@ class PodClaims:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a claim has its volume, and the controller is done with both."""
+    """Return whether a claim has its volume, and the controller is done with both."""
     return bool(claim.spec.volume_name) and _BIND_COMPLETED in claim.annotations
 
 

@@ -67,4 +67,4 @@ EVENTS: Final = (
     ClusterEventWithHint(ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE), after_driver_update),
     ClusterEventWithHint(ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, _CHANGES), after_capacity_change),
 )
-"""What VolumeBinding registers."""
+"""The events that VolumeBinding registers."""

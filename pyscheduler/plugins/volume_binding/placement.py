@@ -1,4 +1,4 @@
-"""What the claims of one pod come to on each node, and which volumes are to be taken and made on the one chosen.
+"""The nodes that suit the claims of one pod, and the volumes to take and to make on the chosen node.
 
 All nodes are judged at once. Bound claims: the node reaches their volumes. Waiting claims, the smallest first, take the
 best volume that the node reaches and no other claim of the pod took; for those that find none, one is made, where the
@@ -51,7 +51,7 @@ MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
 @attrs.frozen
 class World:
-    """What a placement is worked out from."""
+    """The inputs of a placement."""
 
     volumes: AssumeCache[PersistentVolume]
     index: VolumeIndex
@@ -61,14 +61,14 @@ class World:
 
 @attrs.frozen
 class Choice:
-    """What is to be done on one node: volumes to take, by claim, and claims for which one is to be made."""
+    """The actions on one node: volumes to take, by claim, and claims for which one is to be made."""
 
     bindings: tuple[tuple[PersistentVolumeClaim, PersistentVolume], ...] = ()
     provisions: tuple[PersistentVolumeClaim, ...] = ()
 
 
 def is_migrated(kind: DiskKind, csi_node: CSINode | None) -> bool:
-    """Tell whether CSI serves disks of a kind from before CSI on that node."""
+    """Return whether CSI serves disks of a kind from before CSI on that node."""
     return csi_node is not None and kind.plugin in csi_node.annotations.get(MIGRATED, "").split(",")
 
 
@@ -95,7 +95,7 @@ class Placement:
 
     @property
     def is_current(self) -> bool:
-        """Whether the volumes are those that it was worked out from."""
+        """Return whether the volumes are those that it was worked out from."""
         return self._changes == self._world.index.changes
 
     @cached_property

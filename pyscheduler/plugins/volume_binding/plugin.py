@@ -246,7 +246,7 @@ class VolumeBinding(
         return None
 
     def _are_bound(self, pod: Pod) -> bool:
-        """Tell whether all claims of the pod are bound by now."""
+        """Return whether all claims of the pod are bound by now."""
         claims = (self._claims.get(named.name, pod.namespace) for named in claims_of(pod))
         return all(claim is not None and is_bound(claim) for claim in claims)
 

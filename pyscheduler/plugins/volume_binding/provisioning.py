@@ -1,4 +1,4 @@
-"""Where a volume can be made for a claim: the topologies that its class allows, and the room that drivers report.
+"""The places for new volumes of a claim: the topologies that its class allows, and the room that drivers report.
 
 A driver that says so (`storageCapacity` of its CSIDriver) reports its room in CSIStorageCapacity objects, each for a
 class and the nodes with certain labels. Source: kube-scheduler 1.36, `volumebinding/binder.go`.
@@ -43,7 +43,7 @@ _STORAGE: Final = "storage"
 
 
 class Provisioning:
-    """What can be made where, by the classes, drivers and capacities that the listers of `handle` have."""
+    """The possible new volumes by node, from the classes, drivers and capacities that the listers of `handle` have."""
 
     def __init__(self, handle: Handle) -> None:
         self._classes = handle.lister(StorageClass)

@@ -1,4 +1,4 @@
-"""How well the storage of a node is used by what the pod would take of it (feature gate StorageCapacityScoring, alpha).
+"""The use of a node's storage by the volumes of the pod, as a score (feature gate StorageCapacityScoring, alpha).
 
 Volumes to be taken are held against what the claims ask for, class by class; where none is taken, the claims against
 the room that drivers report. The utilisation becomes a score by the shape in the plugin's args, and the classes' mean

@@ -39,7 +39,7 @@ _FILESYSTEM: Final = "Filesystem"
 
 
 class Traits(NamedTuple):
-    """What must suit a claim besides the size: mode, attributes class and access modes; equal for most volumes."""
+    """Traits that must suit a claim besides the size: mode, attributes class, access modes; equal for most volumes."""
 
     mode: str
     attributes: str

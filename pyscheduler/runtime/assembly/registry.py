@@ -134,7 +134,7 @@ class _DialectOffer:
 
 @attrs.frozen
 class _Registrar:
-    """What a hook adds its plugins to: the registry, remembering whose they are."""
+    """The registry as a hook sees it: it also records the distribution of each plugin."""
 
     registry: Registry
     distribution: Distribution

@@ -1,4 +1,4 @@
-"""What plugins do with the pods of one equivalence class at PreFilter or PreScore; recorded once, then repeated.
+"""The calls of plugins for pods of one equivalence class at PreFilter or PreScore; recorded once, then repeated.
 
 A cached plugin either skips the pod or passes it, and writes the same data into the cycle state for every pod of the
 class. A plugin that makes no promise (`Reuse.NEVER`) is called for each pod.
@@ -23,7 +23,7 @@ __all__ = ["CachedResult", "PluginTrace", "Steps"]
 
 @attrs.frozen
 class CachedResult:
-    """What neighbouring cached plugins do: who skips, who passes, and the data they write into the cycle state."""
+    """The results of neighbouring cached plugins: skips, passes, and the data they write into the cycle state."""
 
     skips: set[str] = attrs.Factory(set)
     passes: list[PluginMethod] = attrs.Factory(list)

@@ -1,4 +1,4 @@
-"""What the caches of filters and of scores share: both keep answers by row and follow the nodes' change log."""
+"""The common base of the filter and score caches: both keep answers by row and follow the nodes' change log."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class Binding:
         return status
 
     async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tell all plugins that the pod is bound, whatever single ones do."""
+        """Notify all plugins that the pod is bound, whatever single ones do."""
         calls = self.calls
         began = calls.clock.now()
         sampled = context_of(state).sampled

@@ -1,4 +1,4 @@
-"""Where plugin code is entered, and where whatever it does wrong becomes a `Status`.
+"""Calls of plugin code, and the conversion of its errors to a `Status`.
 
 An exception, an answer of the wrong type, a coroutine where none may be: each costs the attempt it happened in, names
 the plugin and the extension point, is logged once and counted, and the loop goes on. Cancellation passes through: that

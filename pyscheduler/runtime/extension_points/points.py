@@ -72,13 +72,13 @@ def extension_points_of(plugin: type[Plugin]) -> tuple[ExtensionPoint, ...]:
 
 
 def defines(plugin: type[Plugin], base: type[Plugin], method: str) -> bool:
-    """Tell whether the class brings its own `method`, rather than the one that `base` declares."""
+    """Return whether the class brings its own `method`, rather than the one that `base` declares."""
     found = getattr(plugin, method, None)
     return found is not None and found is not getattr(base, method, None)
 
 
 def is_columnar(plugin: type[Plugin], point: ExtensionPoint) -> bool:
-    """Tell whether the class looks at all nodes at once at `point`, which is FILTER or SCORE."""
+    """Return whether the class looks at all nodes at once at `point`, which is FILTER or SCORE."""
     if point is ExtensionPoint.FILTER:
         return defines(plugin, FilterPlugin, "filter_nodes")
     return point is ExtensionPoint.SCORE and defines(plugin, ScorePlugin, "score_nodes")

@@ -120,11 +120,11 @@ class PreFiltering:
         return any(name not in skipped for name in (*names, *self.across))
 
     def add_pod(self, state: CycleState, pod: Pod, to_add: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell the plugins that `to_add` was put on `node`; return the first failure as an error."""
+        """Notify the plugins that `to_add` was put on `node`; return the first failure as an error."""
         return self._update(self.add_pod_methods, state, pod, to_add, node)
 
     def remove_pod(self, state: CycleState, pod: Pod, to_remove: PodInfo, node: NodeInfo) -> Status | None:
-        """Tell the plugins that `to_remove` was taken off `node`; return the first failure as an error."""
+        """Notify the plugins that `to_remove` was taken off `node`; return the first failure as an error."""
         return self._update(self.remove_pod_methods, state, pod, to_remove, node)
 
     def _update(

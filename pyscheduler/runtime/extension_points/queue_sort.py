@@ -88,7 +88,7 @@ def make_adjacency_key(
 
 
 class _Forms:
-    """What the keys of one plugin are made of, place by place: any two that were let in can be compared."""
+    """The types in the keys of one plugin, place by place: any two keys that were let in can be compared."""
 
     __slots__ = ("_kinds", "_known")
 

@@ -1,4 +1,4 @@
-"""What the runtime notes about one scheduling cycle: which plugins it skips, and whether it takes their times.
+"""The notes of the runtime about one scheduling cycle: which plugins it skips, and whether it takes their times.
 
 The notes travel in the cycle's `CycleState`, whose what-if copies share them, and go with it into the binding cycle.
 """
@@ -61,7 +61,7 @@ class RunContext:
 
 @attrs.define
 class CycleInput:
-    """What Filter and Score are about: a pod, nodes, and the state of the cycle."""
+    """The input of Filter and Score: a pod, nodes, and the state of the cycle."""
 
     context: RunContext
     state: CycleState

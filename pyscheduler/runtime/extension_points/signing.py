@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEDULER_NAME", "Signature", "Signing"]
 
 Signature: TypeAlias = "tuple[tuple[str, object], ...]"
-"""What a pod asks for, by fragment; hashable."""
+"""The request of a pod, by fragment; hashable."""
 
 _EXPECTED: Final = "a list or tuple of SignFragment(key, value), or a rejection for a pod without a signature"
 #: The key of the fragment that every signature has.

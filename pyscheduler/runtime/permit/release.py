@@ -38,7 +38,7 @@ class PermitReleases:
 
     @property
     def is_giving_back(self) -> bool:
-        """Tell whether more were refused than one turn takes, and some of them hold what they held."""
+        """Return whether more were refused than one turn takes, and some of them still hold their resources."""
         return self._under_way or bool(self._refused)
 
     async def given_back(self) -> None:

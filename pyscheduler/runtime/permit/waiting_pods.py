@@ -147,7 +147,7 @@ class HeldPod:
 
     @property
     def is_allowed(self) -> bool:
-        """Tell whether the pod goes on to be bound."""
+        """Return whether the pod goes on to be bound."""
         return self.verdict is not None and self.verdict.status is None
 
     def stop_timers(self) -> None:
@@ -246,7 +246,7 @@ class WaitingPodMap:
         return self._pods.get(uid)
 
     def is_held_back(self, uid: str) -> bool:
-        """Tell whether the pod is here and was not allowed: nobody goes on with it, so it may be given up."""
+        """Return whether the pod is here and was not allowed: nobody goes on with it, so it may be given up."""
         held = self._pods.get(uid)
         return held is not None and not held.is_allowed
 

@@ -53,12 +53,12 @@ class Budgets:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing protects anybody."""
+        """Return whether nothing protects any pod."""
         return not self._by_namespace and self._group_budget is None
 
     @property
     def is_fixed(self) -> bool:
-        """Tell whether whom they protect follows from the pods in question alone: there are no budgets of groups."""
+        """Return whether the protected pods follow from the given pods alone: there are no budgets of groups."""
         return self._group_budget is None
 
     def split(self, victims: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:

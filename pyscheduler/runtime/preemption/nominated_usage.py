@@ -1,4 +1,4 @@
-"""What nominated pods take on each node, as numbers, for a search for victims.
+"""The usage of nominated pods on each node, as numbers, for a search for victims.
 
 The pods nominated to a node that come before the preemptor have to fit there beside it. As long as only amounts are in
 question, what these pods take counts, and not which pods they are: equal usage has an equal number.

@@ -1,4 +1,4 @@
-"""What a pod group may have evicted: single pods, and whole PodGroups whose disruption mode says so.
+"""The units that a pod group may have evicted: single pods, and PodGroups whose disruption mode says so.
 
 The members of a PodGroup with the disruption mode `PodGroup` are one unit, with the priority of the PodGroup. Any other
 pod is a unit by itself, with its own priority. The most important units are spared first: higher priority; members of

@@ -52,7 +52,7 @@ _SKIPPING: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class LastingAnswer:
-    """What filters say about a pod."""
+    """The answers of filters about a pod."""
 
     #: bool[N]: the nodes that pass all filters but NodeResourcesFit.
     accepted: NDArray[np.bool_]

@@ -51,7 +51,7 @@ _FREED_BY_EVICTIONS: Final = frozenset({"DynamicResources"})
 
 @attrs.define(eq=False)
 class _Answer:
-    """What the filters say about a task and its look-alikes, as of a version of the nodes: bool[N]."""
+    """The answers of the filters about a task and its look-alikes, as of a version of the nodes: bool[N]."""
 
     version: int
     accepted: NDArray[np.bool_]

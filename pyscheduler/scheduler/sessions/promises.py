@@ -215,7 +215,7 @@ class HoldPromises(Action):
 
 
 class _Owed:
-    """What nodes owe to the promises that are not kept yet in this pass: no other task takes it.
+    """The amounts that nodes owe to promises not kept yet in this pass: no other task takes them.
 
     That holds within a job, too. If a member took the room of another one, the gang would lose all its promises.
     """

@@ -88,7 +88,7 @@ class _PassIsOver(Exception):  # noqa: N818 - it ends a pass, nothing is wrong
 
 @attrs.frozen(kw_only=True, eq=False)
 class Pass:
-    """What a pass came to. `is_cut`: it ended before all jobs were considered.
+    """The result of a pass. `is_cut`: it ended before all jobs were considered.
 
     `is_unfinished`: the next pass may bind what this one could only promise.
     """
@@ -282,7 +282,7 @@ class Sessions:
         return WorkResult()
 
     async def _report(self, session: Session) -> None:
-        """Tell users what the pass came to."""
+        """Report the result of the pass to users."""
         try:
             await self.submission.texts.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
             await self.plugin.pass_ended(session, self.waiting)
@@ -312,7 +312,7 @@ class Sessions:
         self._plan_retry(True)
 
     async def _tell_failure(self, error: BaseException) -> None:
-        """Say on the pods that wait why nothing is decided about them."""
+        """Write on the pods that wait why nothing is decided about them."""
         culprit = culprit_of(error)
         what = error_text(error) if culprit is None else culprit.text(error)
         text = f"{FAILED}: no job can be scheduled, because the pass failed: {what}"

@@ -1,4 +1,4 @@
-"""Say on the pods of a batch profile why they wait: in a condition, with an event.
+"""Write on the pods of a batch profile why they wait: in a condition, with an event.
 
 Another first reason is written at once, unless it says that something is still to come: pods, or the group's object.
 The amounts in a text may change with every pass. A text that differs in them only, or that something is still to come,
@@ -62,7 +62,7 @@ class _Late:
 
 @attrs.frozen(eq=False)
 class _Told:
-    """What the last report said of a job, and of which pods (their uids). `job`: None if its group has no object."""
+    """The last report about a job, and the pods concerned (their uids). `job`: None if its group has no object."""
 
     job: Job | None
     changes: int
@@ -100,7 +100,7 @@ class WaitTexts:
         turn: Callable[[], Awaitable[None]],
         unknown: Mapping[str, Iterable[Pod]] | None = None,
     ) -> None:
-        """Say why pods wait. `waiting`: by job key. `unknown`: by key, the pods of jobs whose group has no object."""
+        """Report why pods wait. `waiting`: by job key. `unknown`: by key, pods of jobs whose group has no object."""
         told: dict[str, _Told] = {}
         for at, job in enumerate(jobs):
             if at % TURN_EVERY == 0:
@@ -124,7 +124,7 @@ class WaitTexts:
         self._follow(told)
 
     def _tell_all(self, pods: Iterable[Pod], text: str, *, is_marked: bool) -> Sequence[str]:
-        """Say why some pods wait; return the uids of those without a node."""
+        """Report why some pods wait; return the uids of those without a node."""
         waiting = [pod for pod in pods if not pod.node_name]
         for pod in waiting:
             self._tell(pod, text, is_marked=is_marked)

@@ -1,4 +1,4 @@
-"""What one plugin answers about a pod, for each node, on the snapshot as it is; nothing is decided."""
+"""The answers of one plugin about a pod, for each node, on the snapshot as it is; nothing is decided."""
 
 from __future__ import annotations
 

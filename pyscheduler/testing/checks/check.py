@@ -58,7 +58,7 @@ _LEFT_OVER_REMEDY: Final = (
 
 @attrs.frozen(kw_only=True)
 class CheckResult:
-    """What was checked: how many histories, and why a check did not run, by check.
+    """The result of a check: the number of histories, and by check the reason why it did not run.
 
     `calls` says how often the plugin was called at each extension point, `acted` how often its answer was another than
     the default (None, SKIP, scores of 0). `advice` names what the histories did not try.

@@ -1,4 +1,4 @@
-"""What the histories of a check made the plugin do: a plugin that no pod concerned passes every check."""
+"""The coverage of a plugin by the histories of a check: a plugin that no pod concerned passes every check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DRAW: Final = (
 
 @attrs.define
 class Coverage:
-    """How often the plugin was called, and how often its answer was another than the default, by extension point.
+    """The number of calls of the plugin, and of answers other than the default, by extension point.
 
     The default answers are None, SKIP, and 0 for every node.
     """

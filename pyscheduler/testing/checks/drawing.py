@@ -26,7 +26,7 @@ _TAINT: Final = {"key": "dedicated", "value": "team", "effect": "NoSchedule"}
 
 @attrs.define
 class Draft:
-    """What a random history is made of; a `draw` hook adds to it what a plugin needs.
+    """The elements of a random history; a `draw` hook adds those that a plugin needs.
 
     The dicts give the values among which a node or pod draws one, or none. `pods` and `nodes` are keywords of
     `pod_manifest` and `node_manifest`, of which each pod and node takes one at random. `setup` are the first steps, and

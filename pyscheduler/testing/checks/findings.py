@@ -1,4 +1,4 @@
-"""What the checks find, and the error that reports it."""
+"""The findings of the checks, and the error that reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of a history observed: the findings, and the step that was running."""
+"""The observations of one run of a history: the findings, and the step that was running."""
 
 from __future__ import annotations
 

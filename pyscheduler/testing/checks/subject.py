@@ -1,4 +1,4 @@
-"""What is checked: a plugin with its args, and the profile that it runs in."""
+"""The subject of a check: a plugin with its args, and the profile that it runs in."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _check_failure(_args: object, _attribute: object, policy: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class ExternalPolicyArgs:
-    """Where to ask, what about, how long an answer holds, and what holds if there is none."""
+    """The service to ask, the labels to send, the lifetime of an answer, and the behaviour without an answer."""
 
     url: str = attrs.field(validator=_check_url)
     timeout_seconds: Duration = attrs.field(default=2.0, validator=attrs.validators.gt(0))

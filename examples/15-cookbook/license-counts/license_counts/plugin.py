@@ -40,7 +40,7 @@ def _check_totals(_args: object, _attribute: object, totals: Mapping[str, int]) 
 
 @attrs.frozen(kw_only=True)
 class LicenseCountsArgs:
-    """How many licenses there are, by the resource name under which pods request them."""
+    """The number of licenses, by the resource name under which pods request them."""
 
     totals: Mapping[str, int] = attrs.field(validator=_check_totals)
 

@@ -56,12 +56,12 @@ class BindRequest(KubeObject):
 
     @property
     def resource_type(self) -> str:
-        """What the pod received: `Regular`, or a `Fraction` of a GPU."""
+        """The kind of resource that the pod received: `Regular`, or a `Fraction` of a GPU."""
         return _text(self.spec, "receivedResourceType")
 
     @property
     def has_claims(self) -> bool:
-        """Whether the binder is to allocate resource claims; schedulers of this project do that themselves."""
+        """Return whether the binder is to allocate resource claims; schedulers of this project do that themselves."""
         return isinstance(self.spec, Mapping) and bool(self.spec.get("resourceClaimAllocations"))
 
     @property
@@ -81,7 +81,7 @@ class BindRequest(KubeObject):
 
     @property
     def is_final(self) -> bool:
-        """Whether no binder will touch the request again.
+        """Return whether no binder will touch the request again.
 
         KAI's binder may try a `Failed` request again; schedulers delete such a request, which ends that.
         """

@@ -36,7 +36,7 @@ def group_labels(pod: Pod, groups: Sequence[str]) -> dict[str, str | None]:
 
 @attrs.frozen
 class Share:
-    """What a pod has: so many MiB of each of these GPUs."""
+    """The share of a pod: so many MiB of each of these GPUs."""
 
     node: str
     groups: tuple[str, ...]

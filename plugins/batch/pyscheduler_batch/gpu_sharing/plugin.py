@@ -59,7 +59,7 @@ _NAMES: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 @attrs.frozen
 class _Wanted:
-    """What a pod requests: a share, or whole GPUs."""
+    """The request of a pod: a share, or whole GPUs."""
 
     share: ShareRequest | None
     whole: int
@@ -67,7 +67,7 @@ class _Wanted:
 
 @attrs.define
 class _Shared:
-    """What the profiles of a scheduler share: a device that one of them has given away is taken for all."""
+    """The state that the profiles of a scheduler share: a device that one of them has allocated is taken for all."""
 
     args: GpuSharingArgs
     reservations: Reservations

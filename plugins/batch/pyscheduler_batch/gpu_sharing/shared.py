@@ -1,4 +1,4 @@
-"""What the plugins of this distribution tell each other about shared GPUs, without an import of `GpuSharing`."""
+"""The access of this distribution's plugins to shared GPUs, without an import of `GpuSharing`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPREAD_KEY: Final = "pyscheduler-batch/gpu-spread"
 
 @attrs.frozen
 class SharedRoom:
-    """Where shared GPUs have room, as a session sees it."""
+    """The room on shared GPUs, as a session sees it."""
 
     #: Returns the names of the nodes with a GPU that is shared already and has room for the pod.
     nodes_for: Callable[[Pod], Collection[str]]

@@ -1,4 +1,4 @@
-"""What waiting jobs ask for next, in columns."""
+"""The next requests of waiting jobs, in columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GPUS: Final = 2
 
 
 class Ask(NamedTuple):
-    """What a waiting job asks for next: equal for many jobs of a queue."""
+    """The next request of a waiting job: equal for many jobs of a queue."""
 
     row: int
     requested: Quantities
@@ -30,7 +30,7 @@ class Ask(NamedTuple):
 
 @attrs.frozen(eq=False)
 class Asks:
-    """What jobs ask for as columns, each kind of ask once."""
+    """The requests of jobs as columns, each kind of request once."""
 
     #: int64[n]: the leaf queues.
     rows: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What the actions of a pass share: gangs, orders, placement, and the tasks that the open statement evicted."""
+"""The shared state of a pass's actions: gangs, orders, placement, and the tasks that the open statement evicted."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class DomainSearch:
 
 
 class _Rooms:
-    """What is free on the nodes of a domain, and how many tasks that holds."""
+    """The free amounts on the nodes of a domain, and the number of tasks that they hold."""
 
     def __init__(self, free: NDArray[np.float64], request: list[float], nodes: list[int]) -> None:
         self._request = request

@@ -38,7 +38,7 @@ _NAMED: Final = 5
 
 
 class _Evicting(Action, ABC):
-    """What the three solving actions have in common.
+    """The common base of the three solving actions.
 
     Arguments: `queueDepth`, how many jobs of a queue are considered (-1 for all); `schedulingSignatures`, whether a job
     is skipped that looks like one that failed (default true); `maxActionSearchDuration`, `maxJobSearchDuration` and

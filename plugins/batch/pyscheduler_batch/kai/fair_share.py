@@ -26,7 +26,7 @@ _LARGEST_PART: Final = 1e290
 
 @attrs.frozen(eq=False)
 class ShareInputs:
-    """What shares depend on; rows are queues (parents before their children), columns are resources."""
+    """The inputs of shares; rows are queues (parents before their children), columns are resources."""
 
     #: int64[Q]: row of the parent, -1 at the top.
     parent: NDArray[np.int64]

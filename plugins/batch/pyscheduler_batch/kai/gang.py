@@ -45,7 +45,7 @@ def subtract(left: Quantities, right: Quantities) -> Quantities:
 
 
 class TaskRules:
-    """What gangs ask of the policies about tasks.
+    """The rules about tasks that gangs take from the policies.
 
     `key` orders the tasks of a job; `first_pod` returns the first of some pods without a task, and is None if the order
     does not follow from the pods alone. `quantities` converts a request. `virtual`: the UIDs of the tasks that the open

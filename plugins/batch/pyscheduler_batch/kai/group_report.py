@@ -77,7 +77,7 @@ def _number(text: object) -> int:
 
 @attrs.frozen(kw_only=True)
 class KaiReport:
-    """What a pass says about one group. Times are seconds since 1970."""
+    """The report of a pass about one group. Times are seconds since 1970."""
 
     counts: Mapping[str, int]
     resources: Mapping[str, Mapping[str, str]] | None = None

@@ -82,7 +82,7 @@ class _RowCounts:
 
 
 class KeptJobs(Kept):
-    """What is kept of all jobs.
+    """The kept data of all jobs.
 
     `keys` order the tasks of a job, and the jobs of a queue. `quantities` converts a request. `parents`: row
     of each queue's parent, -1 at the top.

@@ -67,7 +67,7 @@ QueueKey = tuple[bool, bool, float, bool, float, float, _AllocatableOrder, float
 
 
 class _KeptQueues(Kept):
-    """What holds as long as the queues are the same: their settings, and the rank of each by age."""
+    """The data that holds as long as the queues are the same: their settings, and the rank of each by age."""
 
     def __init__(self, session: Session, columns: Sequence[int]) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ _TURN_EVERY: Final = 64
 
 @attrs.define
 class Outcome:
-    """What a simulation comes to."""
+    """The outcome of a simulation."""
 
     #: False if only the simulation itself can tell; then the rest means nothing.
     is_sure: bool = True
@@ -61,7 +61,7 @@ class Outcome:
 
 
 class Rehearsal:
-    """What simulations of a pass share."""
+    """The shared state of the simulations of a pass."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle

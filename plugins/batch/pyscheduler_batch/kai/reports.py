@@ -1,4 +1,4 @@
-"""What KAI says in statuses, events and metrics.
+"""The statuses, events and metrics of KAI.
 
 Sources: KAI-Scheduler `pkg/queuecontroller` with its metrics, `pkg/scheduler/metrics`.
 """

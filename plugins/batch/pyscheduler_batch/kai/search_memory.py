@@ -56,7 +56,7 @@ _Waiting = dict[int, list[tuple["JobKey", "Quantities"]]]
 
 
 class Reads:
-    """How far the simulations of a search have read the waiting jobs of each queue."""
+    """The waiting jobs of each queue that the simulations of a search have read."""
 
     def __init__(self) -> None:
         #: The top queues that took part.
@@ -88,7 +88,7 @@ class Reads:
 
 @attrs.frozen(eq=False)
 class _World:
-    """What all searches depend on, until the pass moves something."""
+    """The state that all searches depend on, until the pass moves something."""
 
     #: The columns of the node table.
     nodes: Sequence[NDArray[np.float64] | NDArray[np.bool_]]
@@ -109,7 +109,7 @@ class _World:
 
 @attrs.frozen(eq=False)
 class _Failure:
-    """What one search depended on, and the reasons that it recorded by job uid."""
+    """A failed search: the data that it depended on, and the reasons that it recorded by job uid."""
 
     job: Job
     protected: Collection[str]

@@ -44,7 +44,7 @@ _JOB_SECONDS: Final = 240.0
 
 
 class Budget:
-    """How long the searches of an action may take in all, and each of them.
+    """The time limits for the searches of an action: for all of them, and for each.
 
     Arguments of the action, in seconds: `maxActionSearchDuration` and `maxJobSearchDuration`, 0 is unlimited; and
     `minJobSearchDuration`, what each job gets at least.

@@ -174,7 +174,7 @@ def _domains_in_use(tree: TopologyTree, level: int, members: Sequence[Task]) -> 
 
 
 class _Room:
-    """What the domains of a topology can take of some tasks, level by level."""
+    """The room for some tasks in the domains of a topology, level by level."""
 
     def __init__(self, session: Session, tree: TopologyTree, tasks: Sequence[Task]) -> None:
         self._tree = tree

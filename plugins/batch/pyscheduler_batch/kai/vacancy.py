@@ -74,7 +74,7 @@ class FreeGpus:
 
 
 class TaskFacts:
-    """What is known of the tasks of all plans of a pass."""
+    """Facts about the tasks of all plans of a pass."""
 
     def __init__(self, session: Session, placement: Placement) -> None:
         self._session = session
@@ -112,7 +112,7 @@ class TaskFacts:
 
 
 class Vacancy:
-    """What nodes have free before the victims of a plan are evicted; it holds as long as nothing is moved.
+    """The free amounts of nodes before the victims of a plan are evicted; valid as long as nothing is moved.
 
     `rows`: int64[n], rows of the node table; other nodes have no free GPUs.
     """

@@ -1,4 +1,4 @@
-"""What kube-batch's preempt and reclaim have in common."""
+"""The common parts of kube-batch's preempt and reclaim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kube-batch says in statuses and events. Its queues count their groups by phase, and have no amounts."""
+"""The statuses and events of kube-batch. Its queues count their groups by phase, and have no amounts."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Shares: TypeAlias = "tuple[Mapping[str, int], Amounts, Sequence[str]]"
 
 @attrs.define(eq=False)
 class QueueMetrics:
-    """What the metrics of one preset show; `Statuses` keeps it up to date while this scheduler leads."""
+    """The values of the metrics of one preset; `Statuses` keeps them up to date while this scheduler leads."""
 
     preset: str
     specs: Mapping[str, QueueSpec] = attrs.Factory(dict)

@@ -50,7 +50,7 @@ class QueueSums:
 
 @attrs.frozen
 class JobSums:
-    """What a job adds to its queue."""
+    """The amounts that a job adds to its queue."""
 
     queue: str
     sums: QueueSums

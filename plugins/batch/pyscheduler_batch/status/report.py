@@ -1,4 +1,4 @@
-"""What a pass says about one group: the status to write, and the events to record."""
+"""The report of a pass about one group: the status to write, and the events to record."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Note:
 
 
 class GroupReport(Protocol):
-    """What a pass says about one group."""
+    """The report of a pass about one group."""
 
     @property
     def notes(self) -> Sequence[Note]:
@@ -49,7 +49,7 @@ class GroupReport(Protocol):
 
 @attrs.frozen
 class SilentReport:
-    """Says nothing."""
+    """An empty report."""
 
     notes: Sequence[Note] = ()
 

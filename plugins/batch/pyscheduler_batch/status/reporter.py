@@ -33,7 +33,7 @@ _TURN_EVERY: Final = 256
 
 @attrs.frozen
 class _Mark:
-    """What decided the last report of a job."""
+    """The inputs of the last report of a job."""
 
     job: Job
     changes: int

@@ -1,4 +1,4 @@
-"""What a batch system says about jobs and queues: in statuses, events and metrics.
+"""The reports of a batch system about jobs and queues: in statuses, events and metrics.
 
 `StatusReporter` and `Statuses` do what all systems share: they find what has changed, write it at a pace that the API
 server bears, and record each event once. Where systems differ, they ask the `Reports` of the profile's `System`. This
@@ -33,7 +33,7 @@ __all__ = ["JobFacts", "Reports", "pod_note"]
 
 @attrs.frozen(kw_only=True)
 class JobFacts:
-    """What a pass found out about a job, besides its session."""
+    """The findings of a pass about a job, besides its session."""
 
     #: Reason and message of what is wrong with its queue.
     problem: tuple[str, str] | None

@@ -83,7 +83,7 @@ class StatusWish:
 
 @attrs.define(eq=False)
 class _Target:
-    """What the writer knows about one object; `item` is the object as it was last put."""
+    """The state of the writes to one object; `item` is the object as it was last put."""
 
     item: KubeObject
     wish: Wish | None = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PARTS", "Part", "UsageLedger"]
 
 PARTS: Final = 32
-"""How many parts a window has."""
+"""The number of parts of a window."""
 #: Use older than so many half-lives counts less than a millionth.
 _HALF_LIVES: Final = 20
 

@@ -49,7 +49,7 @@ def usage_rules(settings: UsageSettings | None) -> tuple[PolicyRule, ...]:
 
 
 class QueueUsage:
-    """What queues used. `changed` is called when shares must take in new figures."""
+    """The past use of queues. `changed` is called when shares must take in new figures."""
 
     def __init__(self, handle: Handle, settings: UsageSettings, changed: Callable[[], object]) -> None:
         self._handle = handle

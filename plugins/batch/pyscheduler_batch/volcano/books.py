@@ -1,4 +1,4 @@
-"""What a session keeps about jobs and about the tasks on nodes, so that nothing is counted twice."""
+"""The data of a session about jobs and about the tasks on nodes, kept so that nothing is counted twice."""
 
 from __future__ import annotations
 

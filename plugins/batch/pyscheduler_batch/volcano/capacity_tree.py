@@ -18,7 +18,7 @@ __all__ = ["CapacityTable", "flat_table", "queue_shares", "tree_table"]
 
 
 class CapacityTable(NamedTuple):
-    """What the queues deserve and may hold; float64[Q, R], the last one bool[Q, R]."""
+    """The deserved amounts and the limits of the queues; float64[Q, R], the last one bool[Q, R]."""
 
     deserved: Amounts
     guarantee: Amounts

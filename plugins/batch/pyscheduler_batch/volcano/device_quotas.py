@@ -54,7 +54,7 @@ def _requested(claim: ResourceClaim) -> Mapping[str, float]:
 
 
 class DeviceQuotas:
-    """What queues hold of devices in a session, beside their limits."""
+    """The devices that queues hold in a session, beside their limits."""
 
     def __init__(
         self, session: VolcanoSession, columns: Sequence[int], path: Callable[[int], list[int]], *, has_dimensions: bool

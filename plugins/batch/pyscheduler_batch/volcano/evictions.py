@@ -1,4 +1,4 @@
-"""What preempt and reclaim have in common: starving jobs, and one try to make room on a node."""
+"""The common parts of preempt and reclaim: starving jobs, and one try to make room on a node."""
 
 from __future__ import annotations
 

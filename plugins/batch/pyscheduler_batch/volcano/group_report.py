@@ -34,7 +34,7 @@ _WAITING = (TaskState.PENDING, TaskState.GATED, TaskState.ALLOCATED, TaskState.P
 
 @attrs.frozen(kw_only=True)
 class VolcanoReport:
-    """What a pass says about one group. `session_id` and `now` are those of the pass, in the condition."""
+    """The report of a pass about one group. `session_id` and `now` are those of the pass, in the condition."""
 
     phase: str
     running: int = 0

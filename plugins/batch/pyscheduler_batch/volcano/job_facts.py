@@ -1,4 +1,4 @@
-"""What the policies and actions of Volcano ask about jobs and tasks. Source: Volcano `api/job_info.go`."""
+"""Facts about jobs and tasks for the policies and actions of Volcano. Source: Volcano `api/job_info.go`."""
 
 from __future__ import annotations
 

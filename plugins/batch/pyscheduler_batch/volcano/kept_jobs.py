@@ -82,7 +82,7 @@ class Kind:
 
 
 class KeptJobs(Kept):
-    """What is kept of the jobs that have a queue."""
+    """The kept data of the jobs that have a queue."""
 
     def __init__(self, scale: Scale) -> None:
         super().__init__()

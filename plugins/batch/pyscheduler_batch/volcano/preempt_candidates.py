@@ -37,7 +37,7 @@ _LIFT = 1 << 31
 
 @attrs.frozen
 class CandidateLimits:
-    """How many candidates are enough: a percentage of the nodes, within bounds."""
+    """The number of candidates that is enough: a percentage of the nodes, within bounds."""
 
     percentage: int
     least: int

@@ -1,4 +1,4 @@
-"""What proportion and capacity have in common: the sums of queues, and the gate of enqueue."""
+"""The common parts of proportion and capacity: the sums of queues, and the gate of enqueue."""
 
 from __future__ import annotations
 

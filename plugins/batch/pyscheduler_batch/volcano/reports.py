@@ -1,4 +1,4 @@
-"""What Volcano says in statuses, events and metrics.
+"""The statuses, events and metrics of Volcano.
 
 Sources: Volcano `framework/session.go`, `pkg/controllers/queue`, `scheduler/metrics/queue.go`,
 `controllers/metrics/queue.go`.

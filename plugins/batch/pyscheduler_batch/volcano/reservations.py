@@ -1,4 +1,4 @@
-"""What jobs reserve of their queue before their pods are placed. Source: Volcano `plugins/util/util.go`."""
+"""The amounts that jobs reserve of their queue before their pods are placed. Source: Volcano `plugins/util/util.go`."""
 
 from __future__ import annotations
 

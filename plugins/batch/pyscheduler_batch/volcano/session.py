@@ -317,7 +317,7 @@ class VolcanoSession(Session):
         return _accepted([policy.job_enqueueable(job) for policy in tier] for tier in tiers)
 
     def job_enqueued(self, job: Job) -> None:
-        """Tell the policies that a job was enqueued."""
+        """Notify the policies that a job was enqueued."""
         for tier in self.by_tier(contract.EnqueueListener, "enableJobEnqueued"):
             for policy in tier:
                 policy.job_enqueued(job)

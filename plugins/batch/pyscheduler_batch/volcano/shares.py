@@ -1,4 +1,4 @@
-"""What queues deserve after a pass, for the metrics."""
+"""The deserved amounts of queues after a pass, for the metrics."""
 
 from __future__ import annotations
 
