@@ -31,12 +31,18 @@ DOOR: Final = (
     "pyscheduler.testing",
     "pyscheduler.batch.contract",
     "pyscheduler.batch.dialects",
+    "pyscheduler.batch.queue_problems",
     "pyscheduler_batch.disruption_budgets",
     "pyscheduler_batch.status",
     "pyscheduler_batch.system",
 )
-#: A system that is built on another one.
-FOUNDATIONS: Final = {"pyscheduler_batch.kube_batch": ("pyscheduler_batch.volcano",)}
+#: What a system may use besides: one on which it is built, and its own objects, which still lie in the core. They are
+#: counted by the rule that the core names no system.
+FOUNDATIONS: Final = {
+    "pyscheduler_batch.kai": ("pyscheduler.batch.kai_objects", "pyscheduler.batch.topology"),
+    "pyscheduler_batch.kube_batch": ("pyscheduler.batch.volcano_objects", "pyscheduler_batch.volcano"),
+    "pyscheduler_batch.volcano": ("pyscheduler.batch.hyper_nodes", "pyscheduler.batch.volcano_objects"),
+}
 _NAME: Final = re.compile(r"kai|volcano|kube[-_ ]?batch", re.IGNORECASE)
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.batch.dialects import QueueDialect
     from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.batch.session import Session
+    from pyscheduler.batch.sub_groups import reached_minimums
 
 __all__ = [
     "ACTIVE",
@@ -92,6 +93,7 @@ __all__ = [
     "VictimFilter",
     "VictimQueueOrder",
     "plays",
+    "reached_minimums",
 ]
 
 #: What orders compare: the smallest comes first.
@@ -105,6 +107,7 @@ if not TYPE_CHECKING:  # type checkers would accept every name
             "JobSpec": "pyscheduler.batch.job_spec",
             "QueueDialect": "pyscheduler.batch.dialects",
             "Session": "pyscheduler.batch.session",
+            "reached_minimums": "pyscheduler.batch.sub_groups",
         },
     )
 

@@ -6,5 +6,5 @@ from pyscheduler import PluginRegistry, hookimpl
 @hookimpl
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugin."""
-    registry.require_api("1.0")
+    registry.require_api("1.1")
     registry.add("EveryPoint", "every_point.plugin:EveryPoint")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.contract import ALIVE, ALLOCATED, PODS, TaskState
+from pyscheduler.batch.contract import ALIVE, ALLOCATED, PODS, TaskState, reached_minimums
 from pyscheduler.batch.kai_objects import (
     LAST_EVICTION_ANNOTATION,
     LAST_START_ANNOTATION,
@@ -19,7 +19,6 @@ from pyscheduler.batch.kai_objects import (
     STALE_ANNOTATION,
 )
 from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
-from pyscheduler.batch.sub_groups import reached_minimums
 from pyscheduler_batch.kai.backoff import ONCE
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.status.quantities import resource_list
