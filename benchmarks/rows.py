@@ -59,7 +59,7 @@ _MORE: Final = (
     "GangsInQueues/1000/http/equal",
     "GangsInVolcanoQueues/1000/http/equal",
 )
-#: What the curves, the model of costs and the table in README need besides the rows with targets.
+#: Rows without a target, for the curves, the model of costs, README and the other measurements of the page.
 _SCALE: Final = (
     "SchedulingBasic/500/cycle/equal",
     "SchedulingBasic/15000x100000/cycle/equal",

@@ -33,9 +33,10 @@ from tests import distributions, processes
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pyscheduler"
+README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs/tutorial/first-plugin.md"
 PAGES = [
-    ROOT / "README.md",
+    README,
     ROOT / "configs/deploy/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted(ROOT.glob("examples/[!.]*/README.md")),
@@ -74,8 +75,8 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=relative)
 
 @every_page
 def test_code_is_quoted_from_files_that_are_run(page: Path) -> None:
-    """Python, TOML and YAML in a page stand word for word in an example; the tutorial is run as a whole instead."""
-    if page == TUTORIAL:
+    """Python, TOML and YAML in a page stand word for word in an example; tests run README and the tutorial instead."""
+    if page in {README, TUTORIAL}:
         assert blocks(page, "python")
         return
     shown = [*blocks(page, "python", "toml"), *(each for each in blocks(page, "yaml") if "apiVersion" not in each)]
@@ -212,6 +213,29 @@ def test_every_page_can_be_found(page: Path) -> None:
     index = "".join((ROOT / each).read_text(encoding="utf-8") for each in ("README.md", "docs/README.md"))
     name = relative(page)
     assert name in {"README.md", "docs/README.md"} or name.removeprefix("docs/") in index
+
+
+@pytest.mark.slow
+def test_readme_shows_a_plugin_with_a_test_that_passes(tmp_path: Path) -> None:
+    """The test in README passes and prints the quoted line; it fails if the plugin is not enabled."""
+    (code,) = blocks(README, "python")
+    (printed,) = blocks(README, "text")
+    file = tmp_path / "test_few_pods.py"
+    options = "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", file.name
+    file.write_text(code, encoding="utf-8")
+    result = python(*options, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert printed.split() in [line.split() for line in result.stdout.splitlines()]
+    assert "enable=[FewPods]" in code
+    file.write_text(code.replace("enable=[FewPods]", ""), encoding="utf-8")
+    assert python(*options, cwd=tmp_path).returncode == 1
+
+
+def test_readme_is_short() -> None:
+    """README has at most 130 lines, and its generated table at most five rows."""
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 130
+    assert len(re.findall(r"^\| ", sections(text)["How fast it is"], re.MULTILINE)) - 1 <= 5
 
 
 @pytest.mark.slow
