@@ -8,6 +8,7 @@ from typing import Final
 from kube_testserver.resources import event_views
 from kube_testserver.resources.devices import DEVICE_RESOURCES
 from kube_testserver.resources.rbac import RBAC_RESOURCES, REVIEW_RESOURCES
+from kube_testserver.resources.secrets import merge_string_data
 from kube_testserver.resources.table import CHANGE_VERBS, WORKLOAD, Resource, Subresource
 
 __all__ = [
@@ -191,7 +192,7 @@ BUILTIN_RESOURCES: Final = (
         subresources=(_status("ResourceQuota"),),
         returns_deleted=True,
     ),
-    _core("secrets", "Secret"),
+    _core("secrets", "Secret", to_stored=merge_string_data),
     SERVICE_ACCOUNTS,
     _core(
         "services",

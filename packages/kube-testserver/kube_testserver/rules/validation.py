@@ -26,6 +26,7 @@ from kube_testserver.rules.devices.validation import device_problems
 from kube_testserver.rules.names import label_problems, subdomain_problems
 from kube_testserver.rules.pod_groups import POD_GROUP_COLLECTIONS, pod_group_problems
 from kube_testserver.rules.rbac import rbac_problems
+from kube_testserver.rules.secrets import secret_problems
 from kube_testserver.schema.unknown_fields import prune
 
 if TYPE_CHECKING:
@@ -181,6 +182,8 @@ def _problems(resource: Resource, old: Object | None, new: Object) -> Iterable[F
         return _pod_problems(new)
     if resource.collection == "events" and old is None:
         return _event_problems(resource, new)
+    if resource.collection == "secrets":
+        return secret_problems(old, new)
     if resource.group == RBAC_GROUP:
         return rbac_problems(resource.kind, old, new)
     if resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
