@@ -18,7 +18,12 @@ from kube_testserver.controllers import definitions, namespaces
 from kube_testserver.controllers.event_expiry import EventExpiry
 from kube_testserver.controllers.garbage_collection import GarbageCollector
 from kube_testserver.controllers.lifecycle import Lifecycle
-from kube_testserver.controllers.roles_and_accounts import aggregate_roles, ensure_account, restore_account
+from kube_testserver.controllers.roles_and_accounts import (
+    DEFAULT_ACCOUNT,
+    aggregate_roles,
+    ensure_account,
+    restore_account,
+)
 from kube_testserver.manifests import load_manifests
 from kube_testserver.registry import Registry
 from kube_testserver.resources import rbac
@@ -87,7 +92,8 @@ class EmbeddedCluster:
         self.table = ResourceTable((*BUILTIN_RESOURCES, *(POD_GROUP_RESOURCES if pod_groups else ())))
         self.registry = Registry(self.store, self.table, wall=clock.wall, rng=rng)
         self.registry.reactions[CUSTOM_RESOURCE_DEFINITIONS.collection] = definitions.react
-        self.registry.reactions[NAMESPACES.collection] = namespaces.react
+        self.registry.reactions[NAMESPACES.collection] = ensure_account
+        self.registry.reactions[SERVICE_ACCOUNTS.collection] = restore_account
         self.registry.reactions[EVENTS.collection] = EventExpiry(event_ttl_seconds)
         authorizer: Authorizer = RbacAuthorizer(self.store) if authorization == "rbac" else AlwaysAllow()
         issuer = TokenIssuer(wall=clock.wall, rng=random.Random(rng.getrandbits(256)), find=self._find)
@@ -152,8 +158,6 @@ class EmbeddedCluster:
         registry = self.registry
         registry.guard = guard.check
         registry.reactions[rbac.CLUSTER_ROLES.collection] = aggregate_roles
-        registry.reactions[NAMESPACES.collection] = ensure_account
-        registry.reactions[SERVICE_ACCOUNTS.collection] = restore_account
 
     def _find(self, collection: str, key: str) -> Record | None:
         return self.store.collection(collection).get(key)
@@ -172,7 +176,8 @@ class EmbeddedCluster:
         """Create the objects of a YAML text; `APIError` for the first that is refused.
 
         It may be what `kubectl get -o yaml` printed: versions are made anew, namespaces come first, and what every
-        server has from the beginning (`kube-system`, the class `system-node-critical` ...) is left as it is.
+        server has from the beginning (`kube-system`, the class `system-node-critical` ...) or with a namespace (the
+        service account `default`) is left as it is.
         """
         objects = sorted(load_manifests(text), key=lambda one: not _is_namespace(one))
         return [self._add(_without_version(one)) for one in objects if not self._is_built_in(one)]
@@ -250,6 +255,8 @@ class EmbeddedCluster:
         if not isinstance(metadata, dict):
             return False
         resource = self.resource_of(obj)
+        if resource is SERVICE_ACCOUNTS and metadata.get("name") == DEFAULT_ACCOUNT:
+            return True
         key = resource.key(metadata.get("namespace") or "default", metadata.get("name") or "")
         record = self.registry.collection(resource).get(key)
         return record is not None and record.version < self._first_own_version

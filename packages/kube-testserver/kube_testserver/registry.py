@@ -132,10 +132,11 @@ class Registry:
         *,
         dry_run: bool = False,
         fields: FieldCheck | None = None,
+        uid: str = "",
     ) -> Record:
         """Store a new object; `obj` is as the client sent it. With `dry_run`, do everything but store it.
 
-        `fields` says what is to be done about fields that the kind does not have.
+        `fields` says what is to be done about fields that the kind does not have; `uid` is drawn where none is given.
         """
         new = self.take_in(resource, namespace, obj, fields)
         metadata = new["metadata"]
@@ -148,7 +149,7 @@ class Registry:
         generated = self._name(resource, collection, namespace, metadata)
         for name in _KEPT_METADATA:
             metadata.pop(name, None)
-        metadata["uid"] = new_uid(self._rng)
+        metadata["uid"] = uid or new_uid(self._rng)
         metadata["creationTimestamp"] = now
         if resource.has_generation:
             metadata["generation"] = 1

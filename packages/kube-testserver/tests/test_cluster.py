@@ -71,6 +71,7 @@ def test_manifests_printed_by_another_server_can_be_loaded(cluster: EmbeddedClus
         *there.pods(namespace="made"),
         *there.objects("v1", "Namespace"),
         *there.objects("scheduling.k8s.io/v1", "PriorityClass"),
+        *there.objects("v1", "ServiceAccount"),
     ]
     loaded = cluster.load(json.dumps({"apiVersion": "v1", "kind": "List", "items": printed}))
     assert [obj["metadata"]["name"] for obj in loaded] == ["made", "p"]
@@ -79,6 +80,16 @@ def test_manifests_printed_by_another_server_can_be_loaded(cluster: EmbeddedClus
     assert (bound["metadata"]["name"], bound["spec"]["nodeName"]) == ("p", "n1")
     with pytest.raises(APIError, match='pods "p" already exists'):
         cluster.load(json.dumps(printed[0]))
+
+
+def test_accounts_do_not_change_the_uids_of_a_seed(clock: Any) -> None:
+    """The account of a namespace draws nothing: a seed gives the same uids after an account came back."""
+    one, other = (EmbeddedCluster(clock=clock, rng=random.Random(3)) for _ in range(2))
+    before = other.get("v1", "ServiceAccount", "default", namespace="default")["metadata"]["uid"]
+    other.remove("v1", "ServiceAccount", "default", namespace="default")
+    assert other.get("v1", "ServiceAccount", "default", namespace="default")["metadata"]["uid"] != before
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    assert one.add(node)[0]["metadata"]["uid"] == other.add(node)[0]["metadata"]["uid"]
 
 
 def test_json_is_loaded_without_the_detour_over_yaml(cluster: EmbeddedCluster) -> None:

@@ -404,6 +404,15 @@ async def test_a_namespace_goes_with_all_it_holds(kubectl: Kubectl) -> None:
     assert await kubectl("get", "pods", "-A", "-o", "name") == "pod/first\n"
 
 
+async def test_tokens_and_versions(kubectl: Kubectl) -> None:
+    """A token for the account that each namespace has; and which Kubernetes this is."""
+    await kubectl("create", "ns", "tmp")
+    token = await kubectl("create", "token", "default", "-n", "tmp", "--duration=20m")
+    assert token.count(".") == 2
+    assert 'serviceaccounts "nobody" not found' in await kubectl("create", "token", "nobody", code=1)
+    assert "Server Version: v1.36.0" in await kubectl("version")
+
+
 async def test_a_pod_that_does_not_fit(kubectl: Kubectl, cluster: EmbeddedCluster, pod: Any) -> None:
     """What a node rejects is plain to see: in the list, in the pod's description, in an event."""
     resources = {"requests": {"cpu": "5"}}

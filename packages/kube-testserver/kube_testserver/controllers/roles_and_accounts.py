@@ -1,10 +1,11 @@
 """What a real cluster's controllers do for access: aggregate cluster roles, and give each namespace an account.
 
-They react within the write that causes them, so no client waits for them.
+They react within the write that causes them, so no client waits for them. Accounts come with and without RBAC.
 """
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from kube_testserver.registry import Registry
     from kube_testserver.store import Record
 
-__all__ = ["aggregate_roles", "ensure_account", "restore_account"]
+__all__ = ["DEFAULT_ACCOUNT", "aggregate_roles", "ensure_account", "restore_account"]
 
-_DEFAULT_ACCOUNT: Final = "default"
+#: The service account that every namespace has.
+DEFAULT_ACCOUNT: Final = "default"
 
 
 def aggregate_roles(registry: Registry, record: Record, *, deleted: bool) -> None:
@@ -73,5 +75,7 @@ def restore_account(registry: Registry, record: Record, *, deleted: bool) -> Non
 
 def _ensure(registry: Registry, namespace: Record) -> None:
     active = namespace.fields.get("status.phase") == "Active"
-    if active and registry.collection(SERVICE_ACCOUNTS).get(f"{namespace.name}/{_DEFAULT_ACCOUNT}") is None:
-        registry.create(SERVICE_ACCOUNTS, namespace.name, {"metadata": {"name": _DEFAULT_ACCOUNT}})
+    if active and registry.collection(SERVICE_ACCOUNTS).get(f"{namespace.name}/{DEFAULT_ACCOUNT}") is None:
+        # Not drawn: the uids and names that a seed gives to a client's objects do not depend on accounts.
+        uid = uuid.uuid5(uuid.NAMESPACE_OID, f"{namespace.uid}/{registry.store.version}")
+        registry.create(SERVICE_ACCOUNTS, namespace.name, {"metadata": {"name": DEFAULT_ACCOUNT}}, uid=str(uid))

@@ -66,11 +66,12 @@ async def test_bootstrap_roles_exist(guarded: EmbeddedCluster, admin: Any) -> No
 def test_the_cluster_without_roles_begins_without_them(cluster: EmbeddedCluster) -> None:
     """Where nobody is asked, nothing is there that only costs."""
     assert not cluster.objects(API, "ClusterRole")
-    assert not cluster.objects("v1", "ServiceAccount")
 
 
-def test_every_namespace_has_an_account(guarded: EmbeddedCluster) -> None:
-    """The account `default` comes with a namespace, comes back when deleted, and goes with it."""
+@pytest.mark.parametrize("mode", ["cluster", "guarded"])
+def test_every_namespace_has_an_account(mode: str, request: pytest.FixtureRequest) -> None:
+    """With and without RBAC, the account `default` comes with a namespace, comes back, and goes with it."""
+    guarded: EmbeddedCluster = request.getfixturevalue(mode)
     guarded.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     first = guarded.get("v1", "ServiceAccount", "default", namespace="a")
     guarded.remove("v1", "ServiceAccount", "default", namespace="a")

@@ -107,6 +107,19 @@ async def test_asking_for_a_token(guarded: EmbeddedCluster, api_of: Any) -> None
     assert (await api("POST", TOKEN_PATH, {}))[1]["spec"]["expirationSeconds"] == 3600
 
 
+async def test_a_token_without_roles(cluster: EmbeddedCluster, api: Any) -> None:
+    """Where all requests are allowed, a TokenRequest is answered as well, and reviews know the token."""
+    answer = await api.ok("POST", TOKEN_PATH, {})
+    assert (answer["kind"], answer["metadata"]["name"]) == ("TokenRequest", "default")
+    assert answer["status"]["expirationTimestamp"] == "2027-01-15T09:00:00Z"
+    review = {"spec": {"token": answer["status"]["token"]}}
+    reviewed = await api.ok("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+    assert (reviewed["status"]["authenticated"], reviewed["status"]["user"]["username"]) == (True, BOB)
+    assert claims_of(cluster.account_token("default", "default"))["sub"] == BOB
+    path = TOKEN_PATH.replace("accounts/default", "accounts/nobody")
+    assert await api.refused("POST", path, {}) == (404, "NotFound", 'serviceaccounts "nobody" not found')
+
+
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
