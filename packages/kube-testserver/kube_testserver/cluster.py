@@ -38,6 +38,7 @@ from kube_testserver.resources.builtin import (
 from kube_testserver.resources.table import ResourceTable
 from kube_testserver.rules.deletion import DeleteOptions
 from kube_testserver.rules.pod_groups import POD_GROUP_RESOURCES
+from kube_testserver.serving.discovery import RELEASE
 from kube_testserver.serving.faults import Faults
 from kube_testserver.serving.http_server import ApiServer
 from kube_testserver.serving.in_process import InProcessClient
@@ -71,9 +72,11 @@ class EmbeddedCluster:
     `history_limit` is how many changes of each resource watches may lag behind; events are forgotten after
     `event_ttl_seconds`. Versions are counted from `first_version` on: one beyond all that an earlier server counted
     keeps its clients from mistaking this one for it, because what they know is too old (410).
+
+    `release` is the Kubernetes release that /version names, for clients that check it; nothing else depends on it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wiring, all by keyword
         self,
         *,
         clock: Clock,
@@ -84,6 +87,7 @@ class EmbeddedCluster:
         authorization: Literal["always-allow", "rbac"] = "always-allow",
         tokens: Mapping[str, User] | None = None,
         pod_groups: bool = False,
+        release: str = RELEASE,
     ) -> None:
         rng = rng if rng is not None else random.Random()
         self.clock = clock
@@ -99,7 +103,7 @@ class EmbeddedCluster:
         issuer = TokenIssuer(wall=clock.wall, rng=random.Random(rng.getrandbits(256)), find=self._find)
         #: Who asks, and may they: tokens, the authorizer, and its record of used rules.
         self.access = AccessGate(authorizer, issuer, tokens=tokens)
-        self.router = Router(self.registry, clock=clock, gate=self.access, faults=self.faults)
+        self.router = Router(self.registry, clock=clock, gate=self.access, faults=self.faults, release=release)
         if self.access.guard is not None:
             self._prepare_access(self.access.guard)
         for name in namespaces.BOOTSTRAP:

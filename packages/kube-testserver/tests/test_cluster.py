@@ -92,6 +92,30 @@ def test_accounts_do_not_change_the_uids_of_a_seed(clock: Any) -> None:
     assert one.add(node)[0]["metadata"]["uid"] == other.add(node)[0]["metadata"]["uid"]
 
 
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("1.36.0", ("1", "36", "1", "35", "v1.36.0+testserver")),
+        ("1.35", ("1", "35", "1", "34", "v1.35.0+testserver")),
+        ("v1.34.7", ("1", "34", "1", "33", "v1.34.7+testserver")),
+    ],
+)
+async def test_release_that_version_names(clock: Any, api_of: Any, release: str, expected: tuple[str, ...]) -> None:
+    """Clients that check the server's version find the release that the cluster was made with, by default 1.36."""
+    api = api_of(EmbeddedCluster(clock=clock, release=release))
+    served = await api.ok("GET", "/version")
+    names = ("major", "minor", "minCompatibilityMajor", "minCompatibilityMinor", "gitVersion")
+    assert tuple(served[name] for name in names) == expected
+    if release == "1.36.0":
+        assert served == await api_of(EmbeddedCluster(clock=clock)).ok("GET", "/version")
+
+
+def test_release_has_to_be_one(clock: Any) -> None:
+    """Any other text is refused when the cluster is made."""
+    with pytest.raises(ConfigError, match=r'"latest" is no Kubernetes release; write one like "1\.36\.0"'):
+        EmbeddedCluster(clock=clock, release="latest")
+
+
 def test_json_is_loaded_without_the_detour_over_yaml(cluster: EmbeddedCluster) -> None:
     """A large JSON List loads fast: ten thousand objects are a matter of a second, not of a minute."""
     items = ",".join(

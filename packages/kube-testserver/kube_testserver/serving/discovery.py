@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from typing import TYPE_CHECKING, Final
+
+from kube_objects.errors import ConfigError
 
 if TYPE_CHECKING:
     from kube_testserver.resources.table import Resource, ResourceTable, Subresource
     from kube_testserver.store import Object
 
-__all__ = ["VERSION", "aggregated", "core_versions", "group", "group_list", "resource_list"]
+__all__ = ["RELEASE", "aggregated", "core_versions", "group", "group_list", "resource_list", "version"]
 
-#: The answer to /version: the Kubernetes release that this server mirrors.
-VERSION: Final[Object] = {
-    "major": "1",
-    "minor": "36",
-    "emulationMajor": "1",
-    "emulationMinor": "36",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.0+pyscheduler",
-    "gitCommit": "",
-    "gitTreeState": "",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "",
-}
+#: The Kubernetes release that this server mirrors, and the one that it says it is unless it is told otherwise.
+RELEASE: Final = "1.36.0"
+_RELEASE: Final = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)(?P<patch>\.\d+)?")
+
+
+def version(release: str = RELEASE) -> Object:
+    """Return the document at /version for a release like ``1.36`` or ``v1.36.0``; `ConfigError` for any other text."""
+    parts = _RELEASE.fullmatch(release)
+    if parts is None:
+        raise ConfigError(f'"{release}" is no Kubernetes release; write one like "{RELEASE}"')
+    major, minor = parts["major"], int(parts["minor"])
+    return {
+        "major": major,
+        "minor": f"{minor}",
+        "emulationMajor": major,
+        "emulationMinor": f"{minor}",
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": f"{max(minor - 1, 0)}",
+        # Build metadata, which every client that compares versions passes over.
+        "gitVersion": f"v{major}.{minor}{parts['patch'] or '.0'}+testserver",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "",
+    }
 
 
 def core_versions(host: str) -> Object:

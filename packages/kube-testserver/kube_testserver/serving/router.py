@@ -80,7 +80,7 @@ class UnansweredError(Exception):
 
 
 class Router:
-    """Answers requests from a registry. `faults` None: nothing goes wrong on purpose."""
+    """Answers requests from a registry. `faults` None: nothing goes wrong on purpose. /version names the `release`."""
 
     def __init__(
         self,
@@ -90,11 +90,13 @@ class Router:
         gate: AccessGate,
         faults: Faults | None = None,
         bookmark_seconds: float = _BOOKMARK_SECONDS,
+        release: str = discovery.RELEASE,
     ) -> None:
         self.registry = registry
         self.faults = faults
         self.gate = gate
         self._clock = clock
+        self._version = discovery.version(release)
         self._openapi = openapi.Documents(registry.table)
         self._bookmark_seconds = bookmark_seconds
         self._opened = 0
@@ -165,7 +167,7 @@ class Router:
         if path in _HEALTH_PATHS:
             return Response(200, b"ok", _TEXT_HEADERS)
         if path == "/version":
-            document = discovery.VERSION
+            document = self._version
         elif path in ("/api", "/apis"):
             form = accepted_form(request.accept, discovery=True)
             if form is not Form.JSON:
