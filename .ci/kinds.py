@@ -15,15 +15,18 @@ from pathlib import Path
 #: The group versions that are served, or that somebody may come to serve.
 DOCUMENTS = (
     "api__v1",
+    "apis__admissionregistration.k8s.io__v1",
     "apis__apiextensions.k8s.io__v1",
     "apis__apps__v1",
     "apis__authentication.k8s.io__v1",
     "apis__authorization.k8s.io__v1",
     "apis__autoscaling__v1",
+    "apis__autoscaling__v2",
     "apis__batch__v1",
     "apis__coordination.k8s.io__v1",
     "apis__discovery.k8s.io__v1",
     "apis__events.k8s.io__v1",
+    "apis__networking.k8s.io__v1",
     "apis__policy__v1",
     "apis__rbac.authorization.k8s.io__v1",
     "apis__resource.k8s.io__v1",

@@ -197,8 +197,6 @@ async def replay_all(cluster: EmbeddedCluster, subtests: pytest.Subtests, *, lea
 #: Core resources that are left out, and why. The tests fail when one of them is served, or another one is not.
 NOT_SERVED = {
     "componentstatuses": "deprecated, and there are no components",
-    "endpoints": "no controller here fills them",
-    "limitranges": "admission goes without limits",
     "podtemplates": "nobody makes pods of them",
     "nodes/proxy": "there is no kubelet to talk to",
     "pods/attach": "as above",
@@ -212,13 +210,17 @@ NOT_SERVED = {
 #: Groups that are left out.
 GROUPS_NOT_SERVED = {
     "apiregistration.k8s.io": "no other API servers are aggregated",
-    "autoscaling": "no controller scales anything",
     "certificates.k8s.io": "no certificates are signed",
-    "admissionregistration.k8s.io": "no webhooks are called",
     "internal.apiserver.k8s.io": "internal to API servers",
 }
 #: Versions that are left out of groups that are served.
-VERSIONS_NOT_SERVED = {"coordination.k8s.io/v1beta1": "not in use", "coordination.k8s.io/v1alpha2": "not in use"}
+VERSIONS_NOT_SERVED = {
+    "autoscaling/v1": "clients prefer the newer one",
+    "admissionregistration.k8s.io/v1beta1": "not in use",
+    "admissionregistration.k8s.io/v1alpha1": "not in use",
+    "coordination.k8s.io/v1beta1": "not in use",
+    "coordination.k8s.io/v1alpha2": "not in use",
+}
 #: What /version says otherwise: that this is another program, and how it was made.
 OWN_VERSION = {"gitVersion", "gitCommit", "goVersion", "compiler", "platform"}
 

@@ -24,6 +24,7 @@ from kube_testserver.printing.columns import (
     printer,
     wide,
 )
+from kube_testserver.printing.networking import NETWORKING_PRINTERS
 from kube_testserver.printing.other_kinds import OTHER_PRINTERS
 from kube_testserver.printing.pods import POD_COLUMNS, pod_cells
 from kube_testserver.printing.workloads import WORKLOAD_PRINTERS
@@ -196,5 +197,6 @@ _PRINTERS: Final[dict[str, Printer]] = {
         AGE,
     ),
     **WORKLOAD_PRINTERS,
+    **NETWORKING_PRINTERS,
     **OTHER_PRINTERS,
 }

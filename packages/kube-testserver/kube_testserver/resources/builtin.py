@@ -7,9 +7,11 @@ from typing import Final
 
 from kube_testserver.resources import event_views
 from kube_testserver.resources.devices import DEVICE_RESOURCES
+from kube_testserver.resources.networking import AUTOSCALERS, ENDPOINT_SLICES, ENDPOINTS, NETWORKING_RESOURCES
 from kube_testserver.resources.rbac import RBAC_RESOURCES, REVIEW_RESOURCES
 from kube_testserver.resources.secrets import merge_string_data
 from kube_testserver.resources.table import CHANGE_VERBS, WORKLOAD, Resource, Subresource
+from kube_testserver.resources.webhooks import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
 __all__ = [
     "BUILTIN_RESOURCES",
@@ -165,7 +167,9 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
 BUILTIN_RESOURCES: Final = (
     Resource("", "v1", "bindings", "Binding", verbs=("create",)),
     _core("configmaps", "ConfigMap", short_names=("cm",)),
+    ENDPOINTS,
     EVENTS,
+    _core("limitranges", "LimitRange", short_names=("limits",)),
     NAMESPACES,
     NODES,
     _core(
@@ -208,8 +212,11 @@ BUILTIN_RESOURCES: Final = (
     _workload("apps", "replicasets", "ReplicaSet", "rs"),
     _workload("apps", "statefulsets", "StatefulSet", "sts"),
     *REVIEW_RESOURCES,
+    AUTOSCALERS,
     _workload("batch", "cronjobs", "CronJob", "cj", scaled=False),
     _workload("batch", "jobs", "Job", "", scaled=False),
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
     CUSTOM_RESOURCE_DEFINITIONS,
     Resource(
         "coordination.k8s.io",
@@ -220,7 +227,9 @@ BUILTIN_RESOURCES: Final = (
         unconditional_update=False,
         create_on_update=True,
     ),
+    ENDPOINT_SLICES,
     EVENTS_V1,
+    *NETWORKING_RESOURCES,
     DISRUPTION_BUDGETS,
     *RBAC_RESOURCES,
     *DEVICE_RESOURCES,

@@ -23,7 +23,9 @@ from kube_testserver.rules.devices.claims import (
     default_template,
     keep_status_of_allocated,
 )
+from kube_testserver.rules.networking import NETWORKING_DEFAULTS, NETWORKING_STATUS
 from kube_testserver.rules.rbac import default_binding
+from kube_testserver.rules.webhooks import default_mutating, default_validating
 from kube_testserver.rules.workload_defaults import (
     WORKLOAD_DEFAULTS,
     WORKLOAD_STATUS,
@@ -275,6 +277,9 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": definitions.complete_definition,
     "services": service_defaults,
     **{collection: functools.partial(rule, as_pod=_default_pod) for collection, rule in WORKLOAD_DEFAULTS.items()},
+    **NETWORKING_DEFAULTS,
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": default_mutating,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": default_validating,
     "rolebindings.rbac.authorization.k8s.io": default_binding,
     "clusterrolebindings.rbac.authorization.k8s.io": default_binding,
     "resourceclaims.resource.k8s.io": default_claim,
@@ -303,6 +308,6 @@ _FIRST: Final[dict[str, Object]] = {
     },
     "services": {"status": {"loadBalancer": {}}},
     "resourceclaims.resource.k8s.io": {"status": {}},
-    **{collection: {"status": status} for collection, status in WORKLOAD_STATUS.items()},
+    **{collection: {"status": status} for collection, status in (WORKLOAD_STATUS | NETWORKING_STATUS).items()},
 }
 """By collection: fields of every new object, whatever the client sent."""

@@ -21,12 +21,14 @@ from kube_testserver.errors import FieldProblem
 from kube_testserver.resources import definitions
 from kube_testserver.resources.devices import DEVICE_GROUP
 from kube_testserver.resources.rbac import RBAC_GROUP
+from kube_testserver.resources.webhooks import WEBHOOK_GROUP
 from kube_testserver.rules.devices.claims import quantities_of
 from kube_testserver.rules.devices.validation import device_problems
 from kube_testserver.rules.names import label_problems, subdomain_problems
 from kube_testserver.rules.pod_groups import POD_GROUP_COLLECTIONS, pod_group_problems
 from kube_testserver.rules.rbac import rbac_problems
 from kube_testserver.rules.secrets import secret_problems
+from kube_testserver.rules.webhooks import webhook_problems
 from kube_testserver.schema.unknown_fields import prune
 
 if TYPE_CHECKING:
@@ -186,6 +188,8 @@ def _problems(resource: Resource, old: Object | None, new: Object) -> Iterable[F
         return secret_problems(old, new)
     if resource.group == RBAC_GROUP:
         return rbac_problems(resource.kind, old, new)
+    if resource.group == WEBHOOK_GROUP:
+        return webhook_problems(new)
     if resource.collection in POD_GROUP_COLLECTIONS and not resource.custom:
         return pod_group_problems(resource, old, new)
     if resource.group == DEVICE_GROUP and not resource.custom:
