@@ -10,14 +10,19 @@ Objects travel here in their stored form, without kind and apiVersion; `take_in`
 
 from __future__ import annotations
 
+import random
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from kube_objects.meta import KubeObject
 from kube_objects.times import format_time
 from kube_testserver import errors
 from kube_testserver.rules import deletion, validation
 from kube_testserver.rules.admission import Admission
-from kube_testserver.rules.custom_resources import check_schema
+from kube_testserver.rules.admission_requests import AdmissionRequest
+from kube_testserver.rules.custom_resources import apply_schema, check_schema
 from kube_testserver.rules.defaults import apply_defaults, prepare_creation, prepare_update
 from kube_testserver.schema.managed_fields import Manager, track_update
 from kube_testserver.schema.unknown_fields import FieldCheck
@@ -25,10 +30,10 @@ from kube_testserver.store import encode
 from kube_testserver.wire import name_ending, new_uid, tidy_metadata
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kube_testserver.resources.table import Resource, ResourceTable
+    from kube_testserver.rules.admission_requests import Webhooks
     from kube_testserver.rules.deletion import DeleteOptions
     from kube_testserver.store import Collection, Object, Record, Store
 
@@ -61,6 +66,8 @@ class Registry:
         self.reactions: dict[str, Callable[..., None]] = {}
         #: Called before every write with the resource, the object before (or None) and the new one; raises to refuse.
         self.guard: Callable[[Resource, Object | None, Object], None] | None = None
+        #: Asked about the writes of the request that is being answered; None where nobody configured a webhook.
+        self.webhooks: Webhooks | None = None
         #: Whether a garbage collector runs, so that a deletion may wait for dependents.
         self.collects_garbage = False
         self._rng = rng
@@ -142,6 +149,10 @@ class Registry:
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise errors.StatusError("resourceVersion should not be set on objects to be created", code=500, reason="")
+        if self.webhooks is not None:
+            asked = AdmissionRequest("CREATE", resource, namespace, metadata.get("name") or "", None, dry_run=dry_run)
+            new = self._mutated(asked, new) or new
+            metadata = new["metadata"]
         if fields is not None and fields.managed:
             metadata["managedFields"] = fields.managed
         collection = self.collection(resource)
@@ -161,6 +172,9 @@ class Registry:
         apply_defaults(resource.collection, new)
         self._admission.admit_creation(resource, new)
         prepare_creation(resource.collection, new, now)
+        if self.webhooks is not None:
+            asked = AdmissionRequest("CREATE", resource, namespace, metadata["name"], None, dry_run=dry_run)
+            self.webhooks.validate(_with_object(asked, new))
         key = resource.key(namespace, metadata["name"])
         if collection.get(key) is not None:
             raise errors.already_exists(resource.storage_group, resource.plural, metadata["name"], generated=generated)
@@ -232,15 +246,16 @@ class Registry:
         """Store `new`, in stored form but with the client's metadata, over `old`: what the subresource lets change."""
         self._check_versions(resource, old, new["metadata"])
         before = old.decode()
-        new = _within_rights(resource, before, new, subresource)
+        new = self._next_object(resource, before, new, subresource)
+        asked = None
+        if self.webhooks is not None:
+            asked = AdmissionRequest(
+                "UPDATE", resource, old.namespace, old.name, None, resource.view(before), subresource, dry_run
+            )
+            changed = self._mutated(asked, new, version=old.version)
+            if changed is not None:
+                new = self._next_object(resource, before, changed, subresource)
         metadata = new["metadata"]
-        for name in _KEPT_METADATA:
-            if name in before["metadata"]:
-                metadata[name] = before["metadata"][name]
-            else:
-                metadata.pop(name, None)
-        metadata["name"] = old.name
-        apply_defaults(resource.collection, new)
         prepare_update(resource.collection, new, before, self.wall)
         if resource.schema is not None:
             check_schema(resource, new)
@@ -248,6 +263,8 @@ class Registry:
         self._admission.admit_change(resource, before, new)
         if resource.has_generation and subresource != "status" and _owners_part(before) != _owners_part(new):
             metadata["generation"] = metadata.get("generation", 0) + 1
+        if self.webhooks is not None and asked is not None:
+            self.webhooks.validate(_with_object(asked, new, version=old.version))
         if self.guard is not None:
             self.guard(resource, before, new)
         self._note_manager(resource, before, new, subresource, fields)
@@ -301,7 +318,80 @@ class Registry:
         self._react(resource, record, deleted=gone)
         return record, gone
 
+    # --- webhooks --------------------------------------------------------------------------------
+
+    @contextmanager
+    def reviewed_by(self, webhooks: Webhooks | None, *, now: float, seed: int) -> Iterator[None]:
+        """Ask `webhooks` about the writes of a request that is answered meanwhile, at one time and with one `seed`.
+
+        A request that waits for a webhook is answered again from its beginning. Time, uids and generated names are the
+        same then, so the object that is stored is the one that webhooks saw.
+        """
+        before = self.webhooks, self.wall, self._rng
+        self.webhooks, self.wall, self._rng = webhooks, lambda: now, random.Random(seed)
+        try:
+            yield
+        finally:
+            self.webhooks, self.wall, self._rng = before
+
+    @contextmanager
+    def unreviewed(self) -> Iterator[None]:
+        """Ask no webhooks meanwhile."""
+        webhooks, self.webhooks = self.webhooks, None
+        try:
+            yield
+        finally:
+            self.webhooks = webhooks
+
+    def draw_seed(self) -> int:
+        """Return a seed for `reviewed_by`."""
+        return self._rng.getrandbits(64)
+
+    def review(self, request: AdmissionRequest) -> Object | None:
+        """Return what a client sent to a subresource as webhooks want it; refuse it if they refuse it."""
+        if self.webhooks is None:
+            return request.new
+        changed = self.webhooks.mutate(request)
+        self.webhooks.validate(msgspec.structs.replace(request, new=changed))
+        return changed
+
+    def review_deletion(self, resource: Resource, record: Record, *, dry_run: bool) -> None:
+        """Refuse the deletion of an object if webhooks refuse it."""
+        if self.webhooks is not None:
+            old = resource.view(record.decode())
+            self.review(AdmissionRequest("DELETE", resource, record.namespace, record.name, None, old, "", dry_run))
+
+    def _mutated(self, asked: AdmissionRequest, new: Object, *, version: int = 0) -> Object | None:
+        """Return an object, which webhooks see with its defaults, as they want it; None if none changes it."""
+        resource = asked.resource
+        new["metadata"].setdefault("name", "")
+        apply_defaults(resource.collection, new)
+        if resource.schema is not None:
+            apply_schema(resource.schema, new)
+        shown = _with_object(asked, new, version=version)
+        changed = self.webhooks.mutate(shown) if self.webhooks is not None else None
+        if changed is None or changed is shown.new:
+            return None
+        try:
+            return self.take_in(resource, asked.namespace, changed)
+        except errors.StatusError as error:  # the webhook's fault, not the client's
+            raise errors.internal_error(str(error).rpartition(f"handled as a {resource.kind}: ")[2]) from error
+
     # --- helpers ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def _next_object(resource: Resource, before: Object, new: Object, subresource: str) -> Object:
+        """Return what a write may change, with the metadata that no client changes, and with defaults."""
+        new = _within_rights(resource, before, new, subresource)
+        metadata = new["metadata"]
+        for name in _KEPT_METADATA:
+            if name in before["metadata"]:
+                metadata[name] = before["metadata"][name]
+            else:
+                metadata.pop(name, None)
+        metadata["name"] = before["metadata"]["name"]
+        apply_defaults(resource.collection, new)
+        return new
 
     def _check_versions(self, resource: Resource, old: Record, metadata: Object) -> None:
         uid = metadata.get("uid")
@@ -343,8 +433,17 @@ class Registry:
 
     def _react(self, resource: Resource, record: Record, *, deleted: bool) -> None:
         reaction = self.reactions.get(resource.collection)
-        if reaction is not None:
+        if reaction is None:
+            return
+        with self.unreviewed():  # what a controller writes is not the client's
             reaction(self, record, deleted=deleted)
+
+
+def _with_object(request: AdmissionRequest, obj: Object, *, version: int = 0) -> AdmissionRequest:
+    """Return a request about an object in stored form; `version` is that of the object it replaces."""
+    metadata = {**obj["metadata"], "resourceVersion": str(version) if version else ""}
+    shown = request.resource.view({**obj, "metadata": tidy_metadata(metadata)})
+    return msgspec.structs.replace(request, new=shown)
 
 
 def _other_object(resource: Resource, namespace: str, name: str, wanted: str, present: str) -> errors.StatusError:

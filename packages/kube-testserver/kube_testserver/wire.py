@@ -10,10 +10,20 @@ from kube_testserver.store import decode
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Iterable
 
     from kube_testserver.store import Object
 
-__all__ = ["decode_body", "go_json_error", "go_text", "is_true", "name_ending", "new_uid", "tidy_metadata"]
+__all__ = [
+    "decode_body",
+    "go_json_error",
+    "go_text",
+    "is_true",
+    "name_ending",
+    "new_uid",
+    "tidy_metadata",
+    "warning_header",
+]
 
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, as the real server
 _NAME_ENDING_LENGTH: Final = 5
@@ -63,6 +73,11 @@ def tidy_metadata(metadata: Object) -> Object:
     names = [name for name, value in metadata.items() if (value or value == 0) and name in _METADATA_PLACES]
     names.sort(key=_METADATA_PLACES.__getitem__)
     return {name: metadata[name] for name in names}
+
+
+def warning_header(warnings: Iterable[str]) -> str:
+    """Return the header that carries warnings to a client."""
+    return ", ".join(f"299 - {json.dumps(text, ensure_ascii=False)}" for text in warnings)
 
 
 def is_true(text: str) -> bool:

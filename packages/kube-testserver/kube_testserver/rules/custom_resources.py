@@ -21,10 +21,21 @@ if TYPE_CHECKING:
     from kube_testserver.resources.table import Resource
     from kube_testserver.store import Object
 
-__all__ = ["check_schema"]
+__all__ = ["apply_schema", "check_schema"]
 
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+
+
+def apply_schema(schema: Object, obj: Object) -> None:
+    """Fill in defaults and drop unknown fields."""
+    properties = schema.get("properties") or {}
+    for name in [name for name in obj if name != "metadata"]:
+        if name in properties:
+            obj[name] = _shaped(obj[name], properties[name])
+        elif not schema.get(_PRESERVE):
+            del obj[name]
+    _add_defaults(obj, properties)
 
 
 def check_schema(resource: Resource, obj: Object) -> None:
@@ -32,12 +43,7 @@ def check_schema(resource: Resource, obj: Object) -> None:
     schema = resource.schema or {}
     properties = schema.get("properties") or {}
     problems: list[FieldProblem] = []
-    for name in [name for name in obj if name != "metadata"]:
-        if name in properties:
-            obj[name] = _shaped(obj[name], properties[name])
-        elif not schema.get(_PRESERVE):
-            del obj[name]
-    _add_defaults(obj, properties)
+    apply_schema(schema, obj)
     for name, value in obj.items():
         if name in properties and name != "metadata":
             problems += _problems(value, properties[name], name)

@@ -17,6 +17,7 @@ import attrs
 
 from kube_testserver import errors
 from kube_testserver.schema.kinds import METADATA, definitions, item_of, resolved, value_of
+from kube_testserver.wire import warning_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,7 +65,7 @@ class FieldCheck:
         """Return the headers by which a client is warned."""
         if not self.warnings:
             return {}
-        return {"warning": ", ".join(f"299 - {json.dumps(text, ensure_ascii=False)}" for text in self.warnings)}
+        return {"warning": warning_header(self.warnings)}
 
 
 def field_check(query: Mapping[str, str], options_kind: str) -> FieldCheck:

@@ -25,6 +25,7 @@ from kube_testserver.resources.devices import DEVICE_GROUP
 from kube_testserver.resources.rbac import RBAC_GROUP
 from kube_testserver.resources.scale import scale_of, with_scale
 from kube_testserver.resources.table import Resource, ScalePaths
+from kube_testserver.rules.admission_requests import AdmissionRequest
 from kube_testserver.rules.deletion import read_options
 from kube_testserver.schema.unknown_fields import FieldCheck, field_check, repeated_fields
 from kube_testserver.serving import discovery, openapi
@@ -37,6 +38,7 @@ from kube_testserver.serving.listing import (
     render_list,
 )
 from kube_testserver.serving.watching import WatchStream, WatchView, event_line
+from kube_testserver.serving.webhooks.run import AdmissionRun, has_webhooks
 from kube_testserver.store import ExpiredVersionError, encode
 from kube_testserver.subresources import binding, eviction
 from kube_testserver.wire import decode_body, is_true
@@ -59,6 +61,7 @@ _BOOKMARK_SECONDS: Final = 60.0
 _SHORTEST_WATCH_SECONDS: Final = 1800.0
 _GOLDEN_RATIO: Final = 0.618034
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_READS: Final = frozenset({"GET", "HEAD"})
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml"})
 _WHOLE_SUBRESOURCES: Final = frozenset({"status", "resize", "finalize"})
 #: Groups in which a write is checked against the rights of its user.
@@ -106,23 +109,35 @@ class Router:
         """Answer a request, after whatever the faults have in store for it (`UnansweredError`: cut the connection)."""
         fault = self.faults.choose(request.method, request.path) if self.faults is not None else None
         if fault is None:
-            return self.answer(request)
+            return await self._answer(request)
         if fault.delay_seconds:
             await self._clock.sleep(fault.delay_seconds)
         if fault.lose == "request":
             raise UnansweredError
         if fault.status:
             return refusal(fault.response_error(request.path))
-        answer = self.answer(request)
+        answer = await self._answer(request)
         if fault.lose == "answer":
             raise UnansweredError
         return answer
 
-    def answer(self, request: Request) -> Response | WatchStream:
-        """Answer a request at once."""
+    async def _answer(self, request: Request) -> Response | WatchStream:
+        """Answer a request; wait for webhooks if any is configured."""
+        if request.method in _READS or not has_webhooks(self.registry):
+            return self.answer(request)
+        run = AdmissionRun(self.registry, request.query)
+        try:
+            return await run.answer(lambda: self.answer(request, run))
+        except errors.StatusError as error:
+            return refusal(error)
+
+    def answer(self, request: Request, run: AdmissionRun | None = None) -> Response | WatchStream:
+        """Answer a request at once; with a `run`, only if it has the answers of all webhooks."""
         try:
             if self.gate.closed:
                 request = msgspec.structs.replace(request, user=self.gate.admit(request))
+            if run is not None:
+                run.user = self.gate.identify(request)
             target = self._locate(request.path)
             if target is None:
                 return self._answer_without_resource(request)
@@ -279,6 +294,9 @@ class Router:
     def _delete(self, request: Request, target: Target) -> Response:
         resource = target.resource
         options = read_options(request.query, request.body)
+        if self.registry.webhooks is not None:
+            found = self.registry.get(resource, target.namespace, target.name)
+            self.registry.review_deletion(resource, found, dry_run=options.dry_run)
         record, gone = self.registry.delete(resource, target.namespace, target.name, options)
         if resource.returns_deleted or not gone:
             return self._object(200, request, target, record)
@@ -293,22 +311,25 @@ class Router:
         selection = read_list_options(resource, {k: v for k, v in request.query.items() if k != "limit"})
         listing = list_page(self.registry, resource, target.namespace, selection)
         answer = render_list(self.registry, resource, listing)
+        for record in listing.page.records:  # all before the first goes: a request may have to be answered anew
+            self.registry.review_deletion(resource, record, dry_run=options.dry_run)
         for record in listing.page.records:
             self.registry.delete(resource, record.namespace, record.name, options)
         return _json(200, answer)
 
     def _post_subresource(self, request: Request, target: Target) -> Response:
         if target.subresource == "binding":
-            return self._bind(target.namespace, target.name, self._body(request, "Binding"), request)
+            body = self._reviewed(request, target, self._body(request, "Binding"))
+            return self._bind(target.namespace, target.name, body, request)
         if target.subresource == "token":
             account = self.registry.get(target.resource, target.namespace, target.name)
-            body = self._body(request, "TokenRequest")
+            body = self._reviewed(request, target, self._body(request, "TokenRequest"))
             return _json(201, encode(request_token(self.gate, self.registry, account, body)))
         eviction.evict(
             self.registry,
             target.namespace,
             target.name,
-            self._body(request, "Eviction"),
+            self._reviewed(request, target, self._body(request, "Eviction")),
             dry_run=_dry_run(request),
         )
         return _json(201, encode(errors.success(201)))
@@ -326,13 +347,36 @@ class Router:
             scale = patched_scale(resource, scale, request.body, request.content_type)
         else:
             raise errors.method_not_allowed()
+        scale = self._reviewed(request, target, scale, scale_of(paths, record))
         new = with_scale(resource, paths, record, scale)
-        record = self.registry.change(resource, record, new, dry_run=_dry_run(request))
+        with self.registry.unreviewed():
+            record = self.registry.change(resource, record, new, dry_run=_dry_run(request))
         return _json(200, encode(scale_of(paths, record)))
 
     def _bind(self, namespace: str, name: str, body: Object, request: Request) -> Response:
         binding.bind(self.registry, namespace, name, body, dry_run=_dry_run(request))
         return _BOUND
+
+    def _reviewed(self, request: Request, target: Target, body: Object, old: Object | None = None) -> Object:
+        """Return what a client sent to a subresource of another kind, as webhooks want it."""
+        resource, subresource = target.resource, target.resource.subresource(target.subresource)
+        if self.registry.webhooks is None or subresource is None:
+            return body
+        group, version = subresource.group or resource.group, subresource.version or resource.version
+        api_version = f"{group}/{version}" if group else version
+        metadata = {"namespace": target.namespace, **(body.get("metadata") or {})}
+        asked = AdmissionRequest(
+            "CREATE" if old is None else "UPDATE",
+            resource,
+            target.namespace,
+            target.name,
+            {**body, "kind": subresource.kind, "apiVersion": api_version, "metadata": metadata},
+            old,
+            target.subresource,
+            _dry_run(request),
+            (group, version, subresource.kind),
+        )
+        return self.registry.review(asked) or body
 
     # --- watches ---------------------------------------------------------------------------------
 
