@@ -258,7 +258,7 @@ class Registry:
         metadata = new["metadata"]
         prepare_update(resource.collection, new, before, self.wall)
         if resource.schema is not None:
-            check_schema(resource, new)
+            check_schema(resource, new, before, warnings=None if fields is None else fields.warnings)
         validation.check_update(resource, before, new, resizing=subresource == "resize")
         self._admission.admit_change(resource, before, new)
         if resource.has_generation and subresource != "status" and _owners_part(before) != _owners_part(new):

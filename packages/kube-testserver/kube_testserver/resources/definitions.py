@@ -1,7 +1,7 @@
 """CustomResourceDefinitions: their defaults, their validation, and the resources that they define.
 
-Differs from the real server: versions are converted by changing only their name, CEL rules are not evaluated, and two
-definitions may claim the same names.
+Differs from the real server: versions are converted by changing only their name, and two definitions may claim the same
+names.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from kube_testserver import errors
 from kube_testserver.errors import FieldProblem
 from kube_testserver.resources import builtin
 from kube_testserver.resources.table import CHANGE_VERBS, Resource, ScalePaths, Subresource
+from kube_testserver.schema.custom_schemas import has_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +76,7 @@ def served_resources(definition: Object) -> Iterator[Resource]:
             one["jsonPath"].removeprefix("."): tuple(one["jsonPath"].removeprefix(".").split("."))
             for one in version.get("selectableFields") or ()
         }
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         yield Resource(
             group=group,
             version=version["name"],
@@ -91,7 +93,8 @@ def served_resources(definition: Object) -> Iterator[Resource]:
             unconditional_update=False,
             custom=True,
             scale=_scale_paths(subresources.get("scale")),
-            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            schema=schema,
+            has_rules=has_rules(schema),
             printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
             field_paths=paths,
         )

@@ -101,6 +101,10 @@ class Resource:
     custom: bool = False
     #: The OpenAPI v3 schema of a custom resource.
     schema: Object | None = None
+    #: The schema has rules in CEL.
+    has_rules: bool = False
+    #: What is made of the schema once, on first use.
+    derived: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     #: Extra printer columns of a custom resource, as its definition has them.
     printer_columns: tuple[Object, ...] = ()
     #: The fields behind the scale subresource; None without it.

@@ -3,7 +3,7 @@
 Objects are checked against the OpenAPI v3 schema of their version with the words of the real server, and fields that
 the schema does not know are dropped unless it says ``x-kubernetes-preserve-unknown-fields``. Known here: type,
 properties, additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable,
-int-or-string and defaults. Rules in CEL (``x-kubernetes-validations``) are not evaluated.
+int-or-string, defaults, and rules in CEL (`validation_rules`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,20 @@ __all__ = ["apply_schema", "check_schema"]
 
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+#: Kinds of problems of an object to which no rules are applied.
+_BLOCKING: Final = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_NOT_CHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
 
 
 def apply_schema(schema: Object, obj: Object) -> None:
@@ -38,8 +52,13 @@ def apply_schema(schema: Object, obj: Object) -> None:
     _add_defaults(obj, properties)
 
 
-def check_schema(resource: Resource, obj: Object) -> None:
-    """Fill in defaults, drop unknown fields, and refuse (422) what the schema of `resource` does not allow."""
+def check_schema(
+    resource: Resource, obj: Object, before: Object | None = None, *, warnings: list[str] | None = None
+) -> None:
+    """Fill in defaults, drop unknown fields, and refuse (422) what the schema of `resource` does not allow.
+
+    Rules may compare with the object as it was `before`; those that an unchanged part does not keep go into `warnings`.
+    """
     schema = resource.schema or {}
     properties = schema.get("properties") or {}
     problems: list[FieldProblem] = []
@@ -48,8 +67,28 @@ def check_schema(resource: Resource, obj: Object) -> None:
         if name in properties and name != "metadata":
             problems += _problems(value, properties[name], name)
     problems += [FieldProblem.required(name) for name in schema.get("required") or () if name not in obj]
+    if resource.has_rules:
+        problems += _rule_problems(resource, obj, before, problems, [] if warnings is None else warnings)
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
+
+
+def _rule_problems(
+    resource: Resource, obj: Object, before: Object | None, problems: list[FieldProblem], warnings: list[str]
+) -> list[FieldProblem]:
+    """Return what the rules of a schema say against an object that has these `problems` already."""
+    if any(problem.reason in _BLOCKING for problem in problems):
+        return [FieldProblem.invalid("<nil>", None, _NOT_CHECKED)]
+    from kube_testserver.rules.validation_rules.evaluation import RuleSet  # noqa: PLC0415 - slow, and seldom needed
+
+    rules = resource.derived.get("rules")
+    if rules is None:
+        rules = resource.derived["rules"] = RuleSet.of_resource(resource.schema or {})
+    old = None if before is None else resource.view(before)
+    found = list(rules.problems(resource.view(obj), old, "", warnings))
+    # A text without its format is found by the rules of each object around it.
+    formats = dict.fromkeys(problem for problem in found if problem.reason == "FieldValueTypeInvalid")
+    return [*formats, FieldProblem.invalid("<nil>", None, _NOT_CHECKED)] if formats else found
 
 
 def _shaped(value: Any, schema: Object) -> Any:
@@ -131,8 +170,7 @@ def _wrong_type(value: Any, expected: str, path: str) -> FieldProblem:
     return FieldProblem(
         path,
         "FieldValueTypeInvalid",
-        FieldProblem.invalid(path, found if isinstance(value, dict | list) else value, "").message[:-2]
-        + f': {path} in body must be of type {expected}: "{found}"',
+        f'Invalid value: "{found}": {path} in body must be of type {expected}: "{found}"',
     )
 
 

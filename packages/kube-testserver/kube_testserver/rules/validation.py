@@ -29,6 +29,7 @@ from kube_testserver.rules.pod_groups import POD_GROUP_COLLECTIONS, pod_group_pr
 from kube_testserver.rules.rbac import rbac_problems
 from kube_testserver.rules.secrets import secret_problems
 from kube_testserver.rules.webhooks import webhook_problems
+from kube_testserver.schema.custom_schemas import has_rules
 from kube_testserver.schema.unknown_fields import prune
 
 if TYPE_CHECKING:
@@ -173,9 +174,19 @@ def check_update(resource: Resource, old: Object, new: Object, *, resizing: bool
 def _check(resource: Resource, obj: Object, problems: list[FieldProblem], more: Iterable[FieldProblem]) -> None:
     if resource.kind == _DEFINITION and not problems:
         definitions.check_definition(obj)
+        problems += _definition_rule_problems(obj)
     problems += more
     if problems:
         raise errors.invalid(resource.storage_group, resource.kind, obj["metadata"].get("name") or "", problems)
+
+
+def _definition_rule_problems(definition: Object) -> list[FieldProblem]:
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in definition["spec"]["versions"]]
+    if not any(map(has_rules, schemas)):
+        return []
+    from kube_testserver.rules.validation_rules.checks import rule_problems  # noqa: PLC0415 - slow, and seldom needed
+
+    return rule_problems(definition)
 
 
 def _problems(resource: Resource, old: Object | None, new: Object) -> Iterable[FieldProblem]:
