@@ -103,7 +103,7 @@ class Resource:
     schema: Object | None = None
     #: The schema has rules in CEL.
     has_rules: bool = False
-    #: What is made of the schema once, on first use.
+    #: Results computed from the schema on first use.
     derived: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     #: Extra printer columns of a custom resource, as its definition has them.
     printer_columns: tuple[Object, ...] = ()

@@ -1,4 +1,4 @@
-"""What the API server fills in for the kinds of networking and autoscaling, and for limit ranges."""
+"""Defaults of the kinds of networking and autoscaling, and of limit ranges."""
 
 from __future__ import annotations
 

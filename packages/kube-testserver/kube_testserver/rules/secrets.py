@@ -1,4 +1,4 @@
-"""Which Secrets are refused: by the names of their keys, their size, what their type asks for, and what may not change.
+"""Validation of Secrets: names of keys, size, the keys that a type requires, and fields that may not change.
 
 Source: Kubernetes 1.36, `ValidateSecret` and `ValidateSecretUpdate` in `pkg/apis/core/validation`.
 """

@@ -1,4 +1,4 @@
-"""What the API server fills in for the configurations of admission webhooks, and which it refuses.
+"""Defaults and validation of the configurations of admission webhooks.
 
 Source: Kubernetes 1.36, `pkg/apis/admissionregistration`. Differs from it: a `url` may begin with `http://`, so that a
 test needs no certificate.

@@ -108,7 +108,7 @@ async def test_asking_for_a_token(guarded: EmbeddedCluster, api_of: Any) -> None
 
 
 async def test_a_token_without_roles(cluster: EmbeddedCluster, api: Any) -> None:
-    """Where all requests are allowed, a TokenRequest is answered as well, and reviews know the token."""
+    """Without RBAC, a TokenRequest is answered as well, and a TokenReview knows the token."""
     answer = await api.ok("POST", TOKEN_PATH, {})
     assert (answer["kind"], answer["metadata"]["name"]) == ("TokenRequest", "default")
     assert answer["status"]["expirationTimestamp"] == "2027-01-15T09:00:00Z"

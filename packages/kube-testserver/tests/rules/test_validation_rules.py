@@ -257,7 +257,7 @@ async def test_names_of_fields_are_escaped(api: Any, defined: None, name: str) -
     ],
 )
 async def test_rules_that_hold(api: Any, defined: None, spec: dict[str, Any]) -> None:
-    """What keeps all rules is stored; absent fields have none."""
+    """An object that keeps all rules is stored; rules of absent fields do not apply."""
     await api.ok("POST", THINGS, thing(spec=spec))
 
 
@@ -366,7 +366,7 @@ async def test_old_value_that_does_not_fit(api: Any) -> None:
 
 
 async def test_rules_that_came_later(api: Any) -> None:
-    """What did not change may break a new rule, with a warning; what changes may not."""
+    """An unchanged value that breaks a new rule is a warning; a changed value is refused."""
     schema = objects(word=TEXT, count=INT)
     created = await api.ok("POST", CRDS, definition(schema))
     await api.ok("POST", THINGS, thing(spec={"word": "long"}))
@@ -555,7 +555,7 @@ async def test_rules_of_several_versions(api: Any) -> None:
 
 
 async def test_nothing_is_compiled_above_a_wrong_text(api: Any) -> None:
-    """Where a rule lacks its text, rules around it are not compiled; others are."""
+    """If a rule lacks its text, the rules of the schemas around it are not compiled; others are."""
     schema = objects(a=ruled(objects(b=ruled(INT, rule(""))), rule("self.zz == 1")), c=ruled(INT, rule("self == 'x'")))
     _, answer = await api("POST", CRDS, definition(ruled(schema, rule("self.zz == 1"))))
     fields = [cause["field"].removeprefix(f"{SPEC}.") for cause in answer["details"]["causes"]]
@@ -564,6 +564,6 @@ async def test_nothing_is_compiled_above_a_wrong_text(api: Any) -> None:
 
 @pytest.mark.slow
 def test_server_starts_without_the_expression_language() -> None:
-    """Who has no rules does not wait for the import of `kube_cel`."""
+    """The server imports `kube_cel` only for definitions that have rules."""
     code = "import sys, kube_testserver.cluster; sys.exit(any(name.startswith('kube_cel') for name in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -25,7 +25,7 @@ DEFAULTS = {
 
 
 async def test_webhooks_are_completed(api: Any) -> None:
-    """What a webhook leaves out is filled in; changing webhooks have a policy of reinvocation."""
+    """Absent fields of a webhook get defaults; mutating webhooks have a policy of reinvocation, too."""
     rule = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
     created = await api.ok("POST", VALIDATING, {"metadata": {"name": "v"}, "webhooks": [{**OK, "rules": [rule]}]})
     assert created["webhooks"] == [{**OK, **DEFAULTS, "rules": [{**rule, "scope": "*"}]}]

@@ -1,4 +1,4 @@
-"""Which rules a new definition may not have: texts that are missing or wrong, expressions that do not compile."""
+"""Validation of the rules of a definition: missing or wrong texts, and expressions that do not compile."""
 
 from __future__ import annotations
 

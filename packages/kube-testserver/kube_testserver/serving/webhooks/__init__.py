@@ -1,4 +1,4 @@
-"""Admission webhooks: which are asked about a write, what they are sent, and what their answers do.
+"""Admission webhooks: the choice of webhooks for a write, the calls, and the effect of the answers.
 
 The registry decides at once, and a webhook takes time. So a request that needs an answer is stopped with
 `ReviewsNeededError`, the webhooks are called, and the request is answered again from its beginning, with the answers at

@@ -38,7 +38,7 @@ class Webhook(msgspec.Struct, frozen=True):
 
     @property
     def ignores_failures(self) -> bool:
-        """Whether a webhook that gives no proper answer lets a write pass."""
+        """True if a write passes when the webhook gives no proper answer."""
         return bool(self.spec.get("failurePolicy") == "Ignore")
 
 

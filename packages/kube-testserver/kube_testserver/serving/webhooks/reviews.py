@@ -1,4 +1,4 @@
-"""What a webhook is sent, and how its answer is read."""
+"""The AdmissionReview that a webhook gets, and its answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CallError(Exception):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a webhook answered: `status` explains a refusal, `patch` is a list of operations."""
+    """The answer of a webhook: `status` explains a refusal, `patch` is a list of operations."""
 
     allowed: bool
     status: dict[str, Any] = {}

@@ -40,6 +40,7 @@ __all__ = ["AdmissionRun", "ReviewsNeededError", "has_webhooks"]
 
 #: How often a request is answered anew; each time follows from a call, or from an object that changed meanwhile.
 _MAX_ROUNDS: Final = 100
+_ALWAYS_CHANGED: Final = "the object changed each time while webhooks reviewed it; please try again"
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ class AdmissionRun:
                 await asyncio.gather(*(self._call(one) for one in error.needed))
             else:
                 return self._with_warnings(answered)
-        raise errors.conflict("", "", "", "the object changes faster than webhooks answer; please try again")
+        raise errors.StatusError(_ALWAYS_CHANGED, code=409, reason="Conflict")
 
     # --- what the registry asks --------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the answers of webhooks do: changes, refusals, failures."""
+"""Effects of the answers of webhooks: changes, refusals, failures."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ NOT_CALLED = "failed to call webhook: "
     ],
 )
 async def test_failures(api: Any, hook: Any, respond: Respond, message: str) -> None:
-    """What is no answer is an internal error, in the words of the real server; `Ignore` lets the write pass."""
+    """A wrong answer is an internal error, in the words of the real server; with `Ignore`, the write passes."""
     hook.respond = respond
     await hook.configure(api, hook.spec())
     code, reason, text = await api.refused("POST", MAPS, config_map())
@@ -303,7 +303,7 @@ async def test_webhook_that_takes_too_long(api: Any, hook: Any) -> None:
 
 
 async def test_object_that_changes_meanwhile_is_reviewed_again(api: Any, hook: Any, cluster: EmbeddedCluster) -> None:
-    """What is stored is what the webhook allowed, also if somebody else wrote while it thought."""
+    """The stored object is the one that the webhook allowed, also if another client wrote meanwhile."""
     await api.ok("POST", MAPS, config_map(data={"a": "1"}))
     await hook.configure(api, hook.spec())
     map_resource = cluster.resource("v1", "ConfigMap")
@@ -331,8 +331,9 @@ async def test_object_that_always_changes_is_a_conflict(api: Any, hook: Any, clu
         return {"allowed": True}
 
     hook.respond = respond
-    status, reason, _ = await api.refused("PATCH", f"{MAPS}/c", {"data": {"b": "x"}}, content_type=MERGE)
+    status, reason, text = await api.refused("PATCH", f"{MAPS}/c", {"data": {"b": "x"}}, content_type=MERGE)
     assert (status, reason) == (409, "Conflict")
+    assert text == "the object changed each time while webhooks reviewed it; please try again"
 
 
 async def test_other_requests_are_answered_meanwhile(api: Any, hook: Any) -> None:

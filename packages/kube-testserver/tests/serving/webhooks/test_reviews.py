@@ -1,4 +1,4 @@
-"""Which webhooks are asked about a write, and what they are sent."""
+"""The choice of webhooks for a write, and the reviews that they get."""
 
 from __future__ import annotations
 
