@@ -37,7 +37,7 @@ with TestServer(tls=True, authorization="rbac") as server:
         core.create_namespaced_config_map("default", {"metadata": {"name": "c"}, "data": {"a": "1"}})
         print(core.read_namespaced_config_map("c", "default").data)
 print(sorted({name.partition(".")[0] for name in sys.modules if name.startswith(("kube_", "pyscheduler"))}))
-print([name for name in ("kube_cel", "kube_pyscheduler", "pyscheduler") if importlib.util.find_spec(name)])
+print([name for name in ("kube_pyscheduler", "pyscheduler") if importlib.util.find_spec(name)])
 """
 
 
@@ -144,7 +144,7 @@ def test_tests_of_a_package_pass_alone(alone: Alone, source: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("source", [distributions.ROOT / "packages/kube-testserver"], indirect=True, ids=["testserver"])
 def test_a_script_with_the_official_client_runs_alone(alone: Alone, tmp_path: Path) -> None:
-    """The server and the official client need nothing else of this project but the wire objects."""
+    """The server and the official client need no scheduler, and load nothing of ours but the wire objects."""
     alone.give("kubernetes")
     done = alone.python("-c", SCRIPT, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
