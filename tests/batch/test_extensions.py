@@ -19,7 +19,7 @@ from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.testing import make_node
 from pyscheduler_batch.kai.system import Kai
-from pyscheduler_batch.presets import make_actions, make_tiers
+from pyscheduler_batch.presets import make_actions, make_tiers, other_presets, system_of
 
 HERE = "pyscheduler.batch"
 
@@ -377,3 +377,19 @@ def test_a_dialect_with_another_name_is_refused() -> None:
     registry.add_queue_dialect("fair", f"{__name__}:ROW")
     with pytest.raises(ConfigError, match="queue dialect \"fair\": the row has the name 'acme'; write name='fair'"):
         registry.batch_extensions().queue_rows()
+
+
+def test_a_broken_system_concerns_only_who_chooses_it() -> None:
+    """A profile of another preset does not even import it; one of its own is refused in one line."""
+    registry = Registry()
+    registry.add_system("acme", "nowhere:System")
+    offers = registry.batch_extensions()
+    assert other_presets(offers, {"preset": "kai"}) == {}
+    with pytest.raises(ConfigError, match=r'batch system "acme" of this program \(nowhere:System\) cannot be imported'):
+        other_presets(offers, {"preset": "acme"})
+
+
+def test_a_system_that_nobody_offers_is_named() -> None:
+    """The message says which system is missing."""
+    with pytest.raises(ConfigError, match='no distribution that is installed offers the batch system "kai"'):
+        system_of("kai", Registry().batch_extensions())

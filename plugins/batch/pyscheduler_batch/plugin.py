@@ -87,7 +87,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         added = [kind for row in extensions.queue_rows() for kind in row.kinds]
         try:
             said = args if isinstance(args, Mapping) else {}
-            read = batch_args(said, checks_names=False, more_presets=other_presets(extensions))
+            read = batch_args(said, checks_names=False, more_presets=other_presets(extensions, said))
         except ConfigError:
             return added  # the constructor reports it
         return (*kinds_of_settings(read), *system_of(read.preset, extensions).kinds(read), *added)
@@ -105,10 +105,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self.rbac = (*status_rules(made), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
         self._groups.claim(self.name, [made.jobs.name], writes_status=True)
-        self._actions, self._tiers = (
-            make_actions(self._args, made, extensions),
-            make_tiers(self._args, made, extensions),
-        )
+        self._actions = make_actions(self._args, made, extensions)
+        self._tiers = make_tiers(self._args, made, extensions)
         self._follow_args()
         rows = (system.queues, *extensions.queue_rows())
         self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
@@ -145,12 +143,13 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
 
     def _read(self, args: object) -> BatchArgs:
         """Read the args, and log what has no effect; raise `ConfigError` for mistakes."""
+        said = args if isinstance(args, Mapping) else {}
         read = batch_args(
-            args if isinstance(args, Mapping) else {},
+            said,
             "$.pluginConfig[Batch].args",
             more_actions=self._extensions.actions,
             more_policies=dict.fromkeys(self._extensions.policies),
-            more_presets=other_presets(self._extensions),
+            more_presets=other_presets(self._extensions, said),
         )
         for sentence in read.warnings:
             _log.warning("Configuration of Batch: %s", sentence)

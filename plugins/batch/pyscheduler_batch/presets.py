@@ -13,7 +13,7 @@ from pyscheduler.framework import ConfigError
 from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
     from pyscheduler.batch.extensions import BatchExtensions
@@ -53,10 +53,12 @@ def system_of(name: str, extensions: BatchExtensions) -> type[System]:
     return found
 
 
-def other_presets(extensions: BatchExtensions) -> dict[str, Preset]:
-    """Return the presets of the systems that are not built in."""
-    others = [name for name in extensions.systems if name not in PRESETS]
-    return {name: system_of(name, extensions).preset for name in others}
+def other_presets(extensions: BatchExtensions, args: Mapping[str, object]) -> dict[str, Preset]:
+    """Return the preset that the args name, if it is not built in; other systems are not even imported."""
+    name = args.get("preset")
+    if not isinstance(name, str) or name in PRESETS or name not in extensions.systems:
+        return {}
+    return {name: system_of(name, extensions).preset}
 
 
 def make_actions(args: BatchArgs, system: type[System], extensions: BatchExtensions | None = None) -> list[Action]:
