@@ -20,11 +20,10 @@ import yaml
 
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Node, Pod
-from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.podgroup import DIALECTS, DialectTable
-from pyscheduler.testing import FakeCluster, FakeFramework, pod_manifest
-from tests.integration.groups_checker import GANG, Checker, Counting, WatchedCluster
+from pyscheduler.testing import FakeFramework, pod_manifest
+from tests.integration.groups_checker import GANG, Checker, Counting, WatchedCluster, WatchedFakeCluster
 
 __all__ = ["EVENTS", "OPENINGS", "GroupHistory", "Way"]
 
@@ -67,16 +66,6 @@ class Way:
         return [yaml.safe_load(path.read_text(encoding="utf-8"))] if group and path.exists() else []
 
 
-class _Cluster(FakeCluster):
-    """A fake cluster whose server is a `WatchedCluster`."""
-
-    server: WatchedCluster
-
-    def transport(self) -> InProcessTransport:
-        """Return a way that the checker watches."""
-        return self.server.transport()
-
-
 class GroupHistory:
     """One history. `counts` says how often what happened."""
 
@@ -91,7 +80,7 @@ class GroupHistory:
         self.runner.run(self._begin())
 
     async def _begin(self) -> None:
-        self.cluster = _Cluster(seed=self.rng.getrandbits(32))
+        self.cluster = WatchedFakeCluster(seed=self.rng.getrandbits(32))
         self.server = WatchedCluster(
             clock=self.cluster.clock,
             rng=random.Random(self.rng.getrandbits(32)),

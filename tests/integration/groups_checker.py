@@ -41,8 +41,9 @@ import attrs
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.store import Change, Collection
 from pyscheduler.cluster.in_process import InProcessTransport
+from pyscheduler.testing import FakeCluster
 
-__all__ = ["GANG", "Checker", "Counting", "WatchedCluster"]
+__all__ = ["GANG", "Checker", "Counting", "WatchedCluster", "WatchedFakeCluster"]
 
 GANG = "gang.scheduling.koordinator.sh/"
 _POLICIES: Final = ("once-satisfied", "only-waiting", "waiting-and-running")
@@ -465,3 +466,13 @@ class WatchedCluster(EmbeddedCluster):
         made = _Watched(self.router, **keywords)
         made.checker = self.checker
         return made
+
+
+class WatchedFakeCluster(FakeCluster):
+    """A fake cluster whose server is a `WatchedCluster`."""
+
+    server: WatchedCluster
+
+    def transport(self) -> InProcessTransport:
+        """Return a way that the checker watches."""
+        return self.server.transport()
