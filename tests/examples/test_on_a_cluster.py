@@ -124,7 +124,7 @@ async def test_the_rules_are_enough_and_none_is_idle(
     """Pods are bound, refused, retried and reported under these rules, which leaves no rule unused and asks no more."""
     cluster = pyscheduler_cluster
     guard = Guard(cluster.transport(), granted())
-    monkeypatch.setattr(cluster.server, "transport", lambda: guard)
+    monkeypatch.setattr(cluster, "transport", lambda: guard)
     cluster.add_node("n1", allocatable={"cpu": "4"})
     framework = cluster.framework()
     # The pod is bound, but nobody hears of it: the scheduler has to ask.
@@ -172,7 +172,7 @@ async def test_a_rule_less_is_noticed(pyscheduler_cluster: FakeCluster, monkeypa
     """Without the right to bind, no pod is bound and none is lost: it waits with the reason."""
     cluster = pyscheduler_cluster
     guard = Guard(cluster.transport(), granted() - {("", "pods/binding", "create")})
-    monkeypatch.setattr(cluster.server, "transport", lambda: guard)
+    monkeypatch.setattr(cluster, "transport", lambda: guard)
     cluster.add_node("n1")
     framework = cluster.framework()
     result = await framework.schedule("p")
