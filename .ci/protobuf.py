@@ -3,8 +3,8 @@ r"""Make the table of field numbers by which the embedded API server reads proto
     python .ci/protobuf.py KUBERNETES/staging/src/k8s.io \
         packages/kube-testserver/kube_testserver/protobuf/fields.json.gz
 
-It takes numbers, names and types from the tags of Kubernetes' Go structs, and leaves the prose behind. The form of a
-type is told in `packages/kube-testserver/kube_testserver/protobuf/decode.py`.
+It takes numbers, names and types from the tags of Kubernetes' Go structs, and leaves the prose behind. The module
+`kube_testserver.protobuf.decode` describes the form of a type.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from pyscheduler.batch.presets import PRESETS, Preset
+from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.peer_cases import DIFFERENCES, SYSTEMS
-from tests.batch.systems import SYSTEM_OF
 
 PAGE: Final = Path(__file__).parents[2] / "docs/reference/batch.md"
 PARITY: Final = Path(__file__).parents[2] / "docs/reference/parity.md"
@@ -191,7 +191,7 @@ def action_table() -> str:
     """Return the actions of each preset: whether they run by default, what they do, and where the rule is from."""
     rows = []
     for preset in PRESETS.values():
-        for name, target in SYSTEM_OF[preset.name].actions.items():
+        for name, target in system_of(preset.name).actions.items():
             default = "yes" if name in preset.actions else ""
             rows.append((_SYSTEMS[preset.name], f"`{name}`", default, *_said(name, target)))
     return table(("preset", "action", "default", "what it does", "source"), rows)
@@ -202,7 +202,7 @@ def policy_table() -> str:
     rows = []
     for preset in PRESETS.values():
         tiers = {text.split()[0]: str(number) for number, tier in enumerate(preset.tiers, 1) for text in tier}
-        for name, target in sorted(SYSTEM_OF[preset.name].policies.items()):
+        for name, target in sorted(system_of(preset.name).policies.items()):
             rows.append((_SYSTEMS[preset.name], f"`{name}`", tiers.get(name, ""), *_said(name, target)))
     return table(("preset", "policy", "tier", "what it does", "source"), rows)
 
@@ -229,7 +229,7 @@ def missing_table() -> str:
 
 def missing_names(preset: Preset) -> tuple[list[str], list[str]]:
     """Return the actions and the policies that a configuration may name, and that do not exist."""
-    tables = SYSTEM_OF[preset.name]
+    tables = system_of(preset.name)
     policies = [name for name in preset.known_policies if name not in tables.policies]
     return [name for name in preset.known_actions if name not in tables.actions], policies
 
@@ -237,7 +237,7 @@ def missing_names(preset: Preset) -> tuple[list[str], list[str]]:
 def known_arguments() -> Iterator[tuple[str, str, str]]:
     """Yield preset, owner and name of each argument of the actions and policies that exist."""
     for preset in PRESETS.values():
-        tables = SYSTEM_OF[preset.name]
+        tables = system_of(preset.name)
         for owners, known in ((tables.actions, preset.known_actions), (tables.policies, preset.known_policies)):
             for owner in owners:
                 yield from ((preset.name, owner, name) for name in known.get(owner, ()))

@@ -15,8 +15,8 @@ from pyscheduler.batch.queue_problems import _TEXTS
 from pyscheduler.batch.usage_settings import KEYS, PARAMETERS
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.presets import make_actions, make_tiers
+from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_arguments, missing_names, written
-from tests.batch.systems import SYSTEM_OF
 
 ROOT = Path(__file__).parents[2]
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -94,10 +94,10 @@ def test_missing_names_are_refused(name: str) -> None:
     actions, policies = missing_names(PRESETS[name])
     for action in actions:
         with pytest.raises(ConfigError, match=f'action "{action}"'):
-            make_actions(BatchArgs(preset=name, actions=(action,), tiers=()), SYSTEM_OF[name])
+            make_actions(BatchArgs(preset=name, actions=(action,), tiers=()), system_of(name))
     for policy in policies:
         with pytest.raises(ConfigError, match=f'policy "{policy}"'):
-            make_tiers(BatchArgs(preset=name, actions=(), tiers=((PolicyEntry(name=policy),),)), SYSTEM_OF[name])
+            make_tiers(BatchArgs(preset=name, actions=(), tiers=((PolicyEntry(name=policy),),)), system_of(name))
 
 
 @pytest.mark.slow

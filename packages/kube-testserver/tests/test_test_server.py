@@ -52,7 +52,7 @@ def wait_for(server: TestServer, phase: str) -> None:
 
 
 def test_a_blocking_client_and_the_methods_see_the_same_objects() -> None:
-    """What a method creates is there for a client, and the other way round."""
+    """A client sees objects that methods create, and methods see those of a client."""
     with TestServer() as server:
         (made,) = server.add(CONFIG_MAP)
         assert ask(server, "/api/v1/namespaces/default/configmaps/c") == made

@@ -103,7 +103,10 @@ async def test_cancelled_sleep_leaves_no_timer() -> None:
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 async def test_sleep_of_zero_does_not_wait_for_the_clock(seconds: float) -> None:
     """Sleeping for nothing lets others run, and needs no advance."""
-    await asyncio.wait_for(VirtualClock().sleep(seconds), timeout=300)
+    clock = VirtualClock()
+    before = clock.now()
+    await asyncio.wait_for(clock.sleep(seconds), timeout=300)
+    assert clock.now() == before
 
 
 async def test_two_tasks_may_advance_the_clock() -> None:

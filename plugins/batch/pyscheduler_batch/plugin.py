@@ -71,6 +71,16 @@ def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
     return attrs.evolve(row, default_queue=queue, read=read)
 
 
+def _kinds_of(args: BatchArgs, extensions: BatchExtensions) -> Sequence[ResourceKind]:
+    """Return the kinds that the settings, the system and the queues of other distributions need."""
+    system = system_of(args.preset, extensions)
+    return (*kinds_of_settings(args), *system.kinds(args), *_added_queues(extensions))
+
+
+def _added_queues(extensions: BatchExtensions) -> Sequence[ResourceKind]:
+    return [kind for row in extensions.queue_rows() for kind in row.kinds]
+
+
 class Batch(PreEnqueuePlugin, BatchPlugin):
     """Schedule the pods of the profile in sessions."""
 
@@ -84,13 +94,12 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     def extension_kinds_for(cls, extensions: object, args: object) -> Sequence[ResourceKind]:
         """Return what the profile's settings and its system read, and the queues that distributions add."""
         assert isinstance(extensions, BatchExtensions), "what the scheduler hands over"
-        added = [kind for row in extensions.queue_rows() for kind in row.kinds]
         try:
             said = args if isinstance(args, Mapping) else {}
             read = batch_args(said, checks_names=False, more_presets=other_presets(extensions, said))
         except ConfigError:
-            return added  # the constructor reports it
-        return (*kinds_of_settings(read), *system_of(read.preset, extensions).kinds(read), *added)
+            return _added_queues(extensions)  # the constructor reports it
+        return _kinds_of(read, extensions)
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -100,7 +109,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._args = self._read(args)
         made = system_of(self._args.preset, extensions)
         system = self._system = made(handle, self._args)
-        kinds = (*ALWAYS, *self.extension_kinds_for(extensions, args))
+        kinds = (*ALWAYS, *_kinds_of(self._args, extensions))
         self.watches = kinds  # type: ignore[misc]  # of a class, as a rule
         self.rbac = (*status_rules(made), *usage_rules(self._args.usage))  # type: ignore[misc]  # the same
         self._groups = PodGroups.of(handle)
@@ -126,8 +135,8 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self.inner_queues, self.keeps_parts, self.pod_event = system.inner_queues, system.keeps_parts, system.pod_event
         self._sharing: Mapping[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         self._statuses = Statuses.of(handle, self._groups, system, self._row)
-        self._statuses.pools[self.handle.profile_name] = system.pool
-        self._reporter = StatusReporter(handle, self._statuses, system.reports, node_pool=system.pool.shown_name)
+        self._statuses.systems[self.handle.profile_name] = system
+        self._reporter = StatusReporter(handle, self._statuses, system)
         self._usage: QueueUsage | None = None
         if self._args.usage is not None and system.counts_past_use:
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
@@ -187,8 +196,6 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         def apply() -> None:
             self._args, self._actions, self._tiers = new, actions, tiers
             self._follow_args()
-            self._statuses.pools[self.handle.profile_name] = self._system.pool
-            self._reporter.node_pool = self._system.pool.shown_name
             self._changes.all_changed()
 
         return apply

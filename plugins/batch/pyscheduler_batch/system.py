@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import GroupState
     from pyscheduler_batch.status.reports import Reports
 
-__all__ = ["NodeUse", "Preset", "System", "built_in_preset", "built_in_rows"]
-
-
-def built_in_preset(name: str) -> Preset:
-    """Return the preset of a system whose configuration is built in."""
-    return PRESETS[name]
+__all__ = ["PRESETS", "NodeUse", "Preset", "System", "built_in_rows"]
 
 
 def built_in_rows(name: str) -> tuple[JobDialect, QueueDialect]:
@@ -63,6 +58,8 @@ class System:
     queues: ClassVar[QueueDialect]
     #: By policy, the kind of objects that the policy reads.
     read_by: ClassVar[Mapping[str, ResourceKind]] = {}
+    #: Those of them whose changes the system follows itself.
+    followed_apart: ClassVar[frozenset[ResourceKind]] = frozenset()
     #: What it says in statuses, events and metrics.
     reports: ClassVar[Reports]
     #: The resources of its groups and queues in whose annotations it keeps what is no status.
@@ -132,7 +129,7 @@ class System:
         def changed(*_: object) -> None:
             on_change(None)
 
-        for kind in self.kinds_read:
+        for kind in self.kinds_read - self.followed_apart:
             self.handle.lister(kind.type).add_event_handler(on_add=changed, on_update=changed, on_delete=changed)
 
     def reading(self, kind: ResourceKind) -> list[Any]:

@@ -14,7 +14,7 @@ from pyscheduler.batch.presets import VOLCANO
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.presets import make_actions, make_tiers
-from tests.batch.systems import SYSTEM_OF
+from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 
 POOL = "kai.scheduler/node-pool"
 LIMITED = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
@@ -295,7 +295,7 @@ def test_each_name_of_volcano_that_does_not_exist_here_is_refused_by_name() -> N
     problems = []
     for make in (make_actions, make_tiers):
         with pytest.raises(ConfigError) as raised:
-            make(args, SYSTEM_OF[args.preset])
+            make(args, system_of(args.preset))
         problems += raised.value.problems
     end = 'of the preset "volcano" is not available; remove it'
     assert problems == [

@@ -20,8 +20,8 @@ from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.status import gang_condition, group_phase
+from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
-from tests.batch.systems import SYSTEM_OF
 
 GIB = 1024**3
 DEFAULT = [["priority", "gang", "conformance"], ["overcommit", "drf", "predicates", "proportion", "nodeorder"]]
@@ -483,7 +483,7 @@ def test_phases(counts: dict[str, int], phase: str, *, unschedulable: bool, expe
 @pytest.mark.parametrize("name", ["volcano", "kube-batch"])
 def test_presets_name_classes_that_exist(name: str) -> None:
     """Each action and policy of a preset can be imported and has the name that files use; defaults are known names."""
-    tables = SYSTEM_OF[name]
+    tables = system_of(name)
     from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
     for key, path in {**tables.actions, **tables.policies}.items():
@@ -494,7 +494,7 @@ def test_presets_name_classes_that_exist(name: str) -> None:
 
 def test_missing_names_of_volcano_are_those_without_a_class() -> None:
     """Messages do not offer them; `predicates` and the like have a class or are built in."""
-    tables, known = SYSTEM_OF["volcano"], PRESETS["volcano"]
+    tables, known = system_of("volcano"), PRESETS["volcano"]
     assert {*known.known_actions, *known.known_policies} - {*tables.actions, *tables.policies} == known.missing
 
 

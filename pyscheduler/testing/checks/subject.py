@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from kube_testserver.resources.open_definitions import open_definition
+from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.config.defaults import default_plugins
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.framework.errors import ConfigError
@@ -132,9 +133,9 @@ def serve_watched(framework: FakeFramework, cluster: FakeCluster) -> None:
     versions: dict[ResourceKind, list[str]] = {}
     for profile in framework.scheduler.profiles.values():
         for name, plugin in profile.plugins.items():
-            # A plugin that reads its args before it says what it watches, says it of the object.
-            own = plugin.watches if "watches" in vars(plugin) else type(plugin).watched_kinds(profile.args.get(name))
-            for kind in own:
+            cls, args = type(plugin), profile.args.get(name)
+            added = cls.extension_kinds_for(BatchExtensions.of(profile.handle), args)
+            for kind in (*cls.watched_kinds(args), *added):
                 first = next((known for known in versions if _same_resource(known, kind)), kind)
                 versions.setdefault(first, [])
                 if kind.version not in versions[first]:

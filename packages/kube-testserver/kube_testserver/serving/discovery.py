@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RELEASE", "aggregated", "core_versions", "group", "group_list", "resource_list", "version"]
 
-#: The Kubernetes release that this server mirrors, and the one that it says it is unless it is told otherwise.
+#: The Kubernetes release that this server mirrors; /version names it by default.
 RELEASE: Final = "1.36.0"
 _RELEASE: Final = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)(?P<patch>\.\d+)?")
 

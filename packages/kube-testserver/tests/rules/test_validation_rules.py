@@ -258,7 +258,8 @@ async def test_names_of_fields_are_escaped(api: Any, defined: None, name: str) -
 )
 async def test_rules_that_hold(api: Any, defined: None, spec: dict[str, Any]) -> None:
     """An object that keeps all rules is stored; rules of absent fields do not apply."""
-    await api.ok("POST", THINGS, thing(spec=spec))
+    created = await api.ok("POST", THINGS, thing(spec=spec))
+    assert await api.ok("GET", f"{THINGS}/{created['metadata']['name']}") == created
 
 
 async def test_rules_of_the_whole_object(api: Any, defined: None) -> None:

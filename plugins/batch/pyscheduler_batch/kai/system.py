@@ -11,7 +11,7 @@ from pyscheduler.batch.kai_objects import kai_last_start, without_succeeded
 from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler_batch.kai.backoff import held_back
 from pyscheduler_batch.kai.reports import KaiReports
-from pyscheduler_batch.system import System, built_in_preset, built_in_rows
+from pyscheduler_batch.system import PRESETS, System, built_in_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ __all__ = ["Kai"]
 class Kai(System):
     """Queues in a tree with fair shares, nodes in pools, GPUs of claims, and jobs that a high priority protects."""
 
-    preset = built_in_preset("kai")
+    preset = PRESETS["kai"]
     actions: ClassVar[Mapping[str, str]] = {
         "allocate": "pyscheduler_batch.kai.allocate:Allocate",
         "consolidation": "pyscheduler_batch.kai.evictions:Consolidation",

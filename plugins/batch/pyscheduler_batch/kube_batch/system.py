@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import Node
 from pyscheduler_batch.kube_batch.reports import KubeBatchReports
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
-from pyscheduler_batch.system import built_in_preset, built_in_rows
+from pyscheduler_batch.system import PRESETS, built_in_rows
 from pyscheduler_batch.volcano.system import Volcano
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _SHARED: Final = "pyscheduler_batch.volcano"
 class KubeBatch(Volcano):
     """Volcano without enqueueing, quotas and hypernodes; gangs keep what they were promised."""
 
-    preset = built_in_preset("kube-batch")
+    preset = PRESETS["kube-batch"]
     actions: ClassVar[Mapping[str, str]] = {
         "allocate": f"{_ROOM}.allocate:Allocate",
         "backfill": f"{_ROOM}.backfill:Backfill",

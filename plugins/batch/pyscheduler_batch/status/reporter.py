@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle
     from pyscheduler_batch.status.queues import JobSums
-    from pyscheduler_batch.status.reports import Reports
     from pyscheduler_batch.status.statuses import Statuses
+    from pyscheduler_batch.system import System
 
 __all__ = ["StatusReporter"]
 
@@ -42,13 +42,13 @@ class _Mark:
 
 
 class StatusReporter:
-    """Reports the passes of one profile. `node_pool` is the profile's pool, as conditions name it."""
+    """Reports the passes of one profile."""
 
-    def __init__(self, handle: Handle, statuses: Statuses, says: Reports, *, node_pool: str) -> None:
+    def __init__(self, handle: Handle, statuses: Statuses, system: System) -> None:
         self._handle = handle
         self._statuses = statuses
-        self._says = says
-        self.node_pool = node_pool
+        self._system = system
+        self._says = system.reports
         self._pods = handle.lister(Pod)
         #: By uid of a job: what it was when it was reported last.
         self._marks: dict[str, _Mark] = {}
@@ -130,7 +130,7 @@ class StatusReporter:
             sums=sums.sums,
             reasons=reasons if session.reasons.get(job.uid) else "",
             session_id=session_id,
-            node_pool=self.node_pool,
+            node_pool=self._system.pool.shown_name,
         )
         self._statuses.report(group, self._says.of_job(job, session, recorded))
         if self._says.tells_promises:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupChange, GroupObject, GroupState, PodGroups
-    from pyscheduler_batch.node_pools import NodePool
     from pyscheduler_batch.status.report import GroupReport, Note
     from pyscheduler_batch.status.writer import Wish
     from pyscheduler_batch.system import System
@@ -49,8 +48,8 @@ class Statuses:
         self._queue_row = system.queues
         self._says = system.reports
         self.preset = system.preset.name
-        #: By profile with the preset, its pool; queues of other pools are another scheduler's.
-        self.pools: dict[str, NodePool] = {}
+        #: By profile with the preset, its system; queues of pools that none of them has are another scheduler's.
+        self.systems: dict[str, System] = {}
         self.book = QueueBook()
         self._writer = PacedWriter(handle, warning="batch_status_not_written")
         #: By uid of a group's object: the last report, and the events that were recorded last, by reason.
@@ -237,7 +236,7 @@ class Statuses:
         """Compute the status of all queues; put those that changed."""
         self._timer = None
         self._last_roll = self._clock.now()
-        pools = self.pools.values()
+        pools = [system.pool for system in self.systems.values()]
         items = [item for lister in self._listers for item in lister if any(pool.has(item) for pool in pools)]
         specs = {item.name: self._spec(item) for item in items}
         totals = self.book.totals(specs.values())

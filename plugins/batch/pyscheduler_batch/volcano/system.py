@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Pod, ResourceClaim, ResourceQuota
-from pyscheduler.batch.hyper_nodes import HYPER_NODES, HyperNode
+from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
-from pyscheduler_batch.system import System, built_in_preset, built_in_rows
+from pyscheduler_batch.system import PRESETS, System, built_in_rows
 from pyscheduler_batch.volcano.device_quotas import claims_of
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.reports import VolcanoReports
@@ -35,7 +35,7 @@ _ROOM: Final = "pyscheduler_batch.volcano"
 class Volcano(System):
     """Queues with states, groups that are enqueued before they have pods, quotas of namespaces, and hypernodes."""
 
-    preset = built_in_preset("volcano")
+    preset = PRESETS["volcano"]
     actions: ClassVar[Mapping[str, str]] = {
         "enqueue": f"{_ROOM}.enqueue:Enqueue",
         "allocate": f"{_ROOM}.allocate:Allocate",
@@ -64,6 +64,7 @@ class Volcano(System):
         "network-topology-aware": HYPER_NODES,
         ResourceQuotas.name: RESOURCE_QUOTAS,
     }
+    followed_apart = frozenset({RESOURCE_QUOTAS})
     reports: ClassVar[Reports] = VolcanoReports()
     #: Of queues, why one is closed.
     annotated: ClassVar[Sequence[str]] = ("podgroups", "queues")
@@ -80,9 +81,7 @@ class Volcano(System):
 
         Otherwise tenants could delay others with quotas that change.
         """
-
-        def all_changed(*_: object) -> None:
-            on_change(None)
+        super().subscribe(on_change)
 
         def limit_changed(quota: ResourceQuota) -> None:
             if self._limits.put(quota):
@@ -92,10 +91,6 @@ class Volcano(System):
             self._limits.remove(quota)
             on_change(f"quota/{quota.namespace}")
 
-        if HYPER_NODES in self.kinds_read:
-            self.handle.lister(HyperNode).add_event_handler(
-                on_add=all_changed, on_update=all_changed, on_delete=all_changed
-            )
         if RESOURCE_QUOTAS in self.kinds_read:
             self.handle.lister(ResourceQuota).add_event_handler(
                 on_add=limit_changed, on_update=lambda _, new: limit_changed(new), on_delete=limit_gone

@@ -188,11 +188,8 @@ def _compiled(schema: Object) -> Iterator[_Rule]:
             program = compile_rule(spec["rule"], spec, self_type)
             given = spec.get("messageExpression")
             message = compile_rule(given, spec, self_type, plain=True) if given else None
-        except (
-            CelCompileError,
-            CelInternalError,
-        ):  # it was refused when the definition was created, unless that was planted
-            continue
+        except (CelCompileError, CelInternalError):
+            continue  # only a definition that was planted has such a rule; others are refused
         yield _Rule(spec, program, message, uses_old_self(program), relative_path(schema, spec.get("fieldPath")) or "")
 
 
