@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main", "podgroup", "queue"]
+__all__ = ["check_package", "main", "podgroup"]
 
 #: The folder of the metadata of a distribution `pyscheduler`, in any spelling of that name.
 _FOREIGN_METADATA: Final = re.compile(r"pyscheduler-.+\.(dist|egg)-info", re.IGNORECASE)
@@ -25,7 +25,7 @@ _REPAIR: Final = f'run "pip uninstall pyscheduler", then "{_REINSTALL}"'
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `pyscheduler`; exit with code 1 and one line on stderr if the package `pyscheduler` is not this project's."""
-    _check_package()
+    check_package()
     from pyscheduler.cli.main import main as run
 
     run(arguments)
@@ -33,21 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def podgroup(arguments: Sequence[str] | None = None) -> None:
     """Run `kubectl podgroup`; exit as `main` does if the package `pyscheduler` is not this project's."""
-    _check_package()
+    check_package()
     from pyscheduler.cli.podgroup.command import main as run
 
     run(arguments)
 
 
-def queue(arguments: Sequence[str] | None = None) -> None:
-    """Run `kubectl queue`; exit as `main` does if the package `pyscheduler` is not this project's."""
-    _check_package()
-    from pyscheduler.cli.queue.command import main as run
-
-    run(arguments)
-
-
-def _check_package() -> None:
+def check_package() -> None:
     """Exit if `pyscheduler` is another project's package; warn if the other project is installed in the same folder."""
     try:
         import pyscheduler

@@ -23,6 +23,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
@@ -122,7 +123,7 @@ class _Shape:
 
     async def sessions(self) -> Sessions:
         """Return the sessions of a scheduler that has listed the cluster."""
-        return (await self.scheduler()).sessions[0]
+        return sessions_of(await self.scheduler())[0]
 
     async def scheduler(self) -> Scheduler:
         """Return a scheduler that has listed the cluster."""
@@ -325,7 +326,7 @@ def idle(nodes: int, jobs: int, queues: int) -> dict[str, Any]:
 
     async def run() -> dict[str, Any]:
         scheduler, clock = await made.scheduler(), made.cluster.clock
-        sessions = scheduler.sessions[0]
+        sessions = sessions_of(scheduler)[0]
         running = asyncio.create_task(scheduler.run())
         # Until the first pass has been reported, and the periods of all writers have ended.
         await clock.advance(600)

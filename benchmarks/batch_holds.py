@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.client import Running
 from benchmarks.measure import watch_holds
 from benchmarks.server import serving
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import rare_collections
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def beside(nodes: int, seconds: float) -> dict[str, Any]:
         await running.order("create_gangs", **more, pause_seconds=_GANG_SECONDS, prefix="later")
         await asyncio.sleep(seconds)
         figures = holds.stop()
-        passes, bound = running.scheduler.sessions[0].passes, await running.order("bound")
+        passes, bound = sessions_of(running.scheduler)[0].passes, await running.order("bound")
         await running.stop()
         if not bound:
             raise RuntimeError("no pod was bound")

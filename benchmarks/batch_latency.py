@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.batch import RACK, _passes, _passes_without_actions, _Shape
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler_lab.simulation.job_traces import read_jobs, read_pool
 from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
@@ -88,7 +89,7 @@ def impossible(nodes: int) -> dict[str, Any]:
 
     async def run() -> dict[str, Any]:
         scheduler = await made.scheduler()
-        sessions = scheduler.sessions[0]
+        sessions = sessions_of(scheduler)[0]
         await _passes_without_actions(sessions)
         found, seconds = await _passes(sessions)
         if found.decisions:

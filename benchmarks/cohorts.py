@@ -23,6 +23,7 @@ from benchmarks.schedulers import make_scheduler
 from benchmarks.server import serving_cohorts
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ async def _measured(server: Server) -> dict[str, Any]:
         **figures,
         "cpu_seconds": cpu,
         "longest_hold_ms": max(holds) * 1e3,
-        "passes": scheduler.sessions[0].passes,
+        "passes": sessions_of(scheduler)[0].passes,
         "peak_mib": memory_of("self")["peak_mib"],
     }
 

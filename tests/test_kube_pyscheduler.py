@@ -60,7 +60,7 @@ def python(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     return processes.run(sys.executable, *arguments, cwd=path, env=env)
 
 
-@pytest.mark.parametrize("script", ["main", "podgroup", "queue"])
+@pytest.mark.parametrize("script", ["main", "podgroup"])
 @pytest.mark.parametrize("content", ["verbose = False", "print 'Python 2'", "import absent", "raise KeyError(1)"])
 def test_a_foreign_package_is_reported(tmp_path: Path, script: str, content: str) -> None:
     """All console scripts name the file that hides this project's package, whatever it holds."""

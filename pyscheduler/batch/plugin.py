@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.batch.session import Session
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.work_sources import WorkSourcePlugin
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Node, Pod
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyscheduler.batch.queue_table import QueueTable
     from pyscheduler.batch.session import EnabledPolicy
     from pyscheduler.batch.tasks import Job, Task, TaskState
+    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["PLAIN", "BatchPlugin", "NodeUse", "TaskFacts"]
 
@@ -48,7 +51,7 @@ class TaskFacts:
 PLAIN: Final = TaskFacts()
 
 
-class BatchPlugin:
+class BatchPlugin(WorkSourcePlugin):
     """Inherit this besides `Plugin`: the scheduler then schedules the pods of the profile in sessions.
 
     A pass begins soon after `on_change` callbacks, and after changes of pods and nodes, which the scheduler sees
@@ -70,6 +73,19 @@ class BatchPlugin:
     #: Set by the scheduler: call it when shares have changed although no object has.
     on_news: Callable[[], object] = staticmethod(lambda: None)
 
+    def add_work_source(self, scheduler: Scheduler, profile: Profile, rng: random.Random) -> None:
+        """Add the sessions of the profile."""
+        from pyscheduler.scheduler.sessions.assembly import add_sessions
+
+        add_sessions(scheduler, profile, rng)
+
+    def note_of_single_pod(self, profile: str, pod: Pod) -> str:
+        """Return that a pod alone tells little here."""
+        return (
+            f"profile {profile} decides job by job, and {pod.key} is evaluated alone; "
+            f"`pyscheduler explain job {pod.namespace}/NAME` tells why its job waits"
+        )
+
     @property
     def is_reading(self) -> bool:
         """Return whether passes must wait for what the plugin still reads; it calls `on_news` in the end."""
@@ -84,13 +100,6 @@ class BatchPlugin:
     def tiers(self) -> Sequence[Sequence[EnabledPolicy]]:
         """Return the policies by tier."""
         raise NotImplementedError
-
-    def prepare_args(self, args: object) -> Callable[[], object]:  # noqa: ARG002 - for plugins that can
-        """Check new args from the configuration file; return what puts them in force for the next pass.
-
-        Raises `ConfigError` for args that cannot be used, or that cannot change while the plugin runs.
-        """
-        raise ConfigError("the args of the batch plugin cannot change while the scheduler runs; restart it")
 
     def subscribe(self, on_change: Callable[[str | None], object]) -> None:
         """Call `on_change` with the key of a job whose description changed, with None for queues and priorities."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from pyscheduler.cli.shared_options import feature_gates_option, manifest_text, objects_option
+from pyscheduler.cli.manifests import manifest_text
+from pyscheduler.cli.shared_options import feature_gates_option, objects_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -75,16 +75,16 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     import json
 
-    from pyscheduler.cli.batch_warnings import batch_warnings
     from pyscheduler.cli.offline_scheduler import offline_scheduler
     from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
-    from pyscheduler.config.batch_file import expanded_shards, in_batch_file
     from pyscheduler.config.completed import with_args
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse, warnings_of
+    from pyscheduler.config.forms import in_file
     from pyscheduler.config.load import load
     from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.framework.log_capture import configuration_warnings
     from pyscheduler.runtime.assembly.discovery import discover
 
     if crds and (rbac or output != "yaml"):
@@ -96,11 +96,11 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     for warning in warnings_of(feature_gates):
         click.echo(f"warning: {warning}", err=True)
     config = load(config_file, gates=gates)
-    with found_in(config_file), batch_warnings() as warnings:
+    with found_in(config_file), configuration_warnings() as warnings:
         scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)
         grants = grants_of(scheduler, config, delegated_auth=delegated_auth) if rbac else {}
     if config_file is not None and warnings:
-        for warning in in_batch_file(warnings, config):
+        for warning in in_file(warnings, config):
             click.echo(f"warning: {config_file}: {warning}", err=True)
     if crds:
         _print_definitions([plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values()])
@@ -110,7 +110,7 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         data: object = as_list(grants, name=called, account=account)
         text = as_yaml(grants, name=called, account=account, made_by=_typed())
     else:
-        shown = with_args(expanded_shards(config), {name: profile.args for name, profile in scheduler.profiles.items()})
+        shown = with_args(config, {name: profile.args for name, profile in scheduler.profiles.items()})
         data, text = to_data(shown), dump(shown)
     click.echo(json.dumps(data, indent=2, ensure_ascii=False) + "\n" if output == "json" else text, nl=False)
 

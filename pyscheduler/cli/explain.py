@@ -25,15 +25,14 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["command"]
+__all__ = ["ExplainOptions", "command"]
 
-_JOB: Final = "job"
 #: The words of `explain job NAME`.
-_JOB_WORDS: Final = 2
+_SUBJECT_WORDS: Final = 2
 
 
 @attrs.frozen(kw_only=True)
-class _Options:
+class ExplainOptions:
     """The options of the command: the pod to evaluate, by name or as a manifest, and the source of the cluster."""
 
     pods: Sequence[str]
@@ -113,9 +112,9 @@ def command(**options: Any) -> None:
       # Why a job of a batch profile waits, as `kubectl queue explain` shows it.
       pyscheduler explain job training/resnet
     """
-    given = _Options(**options)
-    if len(given.pods) == _JOB_WORDS and given.pods[0] == _JOB:
-        sys.exit(_explain_job(given))
+    given = ExplainOptions(**options)
+    if len(given.pods) == _SUBJECT_WORDS:
+        sys.exit(_explain_subject(given))
     if given.dialect is not None:
         raise click.UsageError("--dialect is for jobs; write job [NAMESPACE/]JOB, or remove it")
     if len(given.pods) > 1:
@@ -136,23 +135,17 @@ def command(**options: Any) -> None:
     _show(found, notes, given.output or "table", given.top)
 
 
-def _explain_job(given: _Options) -> int:
-    """Explain a job of a batch profile; return the exit code."""
-    from pyscheduler.cli.queue.command import Options, run_explain
+def _explain_subject(given: ExplainOptions) -> int:
+    """Explain what a distribution knows how to explain, such as a job; return the exit code."""
+    from importlib import import_module
 
-    if given.filename or given.cases or given.master or given.output == "jsonl":
-        raise click.UsageError("job cannot be combined with --filename, --cases, --master or -o jsonl")
-    options = Options(
-        kubeconfig=given.kubeconfig,
-        context=None,
-        objects=given.objects,
-        config_file=given.config_file,
-        dialect=given.dialect,
-        blocked=given.blocked,
-        feature_gates=given.feature_gates,
-    )
-    options.check()
-    return run_explain(options, given.pods[1], given.namespace, "json" if given.output == "json" else "")
+    from pyscheduler.cli.added_commands import added
+
+    module, _, name = str(added("SUBJECTS").get(given.pods[0], "")).partition(":")
+    if not name:
+        raise click.UsageError("give one pod, or the word job and the name of a job")
+    found: int = getattr(import_module(module), name)(given)
+    return found
 
 
 def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: int) -> None:
@@ -185,7 +178,7 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
 # --- one pod -------------------------------------------------------------------------------------
 
 
-async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
+async def _explain(options: ExplainOptions) -> tuple[list[Evaluation], list[str]]:
     """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
     from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
@@ -204,7 +197,7 @@ async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
             texts[item.uid] = text
 
     if options.objects:
-        from pyscheduler.cli.queue.source import manifests_of
+        from pyscheduler.cli.manifests import manifests_of
 
         manifests = [one for file in options.objects for one in manifests_of(file)]
         read = manifest_objects(manifests, source=", ".join(options.objects), keep=keep)
@@ -237,7 +230,7 @@ async def _explain(options: _Options) -> tuple[list[Evaluation], list[str]]:
 
 
 async def _evaluate_all(
-    options: _Options, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
+    options: ExplainOptions, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
 ) -> list[Evaluation]:
     import random
 
@@ -307,6 +300,7 @@ def _without_verbs(config: Configuration) -> Configuration:
 
 
 async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evaluation:
+    from pyscheduler.framework.work_sources import WorkSourcePlugin
     from pyscheduler.scheduler.evaluation import evaluate
 
     if pod.node_name:
@@ -314,11 +308,8 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evalua
         scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
     profile = _profile_for(scheduler, pod, notes)
-    if any(each.profile is profile for each in scheduler.sessions):
-        notes.append(
-            f"profile {profile.name} decides job by job, and {pod.key} is evaluated alone; "
-            f"`pyscheduler explain job {pod.namespace}/NAME` tells why its job waits"
-        )
+    sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
+    notes += filter(None, (plugin.note_of_single_pod(profile.name, pod) for plugin in sources))
     return await evaluate(scheduler, profile, pod, reserve=True)
 
 
@@ -336,7 +327,7 @@ def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
     """Return the pods of a manifest with the defaults that the API server would fill in."""
     from pyscheduler.api import PriorityClass, kind_of
-    from pyscheduler.cli.queue.source import manifests_of
+    from pyscheduler.cli.manifests import manifests_of
     from pyscheduler.cluster.object_sources import admit
     from pyscheduler.framework.errors import ConfigError
 

@@ -1,7 +1,6 @@
 """The `pyscheduler` command; each subcommand is imported when it is used.
 
-Other distributions add commands by an entry point in the group `pyscheduler.commands`. It names a light module whose
-`COMMANDS` has the same form as ours, so that the list of commands imports none of them.
+Other distributions add commands (`added_commands`).
 """
 
 from __future__ import annotations
@@ -21,38 +20,28 @@ __all__ = ["cli", "main"]
 #: Command: module and one line of help. The help is here, so that the list of commands imports no command.
 _COMMANDS: Final = {
     "run": ("pyscheduler.cli.run", "Schedule pods on a cluster."),
-    "binder": ("pyscheduler.cli.binder", "Bind pods by the BindRequests of a scheduler."),
     "demo": ("pyscheduler.cli.demo.trace_demo", "Schedule the recorded pods of a production cluster."),
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
     "podgroup": ("pyscheduler.cli.podgroup.command", "Show pod groups, and plan those of workloads."),
-    "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
     "webhook": ("pyscheduler.cli.webhook", "Keep reserved quota for the groups that reserved it."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
     "bench": ("pyscheduler.cli.bench", "Measure a profile on a simulated cluster."),
     "new": ("pyscheduler.cli.new.command", "Write the files of a new plugin."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
-#: Commands that were part of this distribution, and now come with the extra `lab`.
-_OF_LAB: Final = ("simulate", "demo-gang", "demo-batch")
+#: Commands that were part of this distribution, and the extra that they come with now.
+_OF_EXTRAS: Final = {
+    **dict.fromkeys(("simulate", "demo-gang", "demo-batch"), "lab"),
+    **dict.fromkeys(("binder", "queue"), "batch"),
+}
 
 
 def _all_commands() -> dict[str, tuple[str, str]]:
-    """Return module and help of each command by name: our own, then those of other distributions.
+    """Return module and help of each command by name: our own, then those of other distributions."""
+    from pyscheduler.cli.added_commands import added
 
-    A distribution whose module cannot be imported is reported on stderr in one line, and passed over.
-    """
-    from importlib.metadata import entry_points
-
-    found = dict(_COMMANDS)
-    for point in entry_points(group="pyscheduler.commands"):
-        try:
-            commands = dict(import_module(point.value).COMMANDS)
-        except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
-            click.echo(f"warning: commands of {point.value} are left out: {error!r}", err=True)
-            continue
-        found |= {name: entry for name, entry in commands.items() if name not in found}
-    return found
+    return _COMMANDS | {name: entry for name, entry in added("COMMANDS").items() if name not in _COMMANDS}
 
 
 class _LazyGroup(click.Group):
@@ -64,8 +53,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module, _ = _COMMANDS.get(cmd_name) or _all_commands().get(cmd_name) or (None, None)
         if module is None:
-            if cmd_name in _OF_LAB:
-                ctx.fail(f"No such command {cmd_name!r}. Install it with: pip install 'kube-pyscheduler[lab]'")
+            if extra := _OF_EXTRAS.get(cmd_name):
+                ctx.fail(f"No such command {cmd_name!r}. Install it with: pip install 'kube-pyscheduler[{extra}]'")
             return None
         command = import_module(module).command
         assert isinstance(command, click.Command)

@@ -30,7 +30,7 @@ def check_installed(
 
     Raises `ConfigError` if the plugin or the file is wrong.
     """
-    from pyscheduler.cli.shared_options import manifest_text
+    from pyscheduler.cli.manifests import manifest_text
     from pyscheduler.config.problems import found_in
     from pyscheduler.testing.checks.check import run_checks
     from pyscheduler.testing.checks.findings import CHECKS, PluginCheckError

@@ -10,9 +10,9 @@ import click
 from pyscheduler.flags.declaration import LEVEL, FlagValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-__all__ = ["block_option", "feature_gates_option", "logging_options", "manifest_text", "objects_option"]
+__all__ = ["block_option", "feature_gates_option", "logging_options", "objects_option"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,16 +43,6 @@ def feature_gates_option(command: Callable[P, R]) -> Callable[P, R]:
 def objects_option(text: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Add `--objects`, whose parameter is a tuple of file names; `text` is its help."""
     return click.option("--objects", multiple=True, metavar="FILE", help=text)
-
-
-def manifest_text(files: Iterable[str]) -> str:
-    """Return the objects of manifests as one YAML text; raise `ConfigError` for a file that cannot be read."""
-    import json
-
-    from pyscheduler.cli.queue.source import manifests_of
-
-    # JSON is YAML; a `List` is taken apart.
-    return "\n---\n".join(json.dumps(one) for file in files for one in manifests_of(file))
 
 
 def logging_options(*, default: int = 2) -> Callable[[Callable[..., R]], Callable[..., R]]:

@@ -8,8 +8,8 @@ system keeps it. The profile enables the plugin `Batch`, whose args are the cont
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import attrs
@@ -17,22 +17,15 @@ import attrs
 from pyscheduler.batch.configuration import BatchArgs, batch_args, preset_of
 from pyscheduler.batch.presets import KAI, VOLCANO
 from pyscheduler.batch.shard import actions_and_tiers, shard_settings
+from pyscheduler.config.binder import with_binder
 from pyscheduler.config.node_order import with_node_order
 from pyscheduler.config.predicate_switches import with_predicates
 from pyscheduler.config.problems import Problem, path_text, shown
-from pyscheduler.config.types import Configuration, PluginConfig
+from pyscheduler.config.types import PluginConfig, Plugins
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
 
-__all__ = [
-    "args_path",
-    "expanded_shards",
-    "in_batch_file",
-    "is_batch_file",
-    "placed_in_batch_file",
-    "profile_content",
-    "read_batch_file",
-]
+__all__ = ["FORM", "BatchForm", "read_batch_file"]
 
 _SHARD: Final = "SchedulingShard"
 _SHARD_GROUP: Final = "kai.scheduler"
@@ -54,7 +47,7 @@ def read_batch_file(text: str, path: str) -> BatchArgs:
         document = read(text)
         if document.problems:
             raise ConfigError(*map(str, document.problems))
-        if not is_batch_file(document.root):
+        if not _is_batch_file(document.root):
             text = "expected actions and tiers, a ConfigMap that holds them, or a SchedulingShard of KAI"
             raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
         assert isinstance(document.root, Mapping)
@@ -78,51 +71,7 @@ def _read(args: Mapping[str, object], where: str, *, checks_names: bool = True) 
     return attrs.evolve(read_args, warnings=tuple(map(in_file, read_args.warnings)))
 
 
-def args_path(root: object) -> str | None:
-    """Return where the file of a batch scheduler has the args of `Batch`; None for the content of another file."""
-    return _args(root)[1] if isinstance(root, Mapping) and is_batch_file(root) else None
-
-
-def in_batch_file(messages: Iterable[str], configuration: Configuration) -> list[str]:
-    """Return messages about the only profile with the paths of the configuration's file, if it is a batch file."""
-    where = configuration.args_path
-    if where is None:
-        return [*messages]
-    return [_PLACES.sub(lambda found: f"{where}.spec" if found[1] else where, each) for each in messages]
-
-
-@contextmanager
-def placed_in_batch_file(configuration: Configuration) -> Iterator[None]:
-    """Let a `ConfigError` that the block raises have the paths of the configuration's file, if it is a batch file."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(*in_batch_file(error.problems, configuration), source=error.source) from error
-
-
-def expanded_shards(configuration: Configuration) -> Configuration:
-    """Return the configuration with the actions, tiers and settings that each shard of KAI stands for."""
-    profiles = tuple(
-        attrs.evolve(profile, plugin_config=tuple(map(_expanded, profile.plugin_config)))
-        for profile in configuration.profiles
-    )
-    return attrs.evolve(configuration, profiles=profiles)
-
-
-def _expanded(entry: PluginConfig) -> PluginConfig:
-    shard = entry.args.get("shard") if entry.name == _BATCH and isinstance(entry.args, Mapping) else None
-    if not isinstance(entry.args, Mapping) or not isinstance(shard, Mapping):
-        return entry
-    settings, _ = shard_settings(shard)
-    # The profile has the name.
-    settings.pop("schedulerName", None)
-    actions, tiers, _ = actions_and_tiers(shard)
-    others = {key: value for key, value in entry.args.items() if key not in {"preset", "shard"}}
-    args = {"preset": KAI.name, "actions": actions, "tiers": tiers, **settings, **others}
-    return attrs.evolve(entry, args=args)
-
-
-def is_batch_file(root: object) -> bool:
+def _is_batch_file(root: object) -> bool:
     """Return whether the content of a file is the configuration of a batch scheduler."""
     if not isinstance(root, Mapping):
         return False
@@ -130,24 +79,6 @@ def is_batch_file(root: object) -> bool:
     if kind in {_SHARD, _CONFIG_MAP}:
         return True
     return not kind and any(key in root for key in _PLAIN)
-
-
-def profile_content(root: Mapping[str, object], gates: Mapping[str, bool]) -> Mapping[str, object]:
-    """Return the content of a KubeSchedulerConfiguration, without kind and version, with the profile of a batch file.
-
-    Names of actions and policies are checked when the profile is built, because other distributions may add some.
-    Raises `ConfigError` with a line for every other mistake.
-    """
-    args, where = _args(root)
-    read_args = _read(args, where, checks_names=False)
-    args.pop("schedulerName", None)
-    multi_point = {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}
-    profile: dict[str, object] = {
-        "schedulerName": read_args.scheduler_name,
-        "plugins": {"multiPoint": multi_point},
-        "pluginConfig": [{"name": _BATCH, "args": args}],
-    }
-    return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args, gates)]}
 
 
 def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
@@ -180,7 +111,7 @@ def _of_config_map(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
         except ConfigError as error:
             raise ConfigError(*(f"{problem} @ {where}" for problem in error.problems)) from error
         content = document.root
-        if not isinstance(content, Mapping) or not is_batch_file(content) or content.get("kind") == _CONFIG_MAP:
+        if not isinstance(content, Mapping) or not _is_batch_file(content) or content.get("kind") == _CONFIG_MAP:
             continue
         if document.problems:
             raise ConfigError(*(f"{problem.message} @ {where}" for problem in document.problems))
@@ -202,3 +133,56 @@ def _with_preset(content: Mapping[str, object], named: str) -> dict[str, object]
     if not told and named:
         name, told = named, True
     return {"preset": name, **said} if told else said
+
+
+class BatchForm:
+    """The form of these files, for the configuration of the scheduler."""
+
+    def reads(self, root: Mapping[str, object]) -> bool:
+        """Return whether the content of a file is the configuration of a batch scheduler."""
+        return _is_batch_file(root)
+
+    def content(self, root: Mapping[str, object], gates: Mapping[str, bool]) -> Mapping[str, object]:
+        """Return the content of a KubeSchedulerConfiguration, without kind and version, with the file's profile.
+
+        Names of actions and policies are checked when the profile is built, because other distributions may add some.
+        Raises `ConfigError` with a line for every other mistake.
+        """
+        args, where = _args(root)
+        read_args = _read(args, where, checks_names=False)
+        args.pop("schedulerName", None)
+        multi_point = {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}
+        profile: dict[str, object] = {
+            "schedulerName": read_args.scheduler_name,
+            "plugins": {"multiPoint": multi_point},
+            "pluginConfig": [{"name": _BATCH, "args": args}],
+        }
+        return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args, gates)]}
+
+    def placed(self, root: Mapping[str, object]) -> Callable[[str], str]:
+        """Return what turns the paths of messages about the plugin and its profile into paths of the file."""
+        return partial(_placed, _args(root)[1])
+
+    def with_plugins(self, plugins: Plugins, configs: Iterable[PluginConfig]) -> Plugins:
+        """Return the plugins of a profile, with the Bind plugin that the args of `Batch` name."""
+        return with_binder(plugins, configs)
+
+    def expanded(self, config: PluginConfig) -> PluginConfig:
+        """Return the args of `Batch` with the actions, tiers and settings that a shard of KAI stands for."""
+        shard = config.args.get("shard") if config.name == _BATCH and isinstance(config.args, Mapping) else None
+        if not isinstance(config.args, Mapping) or not isinstance(shard, Mapping):
+            return config
+        settings, _ = shard_settings(shard)
+        # The profile has the name.
+        settings.pop("schedulerName", None)
+        actions, tiers, _ = actions_and_tiers(shard)
+        others = {key: value for key, value in config.args.items() if key not in {"preset", "shard"}}
+        args = {"preset": KAI.name, "actions": actions, "tiers": tiers, **settings, **others}
+        return attrs.evolve(config, args=args)
+
+
+def _placed(where: str, message: str) -> str:
+    return _PLACES.sub(lambda found: f"{where}.spec" if found[1] else where, message)
+
+
+FORM: Final = BatchForm()

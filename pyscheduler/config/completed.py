@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from pyscheduler.config.forms import expanded
 from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS, Configuration, PluginConfig, SchedulerProfile
 from pyscheduler.framework.plugin_args import IN_TREE_ARGS, NodeResourcesFitArgs
 
@@ -53,7 +54,8 @@ def with_args(configuration: Configuration, made: Mapping[str, Mapping[str, obje
 def _filled_in(profile: SchedulerProfile, made: Mapping[str, object]) -> Iterator[PluginConfig]:
     known = {name: args for name, args in made.items() if name not in IN_TREE_ARGS and attrs.has(type(args))}
     for config in profile.plugin_config:
-        yield attrs.evolve(config, args=known.pop(config.name, config.args))
+        in_full = expanded(config)
+        yield attrs.evolve(in_full, args=known.pop(config.name, in_full.args))
     for name, args in known.items():
         yield PluginConfig(name=name, args=args)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.config.binder import with_binder
+from pyscheduler.config.forms import with_forms
 from pyscheduler.config.types import (
     Configuration,
     PluginConfig,
@@ -114,7 +114,7 @@ def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
 def _complete_profile(
     profile: SchedulerProfile, said: Mapping[str, object], gates: Mapping[str, bool]
 ) -> SchedulerProfile:
-    plugins = with_binder(merge_plugins(default_plugins(gates), profile.plugins), profile.plugin_config)
+    plugins = with_forms(merge_plugins(default_plugins(gates), profile.plugins), profile.plugin_config)
     configs = [
         attrs.evolve(config, args=_gated(config.args, _args_said(said, index), gates))
         for index, config in enumerate(profile.plugin_config)

@@ -3,7 +3,7 @@
 One `ConfigError` reports every mistake: duplicate keys, unknown keys, wrong types and bad values. If a part has the
 wrong type, the rest is still checked.
 
-The file may also be the configuration of a batch scheduler (`batch_file`).
+The file may also be that of another scheduler (`forms`).
 
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.
@@ -17,14 +17,14 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.config.batch_file import args_path, is_batch_file, profile_content
 from pyscheduler.config.decode import decode_what_can_be
 from pyscheduler.config.defaults import complete
 from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.forms import form_of
 from pyscheduler.config.problems import Problem, found_in, shown
 from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
 from pyscheduler.config.validation import problems_of
-from pyscheduler.config.yaml_text import Document, read
+from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 
@@ -65,9 +65,15 @@ def loads(text: str, *, source: str | None = None, gates: Mapping[str, bool] | N
     except ConfigError as error:
         raise ConfigError(*error.problems, source=source) from error
     gates = gates if gates is not None else default_gates()
-    content = _content(document, source, gates)
-    read_so_far = _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=document.problems)
-    return attrs.evolve(read_so_far, args_path=args_path(document.root))
+    root, problems = document.root, document.problems
+    form = form_of(root) if isinstance(root, Mapping) else None
+    if form is None or not isinstance(root, Mapping):
+        content = _content(root, source)
+        return _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+    with found_in(source):
+        content = form.content(root, gates)
+    read_so_far = _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+    return attrs.evolve(read_so_far, placed=form.placed(root))
 
 
 def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configuration:
@@ -75,17 +81,10 @@ def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configu
     return _configuration({}, _OUR_NAME, source=None, gates=gates, problems=())
 
 
-def _content(document: Document, source: str | None, gates: Mapping[str, bool]) -> Mapping[str, object]:
-    """Return a document without its kind and version, which must be the supported ones.
-
-    The configuration of a batch scheduler becomes one with a profile for it.
-    """
-    root = document.root
+def _content(root: object, source: str | None) -> Mapping[str, object]:
+    """Return the content of a file without its kind and version, which must be the supported ones."""
     if root is None:
         raise ConfigError(f"the file is empty; a configuration begins with apiVersion: {API_VERSION}", source=source)
-    if isinstance(root, Mapping) and is_batch_file(root):
-        with found_in(source):
-            return profile_content(root, gates)
     if not isinstance(root, Mapping):
         found = "a list" if isinstance(root, list) else shown(root)
         raise ConfigError(f"expected a {KIND}, found {found} @ $", source=source)

@@ -8,7 +8,7 @@ Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -182,8 +182,8 @@ class Extender:
 class Configuration:
     """A whole effective configuration: defaults filled in, default plugins merged, values checked.
 
-    `source` is the file name for messages, `args_path` where the file of a batch scheduler has the args of `Batch`;
-    comparisons ignore both.
+    `source` is the file name for messages, `placed` turns their paths into those of a file of another form; comparisons
+    ignore both.
     """
 
     parallelism: Int32 = 16
@@ -201,4 +201,4 @@ class Configuration:
     extenders: tuple[Extender, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
     delay_cache_until_active: bool = attrs.field(default=False, metadata=wire(omit_empty=True))
     source: str | None = attrs.field(default=None, eq=False, metadata={"internal": True})
-    args_path: str | None = attrs.field(default=None, eq=False, metadata={"internal": True})
+    placed: Callable[[str], str] | None = attrs.field(default=None, eq=False, metadata={"internal": True})

@@ -179,7 +179,7 @@ class Plugin:
 
     @classmethod
     def extension_kinds(cls, extensions: object) -> Sequence[ResourceKind]:  # noqa: ARG003 - for those that take any
-        """Return the kinds to watch for what distributions add to this plugin, a `BatchExtensions`."""
+        """Return the kinds to watch for what distributions add to this plugin, an `Extensions`."""
         return ()
 
     @classmethod

@@ -1,15 +1,23 @@
-"""Records of a logger that are kept for the caller instead of being logged."""
+"""Records of a logger that are kept for the caller instead of being logged.
+
+A plugin that has something to say about its args logs `Configuration of NAME: sentence` to `CONFIGURATION_LOGGER`;
+`pyscheduler config` prints the sentence beside the configuration.
+"""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
-__all__ = ["captured"]
+__all__ = ["CONFIGURATION_LOGGER", "captured", "configuration_warnings"]
+
+CONFIGURATION_LOGGER: Final = "pyscheduler.configuration"
+_PREFIX: Final = "Configuration of "
 
 
 @contextmanager
@@ -30,3 +38,13 @@ def captured(logger_name: str, text_of: Callable[[logging.LogRecord], str | None
         yield found
     finally:
         logger.removeFilter(is_other)
+
+
+def configuration_warnings() -> AbstractContextManager[list[str]]:
+    """Return a context with a list that gets the warnings of plugins about their args, which are not logged."""
+    return captured(CONFIGURATION_LOGGER, _warning_of)
+
+
+def _warning_of(record: logging.LogRecord) -> str | None:
+    text = record.getMessage()
+    return text.partition(": ")[2] if text.startswith(_PREFIX) else None

@@ -15,13 +15,15 @@ from kube_objects.kinds import NODES, PODS
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.config.batch_file import placed_in_batch_file
 from pyscheduler.config.feature_gates import default_gates
+from pyscheduler.config.forms import placed_in_file
 from pyscheduler.config.problems import found_in
 from pyscheduler.config.profiles import profiles as profile_specs
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.framework.step_watch import StepWatch
+from pyscheduler.framework.work_sources import WorkSourcePlugin
 from pyscheduler.podgroup import PodGroups
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.queue.nominator import Nominator
@@ -51,7 +53,6 @@ from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
-from pyscheduler.scheduler.sessions.assembly import add_sessions
 from pyscheduler.scheduler.unconfirmed import UnconfirmedBindings
 from pyscheduler.scheduler.work import WorkSources
 
@@ -138,7 +139,7 @@ def build(
     if settings.feature_gates["GenericWorkload"]:
         informers.declare(IN_TREE_PODGROUPS)
     specs = with_ignored_resources(profile_specs(config, registry.args_type, keep_wrong=True), config.extenders)
-    with found_in(config.source), placed_in_batch_file(config):
+    with found_in(config.source), placed_in_file(config):
         profiles = build_profiles(specs, registry, services)
     for profile in profiles.values():
         failures.owners.add(profile.plugins)
@@ -155,7 +156,7 @@ def build(
     )
     scheduler = _make_scheduler(services, profiles, cache, client, informers, extenders, pipeline, work)
     scheduler.handlers.register(pods, nodes, informers.announced(profiles.values()))
-    add_sessions(scheduler, rng)
+    _add_work_sources(scheduler, rng)
     register_gauges(scheduler)
     return scheduler
 
@@ -239,6 +240,20 @@ def _make_scheduler(
         ],
         extenders=extenders,
     )
+
+
+def _add_work_sources(scheduler: Scheduler, rng: random.Random) -> None:
+    """Let plugins add their sources of work; raise `ConfigError` listing everything that keeps a profile from one."""
+    problems: list[str] = []
+    for profile in scheduler.profiles.values():
+        plugin = next((each for each in profile.plugins.values() if isinstance(each, WorkSourcePlugin)), None)
+        try:
+            if plugin is not None:
+                plugin.add_work_source(scheduler, profile, rng)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
 
 
 def _own_needs(*, schedules: bool, has_groups: bool) -> Iterator[Need]:

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["ClientSettings", "ClusterClient", "ExtenderConnection", "Informer", "Response", "Stream", "Transport"]
+__all__ = [
+    "ClientSettings",
+    "ClusterClient",
+    "ExtenderConnection",
+    "Informer",
+    "Response",
+    "Stream",
+    "Transport",
+    "Writer",
+]
 
 T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K", bound="KubeObject")
@@ -164,4 +173,21 @@ class ClusterClient(Client, Protocol):
 
     async def close(self) -> None:
         """Stop informers, flush events for at most two seconds, and close the transport."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes to the API server in the background."""
+
+    @property
+    def idle(self) -> bool:
+        """Return True if nothing is left to write."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything is written."""
+        ...
+
+    def cancel(self) -> None:
+        """Write nothing more."""
         ...

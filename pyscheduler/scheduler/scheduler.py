@@ -34,13 +34,10 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.binding_cycle import BindingCycle
     from pyscheduler.scheduler.event_handlers import EventHandlers
     from pyscheduler.scheduler.extenders import Extenders
-    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
     from pyscheduler.scheduler.pod_status import PodStatusWriter
-    from pyscheduler.scheduler.ports import ClusterClient, Informer
+    from pyscheduler.scheduler.ports import ClusterClient, Informer, Writer
     from pyscheduler.scheduler.queued_pods import QueuedPods
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
-    from pyscheduler.scheduler.sessions.source import Sessions
-    from pyscheduler.scheduler.sessions.wait_texts import WaitTexts
     from pyscheduler.scheduler.work import Work, WorkSource, WorkSources
 
 __all__ = ["Scheduler"]
@@ -91,7 +88,7 @@ class Scheduler:
     work: WorkSources
     queued_pods: QueuedPods
     #: Everything that writes to the API server in the background, `statuses` among them.
-    writers: Sequence[PodStatusWriter | InTreeGroups | WaitTexts]
+    writers: Sequence[Writer]
     pods: Informer[Pod]
     nodes: Informer[Node]
     #: HTTP handlers of plugins.
@@ -103,8 +100,8 @@ class Scheduler:
     #: The permissions that the scheduler and its plugins need, without those of the client path.
     needs: Sequence[Need] = ()
     extenders: Extenders | None = None
-    #: The sessions of batch profiles; they are sources of `work`.
-    sessions: list[Sessions] = attrs.Factory(list)
+    #: The sources of `work` that plugins have added.
+    sources: list[WorkSource] = attrs.Factory(list)
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
     _loop: asyncio.Task[None] | None = None
     _stopping: bool = False
@@ -181,6 +178,7 @@ class Scheduler:
     def add_source(self, source: WorkSource) -> None:
         """Add a kind of work; call it before `start`. The queue holds the pods of the source's profiles for it."""
         self.queue.hold(source.held_profiles)
+        self.sources.append(source)
         self.work.add(source)
 
     async def _run_work(self, work: Work) -> bool:

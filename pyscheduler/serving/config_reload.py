@@ -1,4 +1,4 @@
-"""Follow the configuration file: new args of batch profiles count from the next pass on.
+"""Follow the configuration file: new args of plugins with a source of work count from its next work on.
 
 A file that cannot be read, or that has a mistake, is refused: the args of before stay, with one line in the log and a
 warning of the kind `config_not_reloaded`. Other parts of the configuration need a restart; the log says so. The file is
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.config.batch_file import in_batch_file
+from pyscheduler.config.forms import in_file
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.work_sources import WorkSourcePlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +35,7 @@ _PERIOD_SECONDS: Final = 10.0
 
 
 class ConfigReloader:
-    """Reloads the args of batch profiles. `config` is the configuration in force."""
+    """Reloads the args of plugins with a source of work. `config` is the configuration in force."""
 
     def __init__(self, path: str, config: Configuration, gates: Mapping[str, bool], scheduler: Scheduler) -> None:
         self.config = config
@@ -46,8 +47,8 @@ class ConfigReloader:
         self._has_failed = False
 
     async def run(self) -> None:
-        """Look at the file at once and then every ten seconds, until cancelled; end if there is no batch profile."""
-        while self._scheduler.sessions:
+        """Look at the file at once and then every ten seconds, until cancelled; end if there is no such plugin."""
+        while self._scheduler.sources:
             try:
                 await self.look()
             except Exception as error:  # a bug here must not end the scheduler, nor later looks  # noqa: BLE001
@@ -77,22 +78,20 @@ class ConfigReloader:
         _log.error("Configuration was not reloaded; the last one stays in force file=%s err=%s", self._path, why)
 
     def _take_over(self, new: Configuration) -> None:
-        """Take over the args of batch profiles, of all or of none; raise `ConfigError` if some cannot be used."""
+        """Take over the args of these plugins, of all or of none; raise `ConfigError` if some cannot be used."""
         profiles = {profile.scheduler_name: profile for profile in new.profiles}
         changes: list[Callable[[], object]] = []
         taken: dict[str, SchedulerProfile] = {}
         for profile in self.config.profiles:
-            plugin = next(
-                (each.plugin for each in self._scheduler.sessions if each.profile.name == profile.scheduler_name), None
-            )
-            wanted = profiles.get(profile.scheduler_name)
-            name = getattr(plugin, "name", "")
+            running, wanted = self._scheduler.profiles[profile.scheduler_name], profiles.get(profile.scheduler_name)
+            sources = ((name, each) for name, each in running.plugins.items() if isinstance(each, WorkSourcePlugin))
+            name, plugin = next(sources, ("", None))
             if plugin is None or wanted is None or _args(wanted, name) == _args(profile, name):
                 continue
             try:
                 changes.append(plugin.prepare_args(_args(wanted, name)))
             except ConfigError as error:
-                raise ConfigError(*in_batch_file(error.problems, new), source=self._path) from error
+                raise ConfigError(*in_file(error.problems, new), source=self._path) from error
             kept = tuple(each for each in profile.plugin_config if each.name != name)
             changed = tuple(each for each in wanted.plugin_config if each.name == name)
             taken[profile.scheduler_name] = attrs.evolve(profile, plugin_config=kept + changed)

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from pyscheduler.api import KubeObject
+from pyscheduler.batch.added_dialects import added_queue_dialects
 from pyscheduler.batch.answers import ContractError
 from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
 from pyscheduler.batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
@@ -29,10 +30,10 @@ def test_offers_are_loaded_when_they_are_named() -> None:
     registry = Registry()
     registry.add_batch("mine", f"{HERE}.contract:Policy")
     registry.add_action("act", f"{HERE}.contract:Action")
-    offers = registry.batch_extensions()
+    offers = registry.extensions()
     assert offers.policies["mine"].load("policy", Policy) is Policy
     assert offers.actions["act"].load("action", Action) is Action
-    assert offers.queue_rows() == []
+    assert added_queue_dialects(offers) == []
 
 
 class Deadline(Policy):
@@ -64,7 +65,7 @@ def test_unknown_arguments_of_others_are_refused() -> None:
     registry.add_batch("deadline", f"{__name__}:Deadline")
     registry.add_batch("any", f"{__name__}:Any")
     registry.add_action("tidy", f"{__name__}:Tidy")
-    offers = registry.batch_extensions()
+    offers = registry.extensions()
     entries = (
         PolicyEntry(name="deadline", arguments={"annotation": "a", "spareSecond": "1"}),
         PolicyEntry(name="any", arguments={"whatever": "1"}),
@@ -94,7 +95,7 @@ def test_an_offer_that_is_none_is_refused_in_one_line(target: str, message: str)
     registry = Registry()
     registry.add_batch("mine", target)
     with pytest.raises(ConfigError, match=message) as caught:
-        registry.batch_extensions().policies["mine"].load('policy "mine"', Policy)
+        registry.extensions().policies["mine"].load('policy "mine"', Policy)
     assert target in str(caught.value)
     assert len(caught.value.problems) == 1
 
@@ -115,7 +116,7 @@ def test_a_policy_whose_module_is_broken_is_named(
     registry = Registry()
     registry.add_batch("mine", "mine_policy:Mine")
     with pytest.raises(ConfigError) as caught:
-        registry.batch_extensions().policies["mine"].load('policy "mine"', Policy)
+        registry.extensions().policies["mine"].load('policy "mine"', Policy)
     assert str(caught.value) == f'policy "mine" of this program (mine_policy:Mine) cannot be imported: {message}'
 
 
@@ -131,7 +132,7 @@ def test_a_policy_that_cannot_be_made_is_named() -> None:
     registry = Registry()
     registry.add_batch("mine", f"{__name__}:NeedsMore")
     with pytest.raises(ConfigError) as caught:
-        registry.batch_extensions().policies["mine"].make('policy "mine"', Policy, {})
+        registry.extensions().policies["mine"].make('policy "mine"', Policy, {})
     told = str(caught.value)
     assert told.startswith(f'policy "mine" of this program ({__name__}:NeedsMore) cannot be made: TypeError: ')
     assert re.search(r", test_extensions.py:\d+ in NeedsMore.__init__$", told)
@@ -211,7 +212,7 @@ def test_a_policy_whose_class_is_wrong_is_refused(policy: type[Policy], problem:
     registry.add_batch("mine", f"{__name__}:{policy.__name__}")
     args = BatchArgs(preset="kai", actions=(), tiers=((PolicyEntry(name="mine"),),))
     with pytest.raises(ConfigError) as caught:
-        make_tiers(args, Kai, registry.batch_extensions())
+        make_tiers(args, Kai, registry.extensions())
     assert caught.value.problems == (problem,)
 
 
@@ -252,7 +253,7 @@ def test_an_action_whose_class_is_wrong_is_refused(action: type[Action], problem
     registry = Registry()
     registry.add_action("mine", f"{__name__}:{action.__name__}")
     with pytest.raises(ConfigError) as caught:
-        make_actions(BatchArgs(preset="kai", actions=("mine",), tiers=()), Kai, registry.batch_extensions())
+        make_actions(BatchArgs(preset="kai", actions=("mine",), tiers=()), Kai, registry.extensions())
     assert caught.value.problems == (problem,)
 
 
@@ -261,7 +262,7 @@ def test_an_action_with_another_name_is_refused() -> None:
     registry = Registry()
     registry.add_action("clean", f"{__name__}:Tidy")
     with pytest.raises(ConfigError) as caught:
-        make_actions(BatchArgs(preset="kai", actions=("clean",), tiers=()), Kai, registry.batch_extensions())
+        make_actions(BatchArgs(preset="kai", actions=("clean",), tiers=()), Kai, registry.extensions())
     assert caught.value.problems == ("action \"clean\": Tidy.name is 'tidy'; write name = 'clean'",)
 
 
@@ -282,9 +283,9 @@ def test_a_dialect_of_queues_is_a_row() -> None:
     """A row that imports is read by batch profiles; each time it is loaded it is the same."""
     registry = Registry()
     registry.add_queue_dialect("acme", f"{__name__}:ROW")
-    rows = registry.batch_extensions().queue_rows()
+    rows = added_queue_dialects(registry.extensions())
     assert [(row.name, row.kinds) for row in rows] == [("acme", ROW.kinds)]
-    assert rows == registry.batch_extensions().queue_rows()
+    assert rows == added_queue_dialects(registry.extensions())
     assert isinstance(rows[0], QueueDialect)
 
 
@@ -292,7 +293,7 @@ def test_resources_that_no_pod_requests_are_warnings() -> None:
     """A queue with a quota of `gpus` would limit nothing."""
     registry = Registry()
     registry.add_queue_dialect("acme", f"{__name__}:ROW")
-    (row,) = registry.batch_extensions().queue_rows()
+    (row,) = added_queue_dialects(registry.extensions())
     assert row.read(make_node("a")).warnings == (
         'quota names "gpus", which no pod requests; GPUs are "nvidia.com/gpu"',
         'limit names "gpu", which no pod requests; GPUs are "nvidia.com/gpu"',
@@ -331,7 +332,7 @@ def test_a_queue_with_a_wrong_field_is_refused(
     monkeypatch.setattr(sys.modules[__name__], "ROW", attrs.evolve(ROW, read=lambda queue: _with(queue, field, value)))
     registry = Registry()
     registry.add_queue_dialect("acme", f"{__name__}:ROW")
-    (row,) = registry.batch_extensions().queue_rows()
+    (row,) = added_queue_dialects(registry.extensions())
     with pytest.raises(ContractError) as caught:
         row.read(make_node("a"))
     assert str(caught.value) == f'queue dialect "acme": read returned {expected}, for queue a'
@@ -345,7 +346,7 @@ def test_amounts_below_0_count_as_0(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     registry = Registry()
     registry.add_queue_dialect("acme", f"{__name__}:ROW")
-    (row,) = registry.batch_extensions().queue_rows()
+    (row,) = added_queue_dialects(registry.extensions())
     spec = row.read(make_node("a"))
     assert spec.quota == {"cpu": 0.0, "memory": 0.0, "pods": 3.0}
     assert spec.warnings[:2] == (
@@ -368,7 +369,7 @@ def test_a_dialect_that_reads_with_a_coroutine_is_refused(monkeypatch: pytest.Mo
     registry = Registry()
     registry.add_queue_dialect("acme", f"{__name__}:ROW")
     with pytest.raises(ConfigError, match='queue dialect "acme": read is async; write "def read\\(queue\\)"'):
-        registry.batch_extensions().queue_rows()
+        added_queue_dialects(registry.extensions())
 
 
 def test_a_dialect_with_another_name_is_refused() -> None:
@@ -376,14 +377,14 @@ def test_a_dialect_with_another_name_is_refused() -> None:
     registry = Registry()
     registry.add_queue_dialect("fair", f"{__name__}:ROW")
     with pytest.raises(ConfigError, match="queue dialect \"fair\": the row has the name 'acme'; write name='fair'"):
-        registry.batch_extensions().queue_rows()
+        added_queue_dialects(registry.extensions())
 
 
 def test_a_broken_system_concerns_only_who_chooses_it() -> None:
     """A profile of another preset does not even import it; one of its own is refused in one line."""
     registry = Registry()
     registry.add_system("acme", "nowhere:System")
-    offers = registry.batch_extensions()
+    offers = registry.extensions()
     assert other_presets(offers, {"preset": "kai"}) == {}
     with pytest.raises(ConfigError, match=r'batch system "acme" of this program \(nowhere:System\) cannot be imported'):
         other_presets(offers, {"preset": "acme"})
@@ -392,4 +393,4 @@ def test_a_broken_system_concerns_only_who_chooses_it() -> None:
 def test_a_system_that_nobody_offers_is_named() -> None:
     """The message says which system is missing."""
     with pytest.raises(ConfigError, match='no distribution that is installed offers the batch system "kai"'):
-        system_of("kai", Registry().batch_extensions())
+        system_of("kai", Registry().extensions())

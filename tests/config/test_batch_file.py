@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 
+import attrs
 import pytest
 
 from pyscheduler.batch.configuration import batch_args
-from pyscheduler.config.batch_file import expanded_shards, in_batch_file, placed_in_batch_file, read_batch_file
+from pyscheduler.config.batch_file import FORM, read_batch_file
 from pyscheduler.config.dump import dump
+from pyscheduler.config.forms import in_file, placed_in_file
 from pyscheduler.config.load import loads
 from pyscheduler.framework import ConfigError
 
@@ -231,8 +233,11 @@ def test_balanced_allocation_of_volcano_counts_gpus() -> None:
 def test_expanded_shard_is_the_same_configuration() -> None:
     """Actions, tiers and settings are written out, and mean what the shard means."""
     text = SHARD + "  partitionLabelValue: blue\n  kValue: 2\n  plugins: {ray: {enabled: false}}\n"
-    configuration = expanded_shards(loads(text))
-    args = next(each.args for each in configuration.profiles[0].plugin_config if each.name == "Batch")
+    configuration = loads(text)
+    (profile,) = configuration.profiles
+    profile = attrs.evolve(profile, plugin_config=tuple(map(FORM.expanded, profile.plugin_config)))
+    configuration = attrs.evolve(configuration, profiles=(profile,))
+    args = next(each.args for each in profile.plugin_config if each.name == "Batch")
     assert isinstance(args, dict)
     assert "shard" not in args
     assert args["nodePool"] == "blue"
@@ -257,7 +262,7 @@ def test_expanded_shard_is_the_same_configuration() -> None:
 def test_messages_about_args_get_the_path_of_the_file(text: str, path: str) -> None:
     """Messages name paths that a batch file has."""
     message = "$.pluginConfig[Batch].args.shard.kvalue has no effect"
-    assert in_batch_file([message], loads(text)) == [f"{path} has no effect"]
+    assert in_file([message], loads(text)) == [f"{path} has no effect"]
 
 
 def test_errors_of_a_profile_get_the_path_of_the_file() -> None:
@@ -268,7 +273,7 @@ def test_errors_of_a_profile_get_the_path_of_the_file() -> None:
     ]
     configuration = loads(config_map("volcano-scheduler.conf", VOLCANO))
     where = '$.data["volcano-scheduler.conf"]'
-    with pytest.raises(ConfigError) as caught, placed_in_batch_file(configuration):
+    with pytest.raises(ConfigError) as caught, placed_in_file(configuration):
         raise ConfigError(*found, source="batch.yaml")
     assert caught.value.problems == (f'no policy is called "x" @ {where}.tiers[0]', f"none @ {where}")
     assert caught.value.source == "batch.yaml"

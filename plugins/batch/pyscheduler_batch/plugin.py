@@ -12,15 +12,17 @@ import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
 from pyscheduler.api import Node, Pod, PodDisruptionBudget, PriorityClass
+from pyscheduler.batch.added_dialects import added_queue_dialects
 from pyscheduler.batch.configuration import ARG_NAMES, batch_args
 from pyscheduler.batch.dialects import JOB_DIALECTS
-from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.batch.job_spec import JobSpec
 from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
 from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PreEnqueuePlugin
+from pyscheduler.framework.extensions import Extensions
+from pyscheduler.framework.log_capture import CONFIGURATION_LOGGER
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.changes import Changes, group_facts, queue_is_changed
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch"]
 
 _log = logging.getLogger(__name__)
+_about_args = logging.getLogger(CONFIGURATION_LOGGER)
 
 #: Why a pod without a group waits if the profile requires groups.
 GROUP_REQUIRED: Final = "PodGroupRequired"
@@ -71,14 +74,14 @@ def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
     return attrs.evolve(row, default_queue=queue, read=read)
 
 
-def _kinds_of(args: BatchArgs, extensions: BatchExtensions) -> Sequence[ResourceKind]:
+def _kinds_of(args: BatchArgs, extensions: Extensions) -> Sequence[ResourceKind]:
     """Return the kinds that the settings, the system and the queues of other distributions need."""
     system = system_of(args.preset, extensions)
     return (*kinds_of_settings(args), *system.kinds(args), *_added_queues(extensions))
 
 
-def _added_queues(extensions: BatchExtensions) -> Sequence[ResourceKind]:
-    return [kind for row in extensions.queue_rows() for kind in row.kinds]
+def _added_queues(extensions: Extensions) -> Sequence[ResourceKind]:
+    return [kind for row in added_queue_dialects(extensions) for kind in row.kinds]
 
 
 class Batch(PreEnqueuePlugin, BatchPlugin):
@@ -93,7 +96,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
     @classmethod
     def extension_kinds_for(cls, extensions: object, args: object) -> Sequence[ResourceKind]:
         """Return what the profile's settings and its system read, and the queues that distributions add."""
-        assert isinstance(extensions, BatchExtensions), "what the scheduler hands over"
+        assert isinstance(extensions, Extensions), "what the scheduler hands over"
         try:
             said = args if isinstance(args, Mapping) else {}
             read = batch_args(said, checks_names=False, more_presets=other_presets(extensions, said))
@@ -105,7 +108,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         super().__init__(args, handle)
         if handle is None:
             raise ConfigError("Batch needs a handle, which the scheduler gives it")
-        extensions = self._extensions = BatchExtensions.of(handle)
+        extensions = self._extensions = Extensions.of(handle)
         self._args = self._read(args)
         made = system_of(self._args.preset, extensions)
         system = self._system = made(handle, self._args)
@@ -117,7 +120,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
         self._actions = make_actions(self._args, made, extensions)
         self._tiers = make_tiers(self._args, made, extensions)
         self._follow_args()
-        rows = (system.queues, *extensions.queue_rows())
+        rows = (system.queues, *added_queue_dialects(extensions))
         self._queues = [(handle.lister(kind.type), row) for row in rows for kind in row.kinds]
         #: By kind, the queues that any profile of this scheduler reads; two dialects must not have queues of one name.
         self._all_queues: dict[type, Lister[Any]] = handle.shared("pyscheduler-batch/queues", dict)
@@ -161,7 +164,7 @@ class Batch(PreEnqueuePlugin, BatchPlugin):
             more_presets=other_presets(self._extensions, said),
         )
         for sentence in read.warnings:
-            _log.warning("Configuration of Batch: %s", sentence)
+            _about_args.warning("Configuration of Batch: %s", sentence)
         return read
 
     def _follow_args(self) -> None:

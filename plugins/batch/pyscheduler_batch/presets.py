@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
-    from pyscheduler.batch.extensions import BatchExtensions
     from pyscheduler.batch.presets import Preset
     from pyscheduler.batch.session import Session
+    from pyscheduler.framework.extensions import Extensions
 
 __all__ = ["make_actions", "make_tiers", "other_presets", "session_type", "system_of"]
 
@@ -44,7 +44,7 @@ _BUILT_IN: Final = frozenset(
 )
 
 
-def system_of(name: str, extensions: BatchExtensions) -> type[System]:
+def system_of(name: str, extensions: Extensions) -> type[System]:
     """Return the class of the batch system of a preset; raise `ConfigError` if no distribution offers it."""
     offer = extensions.systems.get(name)
     if offer is None:
@@ -53,7 +53,7 @@ def system_of(name: str, extensions: BatchExtensions) -> type[System]:
     return found
 
 
-def other_presets(extensions: BatchExtensions, args: Mapping[str, object]) -> dict[str, Preset]:
+def other_presets(extensions: Extensions, args: Mapping[str, object]) -> dict[str, Preset]:
     """Return the preset that the args name, if it is not built in; other systems are not even imported."""
     name = args.get("preset")
     if not isinstance(name, str) or name in PRESETS or name not in extensions.systems:
@@ -61,7 +61,7 @@ def other_presets(extensions: BatchExtensions, args: Mapping[str, object]) -> di
     return {name: system_of(name, extensions).preset}
 
 
-def make_actions(args: BatchArgs, system: type[System], extensions: BatchExtensions | None = None) -> list[Action]:
+def make_actions(args: BatchArgs, system: type[System], extensions: Extensions | None = None) -> list[Action]:
     """Return the actions in order; raise `ConfigError` for one that nobody offers."""
     known, offers = system.actions, {} if extensions is None else extensions.actions
     made: list[Action] = []
@@ -85,7 +85,7 @@ def make_actions(args: BatchArgs, system: type[System], extensions: BatchExtensi
 
 
 def make_tiers(
-    args: BatchArgs, system: type[System], extensions: BatchExtensions | None = None
+    args: BatchArgs, system: type[System], extensions: Extensions | None = None
 ) -> list[list[EnabledPolicy]]:
     """Return the policies by tier; raise `ConfigError` for one that nobody offers."""
     known, offers = system.policies, {} if extensions is None else extensions.policies

@@ -12,6 +12,7 @@ from pyscheduler.api import Node, PriorityClass
 from pyscheduler.batch.configuration import batch_args
 from pyscheduler.batch.presets import VOLCANO
 from pyscheduler.framework import ConfigError
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.presets import make_actions, make_tiers
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
@@ -22,7 +23,7 @@ LIMITED = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
 
 def waiting(scheduler: Any) -> dict[str, str]:
     """Return by job key why it waits."""
-    return dict(scheduler.scheduler.sessions[0].waiting)
+    return dict(sessions_of(scheduler.scheduler)[0].waiting)
 
 
 def message(batch: Any, name: str) -> str:
@@ -113,7 +114,7 @@ async def test_nodes_that_are_not_ready_are_neither_divided_nor_used(kai: Any, k
     kai.pods("one", 6)
     await kai.pass_time()
     assert sorted(each or "" for each in kai.nodes_of("one")) == ["", "", "n1", "n1", "n1", "n1"]
-    found = await scheduler.scheduler.sessions[0].decide(actions=())
+    found = await sessions_of(scheduler.scheduler)[0].decide(actions=())
     pool = cycle_of(found.session).proportion.pool
     found.session.ledger.put_back()
     assert pool[0] == 4000
@@ -130,7 +131,7 @@ async def test_a_cordoned_node_is_not_divided(kai: Any) -> None:
     scheduler = await kai.start()
     kai.cluster.patch(Node, "n0", {"spec": {"unschedulable": True}}, namespace="")
     await kai.pass_time()
-    found = await scheduler.scheduler.sessions[0].decide(actions=())
+    found = await sessions_of(scheduler.scheduler)[0].decide(actions=())
     pool = cycle_of(found.session).proportion.pool
     found.session.ledger.put_back()
     assert pool[0] == 4000
@@ -209,7 +210,7 @@ async def test_explicit_min_member_0_is_no_gang(kai: Any) -> None:
     kai.pods("none", 3)
     await kai.pass_time()
     assert kai.nodes_of("none").count("n0") == 2
-    session = scheduler.scheduler.sessions[0]
+    session = sessions_of(scheduler.scheduler)[0]
     job = next(job for job in session.tables.jobs.values() if job.key == "default/none")
     assert job.min_member == 0
     assert job.stale_since is None

@@ -22,6 +22,7 @@ from pyscheduler.batch.contract import (
     VictimFilter,
 )
 from pyscheduler.framework import ConfigError
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def batch(request: pytest.FixtureRequest) -> BatchCluster:
 
 def waiting(scheduler: Any) -> dict[str, str]:
     """Return by job key why it waits."""
-    return dict(scheduler.scheduler.sessions[0].waiting)
+    return dict(sessions_of(scheduler.scheduler)[0].waiting)
 
 
 def message(batch: BatchCluster, name: str) -> str:
@@ -217,7 +218,7 @@ async def test_a_pod_group_that_changes_its_queue_while_it_runs(batch: BatchClus
     batch.pods("one", 1, start=1)
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0", "n0"]
-    tables = scheduler.scheduler.sessions[0].tables
+    tables = sessions_of(scheduler.scheduler)[0].tables
     cpu = tables.axis.index["cpu"]
     assert [tables.queues.allocated[tables.queues.index[name], cpu] for name in ("a", "b")] == [0.0, 2000.0]
     assert not terminating(batch)
@@ -466,7 +467,7 @@ async def test_an_action_that_never_ends(batch: BatchCluster, takes_turns: bool)
     assert batch.nodes_of("two") == ["", ""]
     assert "default/two" in waiting(scheduler)
     assert scheduler.warnings()["session_stuck"] >= 1
-    assert scheduler.scheduler.sessions[0].passes < 60
+    assert sessions_of(scheduler.scheduler)[0].passes < 60
     stopping = asyncio.create_task(scheduler.stop())
     await batch.pass_time(60)
     await stopping

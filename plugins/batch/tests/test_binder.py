@@ -12,6 +12,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.config.profiles import profiles
 from pyscheduler.framework import ConfigError, PreBindPlugin, Status
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.binder.requests import BIND_REQUESTS, BindRequest, request_body
 from tests.scheduler.measured import Measured
@@ -581,6 +582,6 @@ async def test_the_binder_cannot_change_while_the_scheduler_runs(kai: BatchClust
     """A reload that names another binder is refused, with the arg's path."""
     binding = BatchBinding(kai)
     measured = await binding.start()
-    plugin = measured.scheduler.sessions[0].plugin
+    plugin = sessions_of(measured.scheduler)[0].plugin
     with pytest.raises(ConfigError, match=r"binder cannot change while .*args.binder"):
         plugin.prepare_args({"preset": "kai", "binder": "api"})

@@ -10,6 +10,7 @@ import pytest
 
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.config_reload import ConfigReloader
 from tests.scheduler.measured import Measured
 
@@ -49,7 +50,7 @@ class Reloading:
 
     def actions(self) -> list[str]:
         """Return the actions of the profile."""
-        return [action.name for action in self.measured.scheduler.sessions[0].plugin.actions]
+        return [action.name for action in sessions_of(self.measured.scheduler)[0].plugin.actions]
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ profiles:
     new = text.replace("gangBarrier: true", "gangBarrier: false")
     new = new.replace("{name: DefaultPreemption}", "{name: DefaultPreemption}, {name: ImageLocality}")
     await reloading.replace(new)
-    plugin = reloading.measured.scheduler.sessions[0].plugin
+    plugin = sessions_of(reloading.measured.scheduler)[0].plugin
     assert not plugin.gang_barrier
     assert "ImageLocality" in reloading.measured.scheduler.profiles["batch"].plugins
     assert any("need a restart" in record.getMessage() for record in caplog.records)

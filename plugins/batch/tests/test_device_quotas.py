@@ -11,6 +11,7 @@ import pytest
 
 from pyscheduler.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from pyscheduler.batch.tasks import Job, TaskState, make_task
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
 
@@ -73,7 +74,7 @@ def bound(volcano: Any) -> set[str]:
 
 def reason(scheduler: Any, group: str) -> str:
     """Return why a job waits."""
-    found: str = scheduler.scheduler.sessions[0].waiting.get(f"default/{group}", "")
+    found: str = sessions_of(scheduler.scheduler)[0].waiting.get(f"default/{group}", "")
     return found
 
 

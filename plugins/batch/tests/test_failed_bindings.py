@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kube_testserver.serving.faults import Fault
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.submission import Submission
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ async def test_a_gang_that_lost_all_bindings_has_no_precedence(batch: BatchClust
     fault = Fault(method="POST", path="/pods/gang-./binding$", status=409, times=4)
     await full_cluster_with_a_late_rival(batch, fault)
     await batch.pass_time(0.5)
-    assert not batch.scheduler.scheduler.sessions[0].guards.leases
+    assert not sessions_of(batch.scheduler.scheduler)[0].guards.leases
 
 
 async def test_a_gang_that_loses_all_bindings_one_by_one_has_no_precedence(kai: BatchCluster) -> None:

@@ -12,6 +12,7 @@ from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ConfigMap, Namespace, Pod
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.binder.requests import BIND_REQUESTS
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, groups_of
 from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
@@ -506,7 +507,7 @@ async def test_without_the_namespace_of_reservations_attempts_back_off(kai: Batc
     (condition,) = kai.cluster.pod("one").status.conditions
     assert condition.message == f'running PreBind plugin "GpuSharing": {text}'
     assert 20 <= scheduler.warnings()["attempt_error"] <= 30
-    assert scheduler.scheduler.sessions[0].passes <= 60
+    assert sessions_of(scheduler.scheduler)[0].passes <= 60
     add_namespace(kai.cluster)
     await kai.pass_time(20)
     assert [pod.node_name for pod in kai.cluster.pods() if pod.namespace == RESERVED] == ["n0"]

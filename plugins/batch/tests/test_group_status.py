@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.batch.queue_wire import KUBE_BATCH_QUEUES
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START = "kai.scheduler/last-start-timestamp"
@@ -189,10 +190,10 @@ async def test_the_transition_id_alone_is_no_reason_to_write(volcano: Any) -> No
     volcano.job("one", "default", 2)
     await volcano.pass_time()
     before = volcano.condition("one", "Unschedulable")
-    passes = scheduler.scheduler.sessions[0].passes
+    passes = sessions_of(scheduler.scheduler)[0].passes
     volcano.cluster.add_node("small", allocatable={"cpu": "0", "pods": "110"})
     await volcano.pass_time()
-    assert scheduler.scheduler.sessions[0].passes > passes
+    assert sessions_of(scheduler.scheduler)[0].passes > passes
     assert volcano.condition("one", "Unschedulable") == before
     await scheduler.stop()
 
@@ -541,7 +542,7 @@ async def test_a_gang_that_is_bound_makes_few_passes_due(kai: Any) -> None:
     await kai.start()
     kai.job("gang", "q", 60)
     await kai.pass_time(4.0)
-    sessions = kai.scheduler.scheduler.sessions[0]
+    sessions = sessions_of(kai.scheduler.scheduler)[0]
     passes = sessions.passes
     for number in range(20):
         kai.go("Running", f"gang-{number}")

@@ -10,6 +10,7 @@ import pytest
 
 from pyscheduler.api import Node, Pod
 from pyscheduler.batch.memory import Memory
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.kai import cycle
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim
 from pyscheduler_batch.kai.placement import Placement
@@ -65,7 +66,7 @@ async def test_a_pass_decides_alike_with_and_without_memory(kai: BatchCluster, s
         kai.cluster.add_node(f"n{number}", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "8"})
     for name, quota in (("a", 8), ("b", 16), ("c", 24)):
         gpu_queue(kai, name, quota)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     kinds: Counter[str] = Counter()
     for step in range(STEPS):
         change(kai, rng, step)
@@ -94,7 +95,7 @@ async def test_actions_that_end_early_decide_as_if_they_tried_every_job(
         kai.cluster.add_node(f"n{number}", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "8"})
     for name, quota in (("a", 4), ("b", 6), ("c", 6)):
         gpu_queue(kai, name, quota)
-    sessions = (await kai.start(args="actions: 'allocate, consolidation, reclaim, preempt'")).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start(args="actions: 'allocate, consolidation, reclaim, preempt'")).scheduler)[0]
     spared: Counter[str] = Counter()
     helps = [(kind, kind.may_help) for kind in (Consolidation, Reclaim, Preempt)]
     is_full = Placement.is_full
@@ -158,7 +159,7 @@ async def test_no_search_for_pods_that_need_more_racks_than_there_are(
     term = {"labelSelector": {"matchLabels": {"job": "wide"}}, "topologyKey": RACK}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     gang(kai, "wide", "starved", 4, 8, labels={"job": "wide"}, affinity=apart)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     searches = 0
     solve = Solver.solve
 
@@ -186,7 +187,7 @@ async def test_failed_searches_are_recalled_only_where_they_would_fail_again(
         kai.cluster.add_node(f"n{number}", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "8"})
     for name in "abcd":
         gpu_queue(kai, name, 6)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     has_failed, solve = Attempt.has_failed, Solver.solve
 
     def counted(self: Attempt) -> bool:

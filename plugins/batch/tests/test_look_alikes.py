@@ -11,6 +11,7 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.batch.memory import Memory
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.volcano.look_alikes import KindLine
 from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
@@ -195,7 +196,7 @@ async def test_waiting_pods_without_a_group_are_look_alikes(volcano: Any) -> Non
 
 
 def _jobs(scheduler: Any) -> dict[str, Any]:
-    (sessions,) = scheduler.scheduler.sessions
+    (sessions,) = sessions_of(scheduler.scheduler)
     return {job.key: job for job in sessions.tables.jobs.values()}
 
 
@@ -224,7 +225,7 @@ async def test_a_pass_decides_alike_with_and_without_memory(volcano: BatchCluste
         "'allocate, backfill, preempt, reclaim'" if seed < 2 else "'enqueue, allocate, backfill, reclaim, preempt'"
     )
     measured = await volcano.start(args=f"actions: {actions}, tiers: {tiers}")
-    sessions = measured.scheduler.sessions[0]
+    sessions = sessions_of(measured.scheduler)[0]
     kinds: Counter[str] = Counter()
     for step in range(24):
         _change_cluster(volcano, rng, step)

@@ -10,6 +10,7 @@ import pytest
 
 from pyscheduler.batch.axis import ResourceAxis
 from pyscheduler.batch.tasks import NO_NODE, Job, TaskState
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.kai.gang import Gang, TaskRules
 from pyscheduler_batch.kai.orders import Elastic, Keys, Ray, TaskPriority
@@ -74,7 +75,7 @@ async def test_a_pass_makes_no_tasks_of_jobs_that_it_need_not_try(kai: BatchClus
         kai.job(f"job-{number}", "q", 2, requests=asked)
     started = await kai.start()
     await kai.pass_time()
-    jobs = started.scheduler.sessions[0].tables.jobs.values()
+    jobs = sessions_of(started.scheduler)[0].tables.jobs.values()
     assert len(jobs) == 81
     assert sum(job._tasks is not None for job in jobs if job.counts[TaskState.PENDING]) <= 1
-    assert len(started.scheduler.sessions[0].waiting) == 80
+    assert len(sessions_of(started.scheduler)[0].waiting) == 80

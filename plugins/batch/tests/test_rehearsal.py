@@ -10,6 +10,7 @@ import pytest
 
 from plugins.batch.tests.test_kept_jobs import change, gang, gpu_queue, result, twin
 from pyscheduler.batch.tasks import ACTIVE
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.kai.rehearsal import Rehearsal
 from pyscheduler_batch.kai.solver import _Search
 
@@ -35,7 +36,7 @@ async def test_rehearsed_simulations_have_the_result_of_real_ones(
         kai.cluster.add_node(f"n{number}", allocatable=allocatable)
     for name, quota in (("a", 4), ("b", 8), ("c", 12)):
         gpu_queue(kai, name, quota)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     foresee, rehearse, simulate, place_all = Rehearsal.foresee, Rehearsal.outcome, _Search._simulate, _Search._place_all
     known: list[Outcome] = []
 

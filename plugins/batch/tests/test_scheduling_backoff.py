@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.scheduler.sessions.assembly import sessions_of
+
 POOL = "kai.scheduler/node-pool"
 CPU = {"cpu": "4", "memory": "8Gi", "pods": "9"}
 
 
 def waiting(scheduler: Any) -> dict[str, str]:
     """Return by job key why it waits."""
-    return dict(scheduler.scheduler.sessions[0].waiting)
+    return dict(sessions_of(scheduler.scheduler)[0].waiting)
 
 
 async def tried_in_vain(kai: Any, backoff: int) -> Any:

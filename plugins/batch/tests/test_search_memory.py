@@ -9,6 +9,7 @@ import pytest
 
 from plugins.batch.tests.test_kept_jobs import gang, gpu_queue, result, twin
 from pyscheduler.api import Node
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.backoff import Backoff
 from pyscheduler_batch.kai.search_memory import Attempt
 from pyscheduler_batch.kai.solver import Solver
@@ -89,7 +90,7 @@ async def test_failed_search_is_repeated_once_it_may_succeed(
 ) -> None:
     """A search fails, is recalled while nothing changes, and succeeds after the change."""
     change = world(kai)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     counts: Counter[str] = Counter()
     has_failed, solve = Attempt.has_failed, Solver.solve
 

@@ -10,6 +10,7 @@ import pytest
 
 from plugins.batch.tests.test_kept_jobs import change, gang, gpu_queue, result, twin
 from pyscheduler.api import Node
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.lasting_filters import LastingFilters
 from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
 
@@ -77,7 +78,7 @@ async def test_filters_that_are_asked_once_decide_as_if_they_were_asked_each_tim
     add_nodes(kai, 6)
     for name, quota in (("a", 8), ("b", 16), ("c", 24)):
         gpu_queue(kai, name, quota)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     suitable, move = SnapshotPlacer.suitable, SnapshotPlacer._move
 
     def at_once(self: SnapshotPlacer, task: Task, node: int, *, is_placement: bool) -> None:
@@ -115,7 +116,7 @@ async def test_filters_are_asked_again_once_a_node_has_changed(
     gpu_queue(kai, "a", 64)
     kai.cluster.add_node("n0", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "8"}, taints=[SPOT])
     gang(kai, "waits", "a", 1)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     asked: list[str] = []
     ask = LastingFilters._ask
 
@@ -146,7 +147,7 @@ async def test_a_pass_begins_once_a_node_declares_a_feature(kai: BatchCluster) -
     add_nodes(kai, 1)
     gpu_queue(kai, "a", 8)
     gang(kai, "too-large", "a", 1, 9)
-    sessions = (await kai.start()).scheduler.sessions[0]
+    sessions = sessions_of((await kai.start()).scheduler)[0]
     await kai.pass_time(30)
     before = sessions.passes
     kai.cluster.patch(Node, "n0", {"metadata": {"annotations": {"seen": "now"}}}, namespace="")

@@ -17,6 +17,7 @@ from hypothesis import example, given, settings, strategies as st
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ConfigMap
 from pyscheduler.batch.usage_settings import UsageSettings
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.usage.ledger import PARTS, Part, UsageLedger
 from pyscheduler_batch.usage.prometheus import PrometheusError, PrometheusUsage
 from pyscheduler_batch.usage.saved import load, stored
@@ -457,7 +458,7 @@ async def test_use_by_prometheus_lowers_shares(kai: Any, prometheus: FakePrometh
     _two_queues(kai)
     usage = f"usageDBConfig: {{clientType: prometheus, connectionString: '{prometheus.url}'}}"
     scheduler = await kai.start(usage)
-    plugin = scheduler.scheduler.sessions[0].plugin
+    plugin = sessions_of(scheduler.scheduler)[0].plugin
     assert not any("configmaps" in rule.resources for rule in plugin.rbac)
     for queue in "ab":
         kai.group(queue, queue, 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler.cli.queue.command import main
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,7 +32,7 @@ def requests(count: int) -> dict[str, str]:
 
 def waiting(scheduler: Any) -> dict[str, str]:
     """Return by job key why it waits."""
-    return dict(scheduler.scheduler.sessions[0].waiting)
+    return dict(sessions_of(scheduler.scheduler)[0].waiting)
 
 
 def condition(batch: Any, name: str) -> str:
@@ -287,7 +288,7 @@ async def test_request_6_a_gang_that_was_evicted_does_not_come_first(volcano: An
     volcano.job("want", "b", 1)
     await volcano.pass_time()
     assert len(leaving(volcano)) == 1
-    tables = scheduler.scheduler.sessions[0].tables
+    tables = sessions_of(scheduler.scheduler)[0].tables
     assert not any(job.is_broken for job in tables.jobs.values())
     await scheduler.stop()
 

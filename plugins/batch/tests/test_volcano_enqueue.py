@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ResourceQuota
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.volcano.quota_limits import QuotaLimit
 
 TIERS = "tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}, {name: %s}]}]"
@@ -163,7 +164,7 @@ async def test_quotas_are_read_once(volcano: Any, monkeypatch: pytest.MonkeyPatc
     volcano.nodes(1, cpu="8")
     volcano.queue("q")
     scheduler = await volcano.start(ACTIONS + TIERS % "resourcequota")
-    sessions = scheduler.scheduler.sessions[0]
+    sessions = sessions_of(scheduler.scheduler)[0]
     for number in range(20):
         volcano.group(f"g{number}", "q", 1, minResources={"cpu": "1", "requests.cpu": "1"})
         await volcano.pass_time(0.1)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.wait_texts import LATE_AT_ONCE, LATE_PERIOD_SECONDS, LATE_SECONDS
 
 _CONFIG = 'actions: "allocate", tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity}]}]'
@@ -31,7 +32,7 @@ async def test_amounts_in_a_message_are_written_soon_though_no_pass_follows(volc
     assert message(volcano) == "QueueLimit: queue q is full: cpu 6 of 4"
     volcano.cluster.delete(Pod, "small-0")
     await volcano.pass_time(LATE_SECONDS / 2)
-    sessions = volcano.scheduler.scheduler.sessions[0]
+    sessions = sessions_of(volcano.scheduler.scheduler)[0]
     passes = sessions.passes
     assert message(volcano) == "QueueLimit: queue q is full: cpu 6 of 4"
     await volcano.pass_time(LATE_SECONDS)

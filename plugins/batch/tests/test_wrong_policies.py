@@ -15,6 +15,7 @@ from plugins.batch.tests.fair_queues import FAIR_QUEUES, FairQueue
 from plugins.batch.tests.test_bad_input import TIERS, message
 from pyscheduler.batch.contract import Action, JobOrder, Policy, TaskState
 from pyscheduler.framework import ConfigError
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
@@ -391,7 +392,7 @@ async def test_a_queue_dialect_of_others_places_jobs(kai: BatchCluster) -> None:
     kai.job("one", "a", 1, requests={"nvidia.com/gpu": "1"})
     await kai.pass_time()
     assert kai.nodes_of("one") == ["n0"]
-    queues = scheduler.scheduler.sessions[0].tables.queue_table()
+    queues = sessions_of(scheduler.scheduler)[0].tables.queue_table()
     assert queues.quota[queues.index["a"]].tolist().count(1.0) == 1
     await scheduler.stop()
 

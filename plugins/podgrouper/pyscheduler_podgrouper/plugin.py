@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Namespace, Pod
-from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.framework import (
     APIError,
     ClusterEventWithHint,
@@ -27,6 +26,7 @@ from pyscheduler.framework import (
     Status,
     TransportError,
 )
+from pyscheduler.framework.extensions import Extensions
 from pyscheduler_podgrouper.args import PodGrouperArgs
 from pyscheduler_podgrouper.cluster_lookup import ClusterLookup
 from pyscheduler_podgrouper.contract import Grouper, split_version
@@ -83,7 +83,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
     @classmethod
     def extension_kinds(cls, extensions: object) -> Sequence[ResourceKind]:
         """Return the kinds of the rows that distributions offer."""
-        if not isinstance(extensions, BatchExtensions):
+        if not isinstance(extensions, Extensions):
             return ()
         return [kind for row in third_party_rows(extensions) for kind in kinds_of_row(row)]
 
@@ -93,7 +93,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
             raise ConfigError("PodGrouper needs its args and a handle, which the scheduler gives it")
         self._args: PodGrouperArgs = args
         try:
-            rows = third_party_rows(BatchExtensions.of(handle))
+            rows = third_party_rows(Extensions.of(handle))
         except ConfigError:
             rows = []  # `extension_kinds` has reported it
         self._table = GrouperTable((*GROUPERS, *rows))

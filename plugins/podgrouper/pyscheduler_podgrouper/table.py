@@ -31,7 +31,7 @@ from pyscheduler_podgrouper.rules.simple import (
 from pyscheduler_podgrouper.rules.volcano import volcano_job
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.extensions import BatchExtensions
+    from pyscheduler.framework.extensions import Extensions
 
 __all__ = ["GENERIC", "GROUPERS", "GrouperTable", "third_party_rows"]
 
@@ -201,7 +201,7 @@ class GrouperTable:
         return self._rows.get((group, version, kind)) or GENERIC
 
 
-def third_party_rows(extensions: BatchExtensions) -> list[Grouper]:
+def third_party_rows(extensions: Extensions) -> list[Grouper]:
     """Return the rows that distributions offer, imported now.
 
     Raises `ConfigError` for one that is none, and for a kind that has a rule already.

@@ -14,7 +14,6 @@ import gzip
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.device_shares import MEMORY_ANNOTATION, MEMORY_LABEL, NUM_DEVICES_ANNOTATION
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +26,10 @@ _GPU: Final = "nvidia.com/gpu"
 
 #: Thousandths of a GPU.
 GPU_MILLI: Final = "openb.io/gpu-milli"
+#: Shares of a GPU, as the plugin `GpuSharing` reads them: the memory of a device is said to be 1000.
+_MEMORY_ANNOTATION: Final = "gpu-memory"
+_NUM_DEVICES_ANNOTATION: Final = "gpu-fraction-num-devices"
+_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 _NODES: Final = "openb_node_list_all_node.csv.gz"
 _PODS: Final = "openb_pod_list_default.csv.gz"
 #: The kubelet's default.
@@ -46,7 +49,7 @@ def openb_nodes(folder: Path, *, per_device: bool = False) -> Iterator[dict[str,
         if gpus:
             allocatable[_GPU if per_device else GPU_MILLI] = str(gpus if per_device else gpus * 1000)
             if per_device:
-                labels[MEMORY_LABEL] = "1000"
+                labels[_MEMORY_LABEL] = "1000"
             labels["openb.io/gpu-model"] = row["model"] or "unknown"
         yield {
             "apiVersion": "v1",
@@ -72,7 +75,7 @@ def openb_pods(
         annotations: dict[str, str] = {}
         name, amount = GPU_MILLI, gpus * gpu_milli
         if per_device and 0 < gpu_milli < 1000:
-            annotations = {MEMORY_ANNOTATION: str(gpu_milli), NUM_DEVICES_ANNOTATION: str(gpus)}
+            annotations = {_MEMORY_ANNOTATION: str(gpu_milli), _NUM_DEVICES_ANNOTATION: str(gpus)}
             amount = 0
         elif per_device:
             name, amount = _GPU, amount // 1000

@@ -25,7 +25,7 @@ def print_plans(path: str, blocked: Sequence[str]) -> int:
     Raises `ConfigError` if the file cannot be read, or if the distribution with the rules is missing or blocked.
     """
     cases, table = _modules(blocked)
-    rows = table.third_party_rows(discover(blocked=blocked).batch_extensions())
+    rows = table.third_party_rows(discover(blocked=blocked).extensions())
     failed = False
     for answer in cases.answer_cases(path, table.GrouperTable((*table.GROUPERS, *rows))):
         failed = failed or "error" in answer

@@ -10,8 +10,10 @@ import attrs
 import click
 
 from kube_objects.clock import LoopClock
+from pyscheduler.batch.added_dialects import added_queue_dialects
 from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.batch.tasks import TaskState
+from pyscheduler.cli.manifests import manifests_of
 from pyscheduler.cli.podgroup.command import print_data
 from pyscheduler.cli.podgroup.view import list_of
 from pyscheduler.cli.queue import explain_view, view
@@ -21,7 +23,7 @@ from pyscheduler.cli.queue.model import build_models, of_dialect, schedulers_of
 from pyscheduler.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler.cli.queue.reader import read_inventory
 from pyscheduler.cli.queue.share_changes import change_lines, changes_data, share_changes
-from pyscheduler.cli.queue.source import check_namespace, manifests_of, open_source, overlay
+from pyscheduler.cli.queue.source import check_namespace, open_source, overlay
 from pyscheduler.cli.terminal import echo
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
@@ -82,7 +84,7 @@ async def _read(options: Options, source: Source) -> _Cluster:
 
 def _queue_rows(registry: Registry) -> Sequence[QueueDialect]:
     """Return the dialects of queues: the built-in ones, and those of the installed distributions."""
-    return [*QUEUE_DIALECTS, *registry.batch_extensions().queue_rows()]
+    return [*QUEUE_DIALECTS, *added_queue_dialects(registry.extensions())]
 
 
 def _check_dialect(dialect: str | None, queue_rows: Iterable[QueueDialect]) -> None:

@@ -18,8 +18,9 @@ from pyscheduler.cli.shared_options import block_option, feature_gates_option
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyscheduler.cli.explain import ExplainOptions
 
-__all__ = ["Options", "command", "main", "run_explain"]
+__all__ = ["Options", "command", "explain_job", "main"]
 
 _NAME = "kubectl queue"
 
@@ -139,7 +140,7 @@ def _explain(*, options: Options, job: str, namespace: str | None, output: str |
 
     JOB may also be the name of a pod of the job, or of the workload that owns its group or pods.
     """
-    sys.exit(run_explain(options, job, namespace, output or ""))
+    sys.exit(_run_explain(options, job, namespace, output or ""))
 
 
 @command.command("whatif", short_help="Show whether a job would start now.")
@@ -170,11 +171,28 @@ def _simulate(*, options: Options, filename: str, output: str | None) -> None:
     sys.exit(asyncio.run(answers.simulate(options, filename, output or "")))
 
 
-def run_explain(options: Options, job: str, namespace: str | None, output: str) -> int:
+def _run_explain(options: Options, job: str, namespace: str | None, output: str) -> int:
     """Explain a job; return the exit code."""
     from pyscheduler.cli.queue import answers
 
     return asyncio.run(answers.explain(options, job, namespace, output))
+
+
+def explain_job(given: ExplainOptions) -> int:
+    """Explain a job for `pyscheduler explain job NAME`; return the exit code."""
+    if given.filename or given.cases or given.master or given.output == "jsonl":
+        raise click.UsageError("job cannot be combined with --filename, --cases, --master or -o jsonl")
+    options = Options(
+        kubeconfig=given.kubeconfig,
+        context=None,
+        objects=given.objects,
+        config_file=given.config_file,
+        dialect=given.dialect,
+        blocked=given.blocked,
+        feature_gates=given.feature_gates,
+    )
+    options.check()
+    return _run_explain(options, given.pods[1], given.namespace, "json" if given.output == "json" else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,13 +16,14 @@ from pyscheduler.batch.contract import Shares
 from pyscheduler.batch.decisions import DecisionKind
 from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.batch.tasks import TaskState
-from pyscheduler.cli.batch_warnings import batch_warnings
 from pyscheduler.cli.queue.repeated_logs import without_repeated_logs
-from pyscheduler.config.batch_file import placed_in_batch_file
+from pyscheduler.config.forms import placed_in_file
 from pyscheduler.config.problems import found_in
 from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.log_capture import configuration_warnings
 from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.wait_texts import waiting_text
 from pyscheduler.scheduler.sessions.waiting_reasons import reasons_of
 
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.batch.decisions import Decision
-    from pyscheduler.batch.extensions import BatchExtensions
     from pyscheduler.batch.session import Session
     from pyscheduler.batch.tasks import Job
     from pyscheduler.cli.queue.reader import Read
     from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.extensions import Extensions
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.scheduler.sessions.source import Pass, Sessions
@@ -146,7 +147,7 @@ class Offline:
     async def run(self, dialect: str, *, only_shares: bool = False) -> PassResult | None:
         """Run a pass for a dialect; None if no batch profile serves it. With `only_shares`, decide nothing."""
         name = self.profiles.names.get(dialect)
-        sessions = next((each for each in self.scheduler.sessions if each.profile.name == name), None)
+        sessions = next((each for each in sessions_of(self.scheduler) if each.profile.name == name), None)
         if sessions is None:
             return None
         async with self.scheduler.snapshot_access:
@@ -192,7 +193,7 @@ def profiles_for(
     gates = parse(feature_gates)
     if config_file is not None:
         config = load(config_file, gates=gates)
-        found = _args_in(config, registry.batch_extensions(), source=config_file)
+        found = _args_in(config, registry.extensions(), source=config_file)
         if not found:
             text = 'no profile enables the plugin "Batch", so no queue is served; give a file with a batch profile'
             raise ConfigError(text, source=config_file)
@@ -214,13 +215,13 @@ def profiles_for(
     return Profiles(config=loads(_text(names), gates=gates), names=names, args=args, registry=registry, gates=gates)
 
 
-def _args_in(config: Configuration, extensions: BatchExtensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
+def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
     """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
     for index, profile in enumerate(config.profiles):
         for entry in profile.plugin_config:
             if entry.name == BATCH:
-                with found_in(source), placed_in_batch_file(config):
+                with found_in(source), placed_in_file(config):
                     args = batch_args(
                         entry.args if isinstance(entry.args, Mapping) else {},
                         f"$.profiles[{index}].pluginConfig[{BATCH}].args",
@@ -259,7 +260,7 @@ async def open_offline(read: Read, profiles: Profiles) -> AsyncIterator[Offline]
         raise ConfigError(f'the plugin "{BATCH}" is not installed; run "pip install {DISTRIBUTION}"')
     config = attrs.evolve(profiles.config, extenders=())
     with without_repeated_logs():
-        with found_in(profiles.source), batch_warnings() as warnings:
+        with found_in(profiles.source), configuration_warnings() as warnings:
             scheduler = build(
                 config,
                 ReadOnlyCluster(read),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,6 +10,7 @@ from msgspec.structs import replace
 
 from kube_objects.kinds import PODS
 from pyscheduler.api import EndedPod, Pod, PriorityClass, format_time
+from pyscheduler.cli.manifests import manifests_of
 from pyscheduler.cli.queue.reader import CLASSES, read_once
 from pyscheduler.framework.errors import ConfigError
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.cli.queue.reader import Read
 
-__all__ = ["Source", "check_namespace", "manifests_of", "open_source", "overlay"]
+__all__ = ["Source", "check_namespace", "open_source", "overlay"]
 
 
 @attrs.frozen(kw_only=True)
@@ -69,17 +68,6 @@ async def open_source(
         yield Source(read=read, namespace=credentials.namespace, unread=unread)
     finally:
         await client.close()
-
-
-def manifests_of(file: str) -> list[dict[str, Any]]:
-    """Return the objects of a file; - reads standard input. Raises `ConfigError` if it cannot be read."""
-    from pyscheduler.cluster.object_sources import read_manifests
-
-    try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=file) from error
-    return read_manifests(text, source="standard input" if file == "-" else file)
 
 
 def check_namespace(manifests: Iterable[Mapping[str, Any]], namespace: str, *, source: str) -> None:

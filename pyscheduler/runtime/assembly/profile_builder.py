@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from pyscheduler.batch.extensions import BATCH_EXTENSIONS
-from pyscheduler.batch.plugin import BatchPlugin
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
+from pyscheduler.framework.extensions import EXTENSIONS
 from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.framework.reuse import Reuse
+from pyscheduler.framework.work_sources import WorkSourcePlugin
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, partial_plugins, score_weights
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods, wrong_parameters
@@ -85,7 +85,7 @@ def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _De
     for name, gated in ((name, plugin.gated_watches) for name, plugin in classes.items()):
         for kinds in (kinds for gate, kinds in gated.items() if handle.feature_gates.get(gate, False)):
             problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
-    handle.shared(BATCH_EXTENSIONS, registry.batch_extensions)
+    handle.shared(EXTENSIONS, registry.extensions)
     _declare_extensions(classes, args, registry, declare, problems, path)
     dialects = _dialects(classes, registry, handle, declare, problems, path)
     causes: list[BaseException] = []
@@ -155,7 +155,7 @@ def _declare_extensions(
     """Watch the kinds that plugins need for what distributions add to them."""
     for name, plugin in classes.items():
         try:
-            for kind in plugin.extension_kinds_for(registry.batch_extensions(), args.get(name)):
+            for kind in plugin.extension_kinds_for(registry.extensions(), args.get(name)):
                 declare(kind)
         except ConfigError as error:
             problems.append(f"{error} @ {path}.plugins[{name}]")
@@ -263,7 +263,7 @@ def _only_runs(points: Mapping[ExtensionPoint, Sequence[str]], classes: Mapping[
     outside = (ExtensionPoint.QUEUE_SORT, ExtensionPoint.PRE_ENQUEUE)
     if any(names for point, names in points.items() if point not in outside):
         return False
-    if any(issubclass(plugin, BatchPlugin) for plugin in classes.values()):
+    if any(issubclass(plugin, WorkSourcePlugin) for plugin in classes.values()):
         return False
     return any(hasattr(plugin, "run") for plugin in classes.values())
 

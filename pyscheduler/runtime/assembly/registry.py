@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.extensions import BatchExtensions, Offer
 from pyscheduler.framework.errors import ConfigError, PluginError
+from pyscheduler.framework.extensions import Extensions, Offer
 from pyscheduler.framework.hooks import PLUGIN_API
 from pyscheduler.framework.interfaces import Plugin
 from pyscheduler.podgroup import Dialect, DialectTable
@@ -169,25 +169,26 @@ class _Registrar:
 
     def add_system(self, name: str, system: str) -> None:
         """Offer a batch system; raise `PluginError` for what can be none."""
-        self._extend("system", self.registry._systems, name, system)  # noqa: SLF001 - the other half of one thing
+        self._extend("system", name, system)
 
     def add_batch(self, name: str, policy: str) -> None:
         """Offer a policy of batch profiles; raise `PluginError` for what can be none."""
-        self._extend("policy", self.registry._policies, name, policy)  # noqa: SLF001 - the other half of one thing
+        self._extend("policy", name, policy)
 
     def add_action(self, name: str, action: str) -> None:
         """Offer an action of batch profiles; raise `PluginError` for what can be none."""
-        self._extend("action", self.registry._actions, name, action)  # noqa: SLF001 - the same
+        self._extend("action", name, action)
 
     def add_queue_dialect(self, name: str, row: str) -> None:
         """Offer a dialect of queues; raise `PluginError` for what can be none."""
-        self._extend("queue dialect", self.registry._queue_dialects, name, row)  # noqa: SLF001 - the same
+        self._extend("queue dialect", name, row)
 
     def add_grouper(self, name: str, row: str) -> None:
         """Offer the rule of a workload kind; raise `PluginError` for what can be none."""
-        self._extend("grouper", self.registry._groupers, name, row)  # noqa: SLF001 - the same
+        self._extend("grouper", name, row)
 
-    def _extend(self, what: str, offers: dict[str, Offer], name: object, target: object) -> None:
+    def _extend(self, what: str, name: object, target: object) -> None:
+        offers = self.registry._extensions[what]  # noqa: SLF001 - the other half of one thing
         if not isinstance(name, str) or not name:
             raise PluginError(f"the name of a batch {what} is a text, not {name!r}", plugin="")
         if not isinstance(target, str) or not all(target.partition(":")):
@@ -205,11 +206,13 @@ class Registry:
         self.distributions: list[Distribution] = []
         self._offers: dict[str, list[_Offer]] = {}
         self._dialects: list[_DialectOffer] = []
-        self._systems: dict[str, Offer] = {}
-        self._policies: dict[str, Offer] = {}
-        self._actions: dict[str, Offer] = {}
-        self._queue_dialects: dict[str, Offer] = {}
-        self._groupers: dict[str, Offer] = {}
+        self._extensions: dict[str, dict[str, Offer]] = {
+            "system": {},
+            "policy": {},
+            "action": {},
+            "queue dialect": {},
+            "grouper": {},
+        }
         self._direct = Distribution(name=_DIRECT)
         self._loaded: dict[str, type[Plugin]] = {}
 
@@ -246,9 +249,9 @@ class Registry:
         """Offer the rule of a workload kind that comes with no distribution."""
         _Registrar(self, self._direct).add_grouper(name, row)
 
-    def batch_extensions(self) -> BatchExtensions:
-        """Return what distributions add to batch profiles."""
-        return BatchExtensions(self._systems, self._policies, self._actions, self._queue_dialects, self._groupers)
+    def extensions(self) -> Extensions:
+        """Return what distributions add to plugins of others."""
+        return Extensions(*self._extensions.values())
 
     def dialects_for(self, plugin: str) -> list[Dialect]:
         """Return the dialects that are offered for a plugin to serve, importing them now.

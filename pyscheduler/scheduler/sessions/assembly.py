@@ -20,40 +20,40 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["add_sessions"]
+__all__ = ["add_sessions", "sessions_of"]
 
 _WAITING: Final = "pyscheduler_batch_waiting_jobs"
 _WAITING_HELP: Final = "Number of jobs of batch profiles that wait, by the first reason."
 
 
-def add_sessions(scheduler: Scheduler, rng: random.Random) -> None:
-    """Add a source of work for each profile that enables a `BatchPlugin`.
+def add_sessions(scheduler: Scheduler, profile: Profile, rng: random.Random) -> None:
+    """Add the source of work of a profile that enables a `BatchPlugin`.
 
-    Raises `ConfigError` for a profile that cannot be one: it enables two such plugins, or a plugin that preempts.
+    Raises `ConfigError` for a profile that cannot have one: it enables two such plugins, or a plugin that preempts.
     """
-    problems: list[str] = []
-    for profile in scheduler.profiles.values():
-        plugins = [name for name, plugin in profile.plugins.items() if isinstance(plugin, BatchPlugin)]
-        if not plugins:
-            continue
-        where = f"{profile.path}.plugins"
-        problems += [f'a batch profile has one batch plugin, disable "{name}" @ {where}' for name in plugins[1:]]
-        problems += [
-            f'"{plugins[0]}" evicts pods by its actions, so disable "{name}", which does, too @ {where}.multiPoint'
-            for name in profile.preemptors
-        ]
-        if not problems:
-            _add(scheduler, profile, plugins[0], rng)
+    plugins = [name for name, plugin in profile.plugins.items() if isinstance(plugin, BatchPlugin)]
+    where = f"{profile.path}.plugins"
+    problems = [f'a batch profile has one batch plugin, disable "{name}" @ {where}' for name in plugins[1:]]
+    problems += [
+        f'"{plugins[0]}" evicts pods by its actions, so disable "{name}", which does, too @ {where}.multiPoint'
+        for name in profile.preemptors
+    ]
     if problems:
         raise ConfigError(*problems)
-    if scheduler.sessions:
+    if not sessions_of(scheduler):
         scheduler.recorder.gauge(_WAITING, partial(_waiting_jobs, scheduler), description=_WAITING_HELP)
+    _add(scheduler, profile, plugins[0], rng)
+
+
+def sessions_of(scheduler: Scheduler) -> list[Sessions]:
+    """Return the sessions of the batch profiles of a scheduler, in the order of the profiles."""
+    return [source for source in scheduler.sources if isinstance(source, Sessions)]
 
 
 def _waiting_jobs(scheduler: Scheduler) -> dict[tuple[tuple[str, str], ...], float]:
     """Return how many jobs wait, by profile and by the first reason."""
     counts: dict[tuple[tuple[str, str], ...], float] = {}
-    for sessions in scheduler.sessions:
+    for sessions in sessions_of(scheduler):
         for text in sessions.waiting.values():
             labels = (("profile", sessions.profile.name), ("reason", text.partition(":")[0]))
             counts[labels] = counts.get(labels, 0.0) + 1.0
@@ -88,5 +88,4 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
     )
     evictions.on_failure = sessions.request
     sessions.register(scheduler.pods, scheduler.nodes)
-    scheduler.sessions.append(sessions)
     scheduler.add_source(sessions)

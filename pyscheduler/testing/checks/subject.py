@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from kube_testserver.resources.open_definitions import open_definition
-from pyscheduler.batch.extensions import BatchExtensions
 from pyscheduler.config.defaults import default_plugins
 from pyscheduler.config.feature_gates import parse as parse_gates
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.extensions import Extensions
 from pyscheduler.framework.interfaces import PreBindPlugin, QueueSortPlugin
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.assembly.discovery import discover
@@ -134,7 +134,7 @@ def serve_watched(framework: FakeFramework, cluster: FakeCluster) -> None:
     for profile in framework.scheduler.profiles.values():
         for name, plugin in profile.plugins.items():
             cls, args = type(plugin), profile.args.get(name)
-            added = cls.extension_kinds_for(BatchExtensions.of(profile.handle), args)
+            added = cls.extension_kinds_for(Extensions.of(profile.handle), args)
             for kind in (*cls.watched_kinds(args), *added):
                 first = next((known for known in versions if _same_resource(known, kind)), kind)
                 versions.setdefault(first, [])

@@ -16,6 +16,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.testing import FakeCluster
 from pyscheduler_lab.audit import Options, Verdict, check
@@ -232,7 +233,7 @@ async def storm(preset: str, seed: int, *, without_guards: bool = False) -> Outc
     lifecycle.start()
     config = loads(rivals.config, source="storm")
     scheduler = build(config, cluster.transport(), cluster.clock, random.Random(seed), registry=discover())
-    for session in scheduler.sessions:
+    for session in sessions_of(scheduler):
         session.guards = CountingGuards(counts, is_off=without_guards)
     starting = asyncio.create_task(scheduler.start())
     await cluster.clock.advance(0)
@@ -249,7 +250,7 @@ async def storm(preset: str, seed: int, *, without_guards: bool = False) -> Outc
     pods = cluster.pods()
     counts["pod runs at the end"] += sum(bool(pod.node_name) for pod in pods)
     counts["pod waits at the end"] += sum(not pod.node_name for pod in pods)
-    counts["pass"] += sum(session.passes for session in scheduler.sessions)
+    counts["pass"] += sum(session.passes for session in sessions_of(scheduler))
     await scheduler.stop()
     lifecycle.stop()
     log.stop()

@@ -16,6 +16,7 @@ from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.batch.tasks import ACTIVE, TaskState
 from pyscheduler.framework import ConfigError, FilterPlugin, PermitPlugin, PreEnqueuePlugin, ReservePlugin, Status
 from pyscheduler.podgroup import created_at
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ async def test_a_job_is_bound_as_a_whole_or_not_at_all(pyscheduler_cluster: Fake
     assert nodes_of(cluster, small) == ["n1"] * 2
     assert not any(nodes_of(cluster, large))
     assert cluster.pod("plain").node_name == "n1"
-    assert measured.scheduler.sessions[0].waiting == {"default/large": "NoRoom: no node has room"}
+    assert sessions_of(measured.scheduler)[0].waiting == {"default/large": "NoRoom: no node has room"}
     condition = next(each for each in cluster.pod(large[0]).status.conditions if each.type == "PodScheduled")
     assert (condition.status, condition.reason) == ("False", "Unschedulable")
     assert condition.message == "NoRoom: no node has room"
@@ -241,7 +242,7 @@ async def test_no_job_is_built_for_a_held_pod_without_a_group(pyscheduler_cluste
     cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     measured = await begin(cluster, HoldBack)
-    tables = measured.scheduler.sessions[0].tables
+    tables = sessions_of(measured.scheduler)[0].tables
     for name in ("held", "gone"):
         labels = {"job": name, "held": "yes", **({"alone": "yes"} if alone else {})}
         cluster.add_pod(f"{name}-0", requests={"cpu": "1"}, labels=labels, scheduler_name="batch")
@@ -263,10 +264,10 @@ async def test_no_pass_begins_while_nothing_changes(pyscheduler_cluster: FakeClu
     measured = await begin(cluster)
     names = add(cluster, "a", members=2)
     await cluster.clock.advance(1)
-    passes = measured.scheduler.sessions[0].passes
+    passes = sessions_of(measured.scheduler)[0].passes
     assert passes > 0
     await cluster.clock.advance(3600)
-    assert measured.scheduler.sessions[0].passes == passes
+    assert sessions_of(measured.scheduler)[0].passes == passes
     cluster.add_node("n2", allocatable={"cpu": "1"})
     await cluster.clock.advance(1)
     assert sorted(str(node) for node in nodes_of(cluster, names)) == ["n1", "n2"]
@@ -454,6 +455,6 @@ async def test_tasks_of_a_pass_see_what_plugins_booked_for_each_other(pyschedule
     await cluster.clock.advance(3)
     assert sorted(str(node) for node in nodes_of(cluster, names)) == ["n1", "n2"]
     assert not any(nodes_of(cluster, more))
-    assert measured.scheduler.sessions[0].submission.failures == 0
+    assert sessions_of(measured.scheduler)[0].submission.failures == 0
     assert Seats.taken == {cluster.pod(name).node_name: cluster.pod(name).uid for name in names}
     await measured.stop()

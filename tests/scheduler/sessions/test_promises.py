@@ -472,7 +472,7 @@ async def test_a_gang_that_is_repaired_keeps_its_pods(
     low, _ = await interrupted(cluster)
     cluster.delete_pod("low-0")
     cluster.add_pod("low-2", requests={"cpu": "1"}, labels={"job": "low"}, scheduler_name="batch", priority=20)
-    monkeypatch.setattr("pyscheduler.scheduler.sessions.promises._is_refused", lambda *_: True)
+    monkeypatch.setattr("sessions_of(pyscheduler.scheduler).promises._is_refused", lambda *_: True)
     measured = await begin(cluster)
     await cluster.clock.advance(30)
     assert not cluster.pod(low[1]).is_terminating

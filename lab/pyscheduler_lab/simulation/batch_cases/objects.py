@@ -20,13 +20,14 @@ from pyscheduler.batch.axis import CPU
 from pyscheduler.batch.contract import Action
 from pyscheduler.cluster.object_sources import manifest_objects
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
-from pyscheduler.config.batch_file import profile_content
+from pyscheduler.config.batch_file import FORM
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
 from pyscheduler.config.types import API_VERSION, KIND
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
+from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.scheduler.sessions.guards import Guards
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ async def _run(
     clock = VirtualClock(epoch=now)
     scheduler = build(config, cluster, clock, random.Random(0), registry=_registry())
     await scheduler.start()
-    sessions = scheduler.sessions[0]
+    sessions = sessions_of(scheduler)[0]
     sessions.guards = _NoGuards(leases=sessions.guards.leases)
     async with scheduler.snapshot_access:
         if prepare is not None:
@@ -138,7 +139,7 @@ def _registry() -> Registry:
 @cache
 def _configuration(text: bytes, plugins: Sequence[str]) -> Configuration:
     if plugins:
-        content: Any = profile_content(msgspec.json.decode(text, type=Json), default_gates())
+        content: Any = FORM.content(msgspec.json.decode(text, type=Json), default_gates())
         content["profiles"][0]["plugins"]["multiPoint"]["enabled"] += [{"name": name} for name in plugins]
         text = msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, **content})
     return loads(text.decode(), source=_SOURCE)

@@ -16,7 +16,7 @@ def system_of(preset: str) -> Any:
 
     Raises `ConfigError` if no distribution that is installed offers it.
     """
-    offer = discover().batch_extensions().systems.get(preset)
+    offer = discover().extensions().systems.get(preset)
     if offer is None:
         raise ConfigError(
             f'preset "{preset}": the distribution kube-pyscheduler-batch is not installed; '

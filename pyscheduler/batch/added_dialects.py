@@ -1,15 +1,9 @@
-"""The additions of distributions to batch profiles: systems, policies, actions, queue dialects, workload kind rules.
-
-A distribution offers them in its hook (`registry.add_system`, `add_batch`, `add_action`, `add_queue_dialect`,
-`add_grouper`) as `module:Name`. They are imported when a profile names them. The scheduler hands the offers to the
-plugins under a shared key.
-"""
+"""The dialects of queues that distributions add, with checks of what their readers return."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -20,95 +14,37 @@ from pyscheduler.batch.dialects import QueueDialect
 from pyscheduler.batch.queue_spec import QueueSpec, QueueState
 from pyscheduler.batch.values import Warnings, warn
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
-from pyscheduler.framework.plugin_failures import error_place, error_text
+from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.podgroup.values import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.framework.handle import Handle
+    from pyscheduler.framework.extensions import Extensions, Offer
 
-__all__ = ["BATCH_EXTENSIONS", "BatchExtensions", "Offer"]
+__all__ = ["added_queue_dialects"]
 
-#: The key under which all plugins of a scheduler share the offers.
-BATCH_EXTENSIONS: Final = "pyscheduler/batch-extensions"
 #: The resources without a domain in their names.
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
-@attrs.frozen
-class Offer:
-    """A policy, an action or a dialect of queues that a distribution offers, as `module:Name`."""
+def added_queue_dialects(extensions: Extensions) -> Sequence[QueueDialect]:
+    """Return the dialects of queues that distributions add, imported now; raise `ConfigError` for one that is none.
 
-    distribution: str
-    target: str
-
-    def load(self, whose: str, wanted: type) -> Any:
-        """Import it; raise `ConfigError` with one line if that fails, or if it is no `wanted`."""
-        module, _, name = self.target.partition(":")
-        where = self._where(whose)
-        try:
-            found = getattr(import_module(module), name)
-        # A module that exits while it is imported must not take the scheduler along.
-        except (Exception, SystemExit) as error:
-            raise ConfigError(f"{where} cannot be imported: {_told(error)}") from error
-        fits = issubclass(found, wanted) if isinstance(found, type) else isinstance(found, wanted)
-        if not fits:
-            raise ConfigError(f"{where} is not a {wanted.__module__}.{wanted.__qualname__}")
-        return found
-
-    def make(self, whose: str, wanted: type, arguments: Mapping[str, str]) -> Any:
-        """Import a policy or an action and make it; raise `ConfigError` with one line if that fails."""
-        found = self.load(whose, wanted)
-        try:
-            return found(arguments)
-        except ConfigError:
-            raise
-        except PLUGIN_FAILURES as error:
-            place = error_place(error, getattr(found, "__init__", None))
-            raise ConfigError(f"{self._where(whose)} cannot be made: {_told(error)}, {place}") from error
-
-    def _where(self, whose: str) -> str:
-        return f"{whose} of {self.distribution} ({self.target})"
+    Their `read` raises `ContractError` if the distribution's raises, or returns no `QueueSpec`.
+    """
+    return [_queue_row(name, offer) for name, offer in extensions.queue_dialects.items()]
 
 
-def _told(error: BaseException) -> str:
-    """Return an error on one line; of an import that failed, the text says enough."""
-    return " ".join(str(error).split()) if isinstance(error, (ImportError, AttributeError)) else error_text(error)
-
-
-@attrs.frozen
-class BatchExtensions:
-    """The offers of all distributions, by name."""
-
-    systems: Mapping[str, Offer] = attrs.field(factory=dict)
-    policies: Mapping[str, Offer] = attrs.field(factory=dict)
-    actions: Mapping[str, Offer] = attrs.field(factory=dict)
-    queue_dialects: Mapping[str, Offer] = attrs.field(factory=dict)
-    groupers: Mapping[str, Offer] = attrs.field(factory=dict)
-
-    @classmethod
-    def of(cls, handle: Handle) -> BatchExtensions:
-        """Return the offers of the scheduler that `handle` belongs to."""
-        return handle.shared(BATCH_EXTENSIONS, cls)
-
-    def queue_rows(self) -> Sequence[QueueDialect]:
-        """Return the dialects of queues, imported now; raise `ConfigError` for one that is none.
-
-        Their `read` raises `ContractError` if the distribution's raises, or returns no `QueueSpec`.
-        """
-        return [self._queue_row(name, offer) for name, offer in self.queue_dialects.items()]
-
-    @staticmethod
-    def _queue_row(name: str, offer: Offer) -> QueueDialect:
-        whose = f'queue dialect "{name}"'
-        row: QueueDialect = offer.load(whose, QueueDialect)
-        if row.name != name:
-            raise ConfigError(f"{whose}: the row has the name {row.name!r}; write name={name!r}")
-        if inspect.iscoroutinefunction(row.read):
-            raise ConfigError(f'{whose}: read is async; write "def read(queue)"')
-        return attrs.evolve(row, read=_Reader(name, row.read))
+def _queue_row(name: str, offer: Offer) -> QueueDialect:
+    whose = f'queue dialect "{name}"'
+    row: QueueDialect = offer.load(whose, QueueDialect)
+    if row.name != name:
+        raise ConfigError(f"{whose}: the row has the name {row.name!r}; write name={name!r}")
+    if inspect.iscoroutinefunction(row.read):
+        raise ConfigError(f'{whose}: read is async; write "def read(queue)"')
+    return attrs.evolve(row, read=_Reader(name, row.read))
 
 
 @attrs.frozen
