@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.queue_wire import KAI_QUEUES
 from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing import FakeCluster
+from pyscheduler_batch.formats.queue_wire import KAI_QUEUES
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Action
     from pyscheduler.scheduler.scheduler import Scheduler
-    from pyscheduler.scheduler.sessions.source import Pass, Sessions
+    from pyscheduler_batch.contract import Action
+    from pyscheduler_batch.sessions.source import Pass, Sessions
 
 __all__ = ["KAI", "fair_shares", "four_queues", "full_cluster", "idle", "many_queues", "memory", "reclaim"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.client import Running
 from benchmarks.measure import watch_holds
 from benchmarks.server import serving
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import rare_collections
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from benchmarks.server import Server

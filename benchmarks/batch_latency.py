@@ -12,13 +12,13 @@ import numpy as np
 from benchmarks.batch import RACK, _passes, _passes_without_actions, _Shape
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
+from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_lab.simulation.job_traces import read_jobs, read_pool
 from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
 
 if TYPE_CHECKING:
-    from pyscheduler.scheduler.sessions.source import Sessions
+    from pyscheduler_batch.sessions.source import Sessions
 
 __all__ = ["impossible", "one_reclaim", "replay"]
 

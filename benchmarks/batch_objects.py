@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kube_testserver.resources.open_definitions import open_definition
-from pyscheduler.batch.queue_wire import KAI_QUEUES
-from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.testing.builders import node_manifest, pod_manifest
+from pyscheduler_batch.formats.queue_wire import KAI_QUEUES
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
 from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import Team, batch_definitions, kai_queues
 

@@ -12,16 +12,16 @@ import numpy as np
 from benchmarks.batch import _passes, _passes_without_actions, _Shape
 from benchmarks.client import Running
 from benchmarks.server import serving
-from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.testing import FakeCluster
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.server import Server
-    from pyscheduler.scheduler.sessions.source import Sessions
+    from pyscheduler_batch.sessions.source import Sessions
 
 __all__ = ["gangs", "groups", "impossible", "one_rack", "over_http"]
 

@@ -23,8 +23,8 @@ from benchmarks.schedulers import make_scheduler
 from benchmarks.server import serving_cohorts
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from benchmarks.server import Server

@@ -22,8 +22,8 @@ __all__ = ["RECORDED", "lines"]
 MODULES: Final = (
     "pyscheduler",
     "pyscheduler.api",
-    "pyscheduler.batch.contract",
-    "pyscheduler.batch.dialects",
+    "pyscheduler_batch.contract",
+    "pyscheduler_batch.dialects",
     "pyscheduler.framework",
     "pyscheduler.framework.affinity_terms",
     "pyscheduler.framework.namespace_usage",

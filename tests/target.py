@@ -8,7 +8,7 @@ so a new exception is never taken. A rule that nothing breaks any more becomes a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,27 +22,8 @@ LIST: Final = Path(__file__).with_name("target_exceptions.txt")
 #: Every import package of ours.
 OURS: Final = tuple(map(package_of, (ROOT, *BESIDE)))
 SYSTEMS: Final = ("pyscheduler_batch.kai", "pyscheduler_batch.volcano", "pyscheduler_batch.kube_batch")
-#: What strangers import who add a batch system.
-DOOR: Final = (
-    "kube_objects",
-    "pyscheduler.api",
-    "pyscheduler.framework",
-    "pyscheduler.podgroup",
-    "pyscheduler.testing",
-    "pyscheduler.batch.contract",
-    "pyscheduler.batch.dialects",
-    "pyscheduler.batch.queue_problems",
-    "pyscheduler_batch.disruption_budgets",
-    "pyscheduler_batch.status",
-    "pyscheduler_batch.system",
-)
-#: What a system may use besides: one on which it is built, and its own objects, which still lie in the core. They are
-#: counted by the rule that the core names no system.
-FOUNDATIONS: Final = {
-    "pyscheduler_batch.kai": ("pyscheduler.batch.kai_objects", "pyscheduler.batch.topology"),
-    "pyscheduler_batch.kube_batch": ("pyscheduler.batch.volcano_objects", "pyscheduler_batch.volcano"),
-    "pyscheduler_batch.volcano": ("pyscheduler.batch.hyper_nodes", "pyscheduler.batch.volcano_objects"),
-}
+#: From the word to the end of the paragraph.
+_SOURCES: Final = re.compile(r"\bSources?\b.*?(?:\n\n|\"\"\")", re.DOTALL)
 _NAME: Final = re.compile(r"kai|volcano|kube[-_ ]?batch", re.IGNORECASE)
 
 
@@ -50,45 +31,31 @@ def _lies_in(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-def _imports(
-    graph: grimp.ImportGraph,
-    importers: tuple[str, ...],
-    is_allowed: Callable[[str], bool],
-    left_out: tuple[str, ...] = (),
-) -> list[str]:
-    """Return the imports by modules of some packages that are not allowed."""
-    return [
-        f"{importer} -> {imported}"
-        for importer in sorted(graph.modules)
-        if _lies_in(importer, importers) and not _lies_in(importer, left_out)
-        for imported in sorted(graph.find_modules_directly_imported_by(importer))
-        if not is_allowed(imported)
-    ]
+def _imports_of_systems(graph: grimp.ImportGraph) -> Iterator[str]:
+    for importer in sorted(graph.modules):
+        if _lies_in(importer, ("pyscheduler_batch",)) and not _lies_in(importer, SYSTEMS):
+            for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+                if _lies_in(imported, SYSTEMS):
+                    yield f"{importer} -> {imported}"
 
 
-def _names_of_systems() -> Iterator[str]:
-    for path in sorted((ROOT / "pyscheduler").rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        if count := len(_NAME.findall(path.read_text(encoding="utf-8"))):
-            yield f"{name} {count}"
+def _names_of_systems(folder: Path, *left_out: str) -> Iterator[str]:
+    """Yield the modules with such names, apart from the sources of a rule: they have to be named."""
+    for path in sorted(folder.rglob("*.py")):
+        count = len(_NAME.findall(_SOURCES.sub("", path.read_text(encoding="utf-8"))))
+        if count and path.relative_to(folder).parts[0] not in left_out:
+            yield f"{path.relative_to(ROOT).as_posix()} {count}"
 
 
 def exceptions() -> dict[str, list[str]]:
     """Return what breaks each rule now: imports as `importer -> imported`, names as `path count`."""
-    graph = grimp.build_graph(*OURS, cache_dir=None)
-
-    def beside(importers: tuple[str, ...], *allowed: str) -> list[str]:
-        return _imports(graph, importers, lambda imported: _lies_in(imported, (*importers, *allowed)))
-
-    def of(forbidden: tuple[str, ...], by: str) -> list[str]:
-        return _imports(graph, (by,), lambda imported: not _lies_in(imported, forbidden), left_out=forbidden)
-
+    batch = ROOT / "plugins" / "batch" / "pyscheduler_batch"
+    systems = [name.rpartition(".")[2] for name in SYSTEMS]
     return {
-        "what is common to batch imports no system": of(SYSTEMS, by="pyscheduler_batch"),
-        "a batch system uses the public door": [
-            line for system in SYSTEMS for line in beside((system,), *DOOR, *FOUNDATIONS.get(system, ()))
-        ],
-        "the core names no batch system": [*_names_of_systems()],
+        "what is common to batch imports no system": [*_imports_of_systems(grimp.build_graph(*OURS, cache_dir=None))],
+        "what is common to batch names no system": [*_names_of_systems(batch, *systems)],
+        # The dialects of pod groups are rows for the objects of these systems, whichever plugin serves the groups.
+        "the core names no batch system": [*_names_of_systems(ROOT / "pyscheduler", "podgroup")],
     }
 
 

@@ -43,6 +43,14 @@ OFFENDERS = {
         "plugins/queuesort/pyscheduler_queuesort/offender.py",
         "import pyscheduler.runtime",
     ),
+    "A batch system stands on the model, and knows nothing of what runs it": (
+        "plugins/batch/pyscheduler_batch/kai/offender.py",
+        "import pyscheduler_batch.sessions.source",
+    ),
+    "Batch systems do not know each other, but kube-batch builds on Volcano": (
+        "plugins/batch/pyscheduler_batch/kai/second_offender.py",
+        "import pyscheduler_batch.volcano.session",
+    ),
     "The official client stays behind one module": (
         "pyscheduler/cluster/real/offender.py",
         "import kubernetes.client",

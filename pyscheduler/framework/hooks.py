@@ -69,18 +69,18 @@ class PluginRegistry(Protocol):
         ...
 
     def add_batch(self, name: str, policy: str) -> None:
-        """Offer a policy of batch profiles, a `pyscheduler.batch.contract.Policy` as `module:Class`.
+        """Offer a policy of batch profiles, a `pyscheduler_batch.contract.Policy` as `module:Class`.
 
         A profile uses it by naming it in a tier of the plugin `Batch`. It is imported then.
         """
         ...
 
     def add_action(self, name: str, action: str) -> None:
-        """Offer an action of batch profiles, a `pyscheduler.batch.contract.Action` as `module:Class`."""
+        """Offer an action of batch profiles, a `pyscheduler_batch.contract.Action` as `module:Class`."""
         ...
 
     def add_queue_dialect(self, name: str, row: str) -> None:
-        """Offer a dialect of queues, a `pyscheduler.batch.dialects.QueueDialect` of that name, as `module:ROW`.
+        """Offer a dialect of queues, a `pyscheduler_batch.dialects.QueueDialect` of that name, as `module:ROW`.
 
         All batch profiles read queues of this dialect, besides those of their presets.
         """

@@ -38,7 +38,7 @@ class PodGroupSpec(Wire):
     #: kube-batch's name for `min_resources`.
     total_resources: Any = None
     schedule_timeout_seconds: Any = None
-    # The fields below are read by `pyscheduler.batch` only.
+    # The fields below are read by batch scheduling only.
     queue: Any = None
     priority_class_name: Any = None
     #: KAI.
@@ -67,7 +67,7 @@ class GroupStatus(Wire):
     succeeded: int = 0
     failed: int = 0
     schedule_start_time: str | None = None
-    #: As they were written; `pyscheduler.batch` reads them.
+    #: As they were written; batch scheduling reads them.
     conditions: Any = None
     #: KAI.
     scheduling_conditions: Any = None

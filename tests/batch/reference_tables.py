@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from pyscheduler.batch.presets import PRESETS, Preset
+from pyscheduler_batch.formats.presets import PRESETS, Preset
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.peer_cases import DIFFERENCES, SYSTEMS
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.batch.configuration import BatchArgs, PolicyEntry, batch_args, preset_of
-from pyscheduler.batch.presets import PRESETS
 from pyscheduler.framework import ConfigError
+from pyscheduler_batch.formats.presets import PRESETS
+from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry, batch_args, preset_of
 from tests.batch.random_json import JSON
 
 

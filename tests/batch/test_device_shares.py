@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pyscheduler.batch.device_shares import DeviceShares, ShareRequest, gpu_memory, share_request
+from pyscheduler_batch.gpu_sharing.device_shares import DeviceShares, ShareRequest, gpu_memory, share_request
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,18 @@ import attrs
 import pytest
 
 from pyscheduler.api import KubeObject
-from pyscheduler.batch.added_dialects import added_queue_dialects
-from pyscheduler.batch.answers import ContractError
-from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
-from pyscheduler.batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
-from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.testing import make_node
+from pyscheduler_batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
+from pyscheduler_batch.formats.added_dialects import added_queue_dialects
 from pyscheduler_batch.kai.system import Kai
+from pyscheduler_batch.model.answers import ContractError
 from pyscheduler_batch.presets import make_actions, make_tiers, other_presets, system_of
+from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry
 
-HERE = "pyscheduler.batch"
+HERE = "pyscheduler_batch"
 
 
 def test_offers_are_loaded_when_they_are_named() -> None:
@@ -86,8 +86,8 @@ def test_unknown_arguments_of_others_are_refused() -> None:
     [
         ("no_such_module:Name", "cannot be imported"),
         (f"{HERE}.contract:NoSuchName", "cannot be imported"),
-        (f"{HERE}.contract:Action", "is not a pyscheduler.batch.contract.Policy"),
-        (f"{HERE}.dialects:QUEUE_DIALECTS", "is not a pyscheduler.batch.contract.Policy"),
+        (f"{HERE}.contract:Action", "is not a pyscheduler_batch.contract.Policy"),
+        (f"{HERE}.dialects:QUEUE_DIALECTS", "is not a pyscheduler_batch.contract.Policy"),
     ],
 )
 def test_an_offer_that_is_none_is_refused_in_one_line(target: str, message: str) -> None:

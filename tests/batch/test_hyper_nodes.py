@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import ObjectMeta
-from pyscheduler.batch.hyper_nodes import HyperNode, HyperNodeTree
 from pyscheduler.framework import LabelColumn
+from pyscheduler_batch.formats.hyper_nodes import HyperNode, HyperNodeTree
 
 NODES = ("n0", "n1", "r-2")
 

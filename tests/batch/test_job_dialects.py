@@ -10,13 +10,13 @@ from hypothesis import given, settings, strategies as st
 
 from kube_objects.selectors import selector_from_labels
 from pyscheduler.api import format_time
-from pyscheduler.batch.dialects import JOB_DIALECTS, job_dialect, read_job
-from pyscheduler.batch.job_spec import JobSpec, SubGroupSpec
-from pyscheduler.batch.kai_objects import kai_last_start
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.sub_groups import ByPolicy, Policy
 from pyscheduler.podgroup.wire import GroupStatus, PodGroupSpec
 from pyscheduler.testing import make_pod
+from pyscheduler_batch.dialects import JOB_DIALECTS, job_dialect, read_job
+from pyscheduler_batch.formats.kai_objects import kai_last_start
+from pyscheduler_batch.model.job_spec import JobSpec, SubGroupSpec
 from tests.batch.random_json import JSON
 from tests.podgroup.builders import make_group
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import decode
-from pyscheduler.batch.dialects import QUEUE_DIALECTS, read_queue
-from pyscheduler.batch.queue_spec import QueueSpec, QueueState
 from pyscheduler.testing import make_pod
+from pyscheduler_batch.dialects import QUEUE_DIALECTS, read_queue
+from pyscheduler_batch.model.queue_spec import QueueSpec, QueueState
 from tests.batch.random_json import JSON
 
 ROWS = {dialect.name: dialect for dialect in QUEUE_DIALECTS}

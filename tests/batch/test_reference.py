@@ -9,19 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.batch.configuration import _PARTS, _SETTINGS, BatchArgs, PolicyEntry
-from pyscheduler.batch.presets import PRESETS
-from pyscheduler.batch.queue_problems import _TEXTS
-from pyscheduler.batch.usage_settings import KEYS, PARAMETERS
 from pyscheduler.framework import ConfigError
+from pyscheduler_batch.formats.presets import PRESETS
 from pyscheduler_batch.presets import make_actions, make_tiers
+from pyscheduler_batch.queue_problems import _TEXTS
+from pyscheduler_batch.settings.configuration import _PARTS, _SETTINGS, BatchArgs, PolicyEntry
+from pyscheduler_batch.settings.usage_settings import KEYS, PARAMETERS
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_arguments, missing_names, written
 
 ROOT = Path(__file__).parents[2]
 TEXT = PAGE.read_text(encoding="utf-8")
 #: Where reasons why a job waits come from.
-SOURCES = ("pyscheduler/batch", "pyscheduler/scheduler/sessions", "plugins/batch/pyscheduler_batch")
+SOURCES = ("plugins/batch/pyscheduler_batch",)
+#: Where flags of policies are followed.
+ROOMS_OF_FLAGS = ("model", "sessions", "kai", "volcano", "kube_batch")
 #: Functions whose argument with this index is a reason of a job.
 REASON_OF = {"Refusal": 0, "record": 1}
 _REASON = re.compile(r"[A-Z][A-Za-z]+")
@@ -121,7 +123,7 @@ def test_every_flag_that_is_followed_is_on_the_page() -> None:
     assert flags <= {flag for preset in PRESETS.values() for flag in preset.flags}
     switches = {
         node.value
-        for tree in trees("plugins/batch/pyscheduler_batch")
+        for tree in trees(*(f"plugins/batch/pyscheduler_batch/{room}" for room in ROOMS_OF_FLAGS))
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and re.fullmatch(r"enabled?[A-Z]\w+", str(node.value))
     }

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.configuration import BatchArgs, PolicyEntry, batch_args
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.kai.solver import Budget
 from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.presets import make_tiers
+from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry, batch_args
 
 
 def budgets(**said: Any) -> BatchArgs:

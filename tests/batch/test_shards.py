@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.configuration import BatchArgs, batch_args
-from pyscheduler.batch.presets import PRESETS
+from pyscheduler_batch.formats.presets import PRESETS
+from pyscheduler_batch.settings.configuration import BatchArgs, batch_args
 from tests.batch.test_configuration import names, problems
 
 

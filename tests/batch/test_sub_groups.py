@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyscheduler.batch.sub_groups import has_minimum, parts_shortage
-from pyscheduler.batch.tasks import ACTIVE, Job, SubGroup, Task, TaskState
+from pyscheduler_batch.model.sub_groups import has_minimum, parts_shortage
+from pyscheduler_batch.model.tasks import ACTIVE, Job, SubGroup, Task, TaskState
 
 TREE = [SubGroup(name="r", min_sub_group=1), *(SubGroup(name=name, parent="r", min_member=2) for name in "ab")]
 POLICY = [SubGroup(name="tp", min_member=2, min_sub_group=1, is_policy=True)]

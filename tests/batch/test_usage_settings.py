@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.configuration import batch_args
-from pyscheduler.batch.usage_settings import UsageSettings, usage_settings
 from pyscheduler.framework import ConfigError
+from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_batch.settings.usage_settings import UsageSettings, usage_settings
 
 
 def test_defaults_are_those_of_kai() -> None:

@@ -84,7 +84,7 @@ def holder(device: str, where: str = "n") -> dict[str, Any]:
     """Return the pod that holds a shared device."""
     manifest = pod_manifest(f"hold-{device}", node_name=where, requests={"nvidia.com/gpu": "1"})
     manifest["metadata"] |= {
-        "namespace": "kai-resource-reservation",
+        "namespace": "device-reservations",
         "uid": f"uid-{device}",
         "labels": {"runai-gpu-group": device},
     }

@@ -16,17 +16,17 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cli.main import cli, main
-from pyscheduler.cli.queue.command import main as queue
 from pyscheduler.framework import PLUGIN_API, CycleState, FilterPlugin, Nodes, NodeStatuses, PostBindPlugin
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
 from pyscheduler.runtime.assembly import discovery
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler_batch.cli.queue.command import main as queue
 from tests import processes
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("run", "binder", "demo", "cluster", "explain", "podgroup", "queue"),
-    *("webhook", "plugins", "bench", "new", "config", "simulate", "demo-gang", "demo-batch"),
+    *("run", "demo", "cluster", "explain", "podgroup", "webhook", "plugins", "bench", "new", "config"),
+    *("queue", "binder", "simulate", "demo-gang", "demo-batch"),
 ]
 
 
@@ -164,7 +164,7 @@ def test_the_first_fifty_mistakes_are_shown(tmp_path: Path, capsys: pytest.Captu
         pytest.param(main, ["config"], id="config"),
         pytest.param(main, ["simulate", "--queue-cases", "CASES"], id="cases"),
         pytest.param(
-            queue, ["get", "--objects", str(ROOT / "tests" / "cli" / "queue" / "kai.yaml")], id="kubectl queue"
+            queue, ["get", "--objects", str(ROOT / "tests" / "batch" / "queue" / "kai.yaml")], id="kubectl queue"
         ),
     ],
 )

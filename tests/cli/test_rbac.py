@@ -13,8 +13,6 @@ import yaml
 from kube_objects.kinds import kind_of
 from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, FilterPlugin, Pod, PolicyRule
 from pyscheduler.api import BUILT_IN_KINDS, Service
-from pyscheduler.batch.dialects import QUEUE_DIALECTS
-from pyscheduler.batch.queue_wire import QueueObject
 from pyscheduler.cli.main import main
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
@@ -23,6 +21,8 @@ from pyscheduler.framework import ActionType, EventResource, NodeInfo, Status
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.podgroup import DIALECTS, GroupObject, Key, KeyPlace
 from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
+from pyscheduler_batch.formats.queue_wire import QueueObject
 from tests.examples.conftest import ROOT
 
 FILE = """

@@ -19,10 +19,10 @@ from kube_testserver.serving.faults import Fault
 from pyscheduler.cli import client_settings
 from pyscheduler.cli.main import main as pyscheduler
 from pyscheduler.cli.podgroup.command import main as podgroup
-from pyscheduler.cli.queue.command import main as queue
 from pyscheduler.cli.terminal import printable
 from pyscheduler.testing import node_manifest, pod_manifest
-from tests.cli.queue.test_explain_plans import Objects
+from pyscheduler_batch.cli.queue.command import main as queue
+from tests.batch.queue.test_explain_plans import Objects
 
 ROOT = Path(__file__).parents[2]
 CRD = (ROOT / "configs/crds/podgroups.scheduling.x-k8s.io.yaml").read_bytes()

@@ -11,13 +11,13 @@ import yaml
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.errors import StatusError
 from pyscheduler.api import ResourceKind
-from pyscheduler.batch.dialects import QUEUE_DIALECTS
-from pyscheduler.batch.hyper_nodes import HYPER_NODES
-from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
-from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, status_patch
 from pyscheduler.testing import VirtualClock, make_pod
 from pyscheduler_batch.binder.requests import BIND_REQUESTS, request_body
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
+from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
+from pyscheduler_batch.formats.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/crds"

@@ -40,5 +40,5 @@ def test_examples_import_the_public_contract_only(path: Path) -> None:
         if isinstance(node, ast.ImportFrom)
     }
     ours = {module for module in imported if module.partition(".")[0] == "pyscheduler"}
-    open_rooms = ("pyscheduler.framework.", "pyscheduler.batch.")
+    open_rooms = ("pyscheduler.framework.",)
     assert not {module for module in ours if module not in PUBLIC and not module.startswith(open_rooms)}

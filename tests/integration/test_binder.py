@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from kube_testserver.serving.faults import Fault
-from pyscheduler.cli.binder import CONFIGURATION
 from pyscheduler.config.load import load, loads
 from pyscheduler.testing import node_manifest, pod_manifest
+from pyscheduler_batch.cli.binder import CONFIGURATION
 from tests.integration.chaos import Books, arm_bindings, arrive, dropped_watches, nothing_lost, until
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, nodes, program, served

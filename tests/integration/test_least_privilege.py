@@ -31,8 +31,6 @@ from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.resources.open_definitions import open_definition
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ResourceKind
-from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
-from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.cluster.in_process import InProcessTransport
@@ -40,6 +38,8 @@ from pyscheduler.config.load import load, loads
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
+from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
 from tests.deploy.conftest import ROOT, manifest, manifests
 from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port, program
 from tests.plugins.storage import COMPLETED, SELECTED, claim, storage_class, volume

@@ -20,10 +20,10 @@ from pyscheduler import (
     SignPlugin,
     Status,
 )
-from pyscheduler.batch.answers import mask_of, scores_of
 from pyscheduler.framework import Nodes, PluginError, PreFilterResult, Reuse
 from pyscheduler.runtime.extension_points.arrays import score_array, statuses_problem
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
+from pyscheduler_batch.model.answers import mask_of, scores_of
 
 SIZE = 6
 DTYPES = ("?", "i1", "i2", "i4", "i8", ">i8", "u1", "u4", "u8", "f2", "f4", "f8", "c8", "O", "U3", "M8[s]")

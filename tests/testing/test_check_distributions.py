@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.queue_wire import KaiQueue
 from pyscheduler.podgroup.wire import KaiPodGroup, SigsPodGroup
 from pyscheduler.testing import CHECKS, Draft, Step, check_plugin
+from pyscheduler_batch.formats.queue_wire import KaiQueue
 from tests.plugins import devices, storage
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -169,7 +169,7 @@ def pyscheduler_register(registry: PluginRegistry) -> None:
 def misspelt_imports() -> None:
     """Import names that no package exports: errors of the type checker, although packages load names lazily."""
     from pyscheduler import FilterPlugn  # type: ignore[attr-defined] # noqa: F401
-    from pyscheduler.batch.contract import PolicyBase  # type: ignore[attr-defined] # noqa: F401
     from pyscheduler.framework import ScorePlugn  # type: ignore[attr-defined] # noqa: F401
     from pyscheduler.podgroup import PodGrups  # type: ignore[attr-defined] # noqa: F401
     from pyscheduler.testing import chek_plugin  # type: ignore[attr-defined] # noqa: F401
+    from pyscheduler_batch.contract import PolicyBase  # type: ignore[attr-defined] # noqa: F401

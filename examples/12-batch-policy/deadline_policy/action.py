@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from deadline_policy.policy import ANNOTATION, deadline_of
-from pyscheduler.batch.contract import ALLOCATED, Action, TaskState
+from pyscheduler_batch.contract import ALLOCATED, Action, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job, Session, Statement, Task
+    from pyscheduler_batch.contract import Job, Session, Statement, Task
 
 __all__ = ["Next", "Overdue"]
 

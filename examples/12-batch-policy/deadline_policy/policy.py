@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import JobOrder, Policy, VictimFilter
+from pyscheduler_batch.contract import JobOrder, Policy, VictimFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Job, Session, Tasks
+    from pyscheduler_batch.contract import Claim, Job, Session, Tasks
 
 __all__ = ["ANNOTATION", "Deadline", "deadline_of"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler import ConfigError
-from pyscheduler.batch.dialects import QUEUE_DIALECTS
 from pyscheduler.podgroup import DIALECTS, DialectTable
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster

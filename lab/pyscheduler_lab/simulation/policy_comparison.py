@@ -14,9 +14,9 @@ import attrs
 import msgspec
 import numpy as np
 
-from pyscheduler.batch.configuration import batch_args
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler_batch.settings.configuration import batch_args
 from pyscheduler_lab.simulation.queue_plan import QueuePlan, Team, kai_queues, volcano_queues
 from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.simulation.share_error import share_error

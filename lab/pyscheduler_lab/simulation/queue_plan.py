@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyscheduler.batch.dialects import QUEUE_DIALECTS
-from pyscheduler.batch.hyper_nodes import HYPER_NODES
-from pyscheduler.batch.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
-from pyscheduler.batch.topology import KAI_TOPOLOGIES
-from pyscheduler.batch.volcano_objects import ROOT_QUEUE
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
+from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
+from pyscheduler_batch.formats.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
+from pyscheduler_batch.formats.volcano_objects import ROOT_QUEUE
 from pyscheduler_lab.simulation.group_objects import open_kind
 
 if TYPE_CHECKING:

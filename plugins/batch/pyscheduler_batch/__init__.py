@@ -1,7 +1,7 @@
-"""Batch scheduling for pyscheduler: the presets `kai`, `volcano` and `kube-batch`.
+"""Batch scheduling for pyscheduler: queues, jobs, and sessions that decide job by job.
 
-Belongs here: the framework plugin `Batch`, all actions and policies, and the writers of queue status, built on the
-public contract only (`pyscheduler.batch`, `pyscheduler.framework`, `pyscheduler.podgroup`, `pyscheduler.api`). Does not
-belong here: the tables and statements of a session (`pyscheduler.batch`), and the loop that runs sessions
-(`pyscheduler.scheduler.sessions`).
+`contract` is what authors of policies and actions import; `model` has the columns and statements of a session,
+`sessions` runs sessions as a source of work of the scheduling loop, `status` writes what became of jobs and queues, and
+`cli` has the commands. A batch system is one object (`system`); `kai`, `volcano` and `kube_batch` are three of them,
+`formats` has their objects and `settings` their configuration files.
 """

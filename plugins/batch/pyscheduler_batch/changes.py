@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.dialects import JobDialect, QueueDialect
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup import GroupChange
+    from pyscheduler_batch.dialects import JobDialect, QueueDialect
     from pyscheduler_batch.node_pools import NodePool
     from pyscheduler_batch.system import System
 

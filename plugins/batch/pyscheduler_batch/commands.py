@@ -7,10 +7,10 @@ from typing import Final
 __all__ = ["COMMANDS", "SUBJECTS"]
 
 COMMANDS: Final = {
-    "queue": ("pyscheduler.cli.queue.command", "Show batch queues, and why a job waits."),
-    "binder": ("pyscheduler.cli.binder", "Bind pods by the BindRequests of a scheduler."),
+    "queue": ("pyscheduler_batch.cli.queue.command", "Show batch queues, and why a job waits."),
+    "binder": ("pyscheduler_batch.cli.binder", "Bind pods by the BindRequests of a scheduler."),
 }
 """Command: module with a click command named `command`, and one line of help."""
 
-SUBJECTS: Final = {"job": "pyscheduler.cli.queue.command:explain_job"}
+SUBJECTS: Final = {"job": "pyscheduler_batch.cli.queue.command:explain_job"}
 """Word behind `pyscheduler explain`: the function that explains."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler.api import SelectorError, compile_label_selector
-from pyscheduler.batch.contract import Policy, Refusal
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.contract import Policy, Refusal
+from pyscheduler_batch.model.tasks import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import CompiledSelector, PodDisruptionBudget
-    from pyscheduler.batch.contract import Claim, Tasks
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
+    from pyscheduler_batch.contract import Claim, Tasks
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.model.tasks import Job, Task
 
 __all__ = [
     "DisruptionBudgets",

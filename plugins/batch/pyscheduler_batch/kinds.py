@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.batch.configuration import BatchArgs
+    from pyscheduler_batch.settings.configuration import BatchArgs
     from pyscheduler_batch.system import System
 
 __all__ = ["ALWAYS", "kinds_of_settings", "status_rules"]

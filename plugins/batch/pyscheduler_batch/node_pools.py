@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.plugin import NodeUse
 from pyscheduler.framework.departures import is_ready
+from pyscheduler_batch.model.batch_plugin import NodeUse
 
 if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Node

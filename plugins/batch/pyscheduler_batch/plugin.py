@@ -12,26 +12,27 @@ import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
 from pyscheduler.api import Node, Pod, PodDisruptionBudget, PriorityClass
-from pyscheduler.batch.added_dialects import added_queue_dialects
-from pyscheduler.batch.configuration import ARG_NAMES, batch_args
-from pyscheduler.batch.dialects import JOB_DIALECTS
-from pyscheduler.batch.job_spec import JobSpec
-from pyscheduler.batch.plugin import BatchPlugin, NodeUse, TaskFacts
-from pyscheduler.batch.queue_problems import WAITING_FOR_QUOTA, no_queue
-from pyscheduler.batch.session import EnabledPolicy
-from pyscheduler.batch.tasks import TaskState
 from pyscheduler.framework import ConfigError, PreEnqueuePlugin
 from pyscheduler.framework.extensions import Extensions
 from pyscheduler.framework.log_capture import CONFIGURATION_LOGGER
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.changes import Changes, group_facts, queue_is_changed
+from pyscheduler_batch.dialects import JOB_DIALECTS
 from pyscheduler_batch.disruption_budgets import DisruptionBudgets, RespectedBudgets
+from pyscheduler_batch.formats.added_dialects import added_queue_dialects
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
 from pyscheduler_batch.kinds import ALWAYS, kinds_of_settings, status_rules
+from pyscheduler_batch.model.batch_plugin import NodeUse, TaskFacts
+from pyscheduler_batch.model.job_spec import JobSpec
+from pyscheduler_batch.model.session import EnabledPolicy
+from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_batch.presets import make_actions, make_tiers, other_presets, session_type, system_of
+from pyscheduler_batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler_batch.resource_claims import CLAIMED_GPUS, ClaimedGpus, follow_devices
+from pyscheduler_batch.sessions.assembly import SessionPlugin
+from pyscheduler_batch.settings.configuration import ARG_NAMES, batch_args
 from pyscheduler_batch.status.report import COMPLETED
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
@@ -41,17 +42,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import KubeObject, ResourceKind
-    from pyscheduler.batch.axis import ResourceAxis
-    from pyscheduler.batch.configuration import BatchArgs
-    from pyscheduler.batch.contract import Action
-    from pyscheduler.batch.dialects import JobDialect, QueueDialect
-    from pyscheduler.batch.queue_spec import QueueSpec
-    from pyscheduler.batch.queue_table import QueueTable
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupFields, GroupState
+    from pyscheduler_batch.contract import Action
+    from pyscheduler_batch.dialects import JobDialect, QueueDialect
     from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
+    from pyscheduler_batch.model.axis import ResourceAxis
+    from pyscheduler_batch.model.queue_spec import QueueSpec
+    from pyscheduler_batch.model.queue_table import QueueTable
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.model.tasks import Job, Task
+    from pyscheduler_batch.settings.configuration import BatchArgs
 
 __all__ = ["Batch"]
 
@@ -84,7 +85,7 @@ def _added_queues(extensions: Extensions) -> Sequence[ResourceKind]:
     return [kind for row in added_queue_dialects(extensions) for kind in row.kinds]
 
 
-class Batch(PreEnqueuePlugin, BatchPlugin):
+class Batch(PreEnqueuePlugin, SessionPlugin):
     """Schedule the pods of the profile in sessions."""
 
     name: ClassVar[str] = "Batch"

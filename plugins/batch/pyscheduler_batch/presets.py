@@ -5,20 +5,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.batch.contract import Action, Policy
-from pyscheduler.batch.policy_checks import action_problems, role_problems, with_checks
-from pyscheduler.batch.presets import PRESETS
-from pyscheduler.batch.session import EnabledPolicy
 from pyscheduler.framework import ConfigError
+from pyscheduler_batch.contract import Action, Policy
+from pyscheduler_batch.formats.presets import PRESETS
+from pyscheduler_batch.model.policy_checks import action_problems, role_problems, with_checks
+from pyscheduler_batch.model.session import EnabledPolicy
 from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.batch.configuration import BatchArgs, PolicyEntry
-    from pyscheduler.batch.presets import Preset
-    from pyscheduler.batch.session import Session
     from pyscheduler.framework.extensions import Extensions
+    from pyscheduler_batch.formats.presets import Preset
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry
 
 __all__ = ["make_actions", "make_tiers", "other_presets", "session_type", "system_of"]
 

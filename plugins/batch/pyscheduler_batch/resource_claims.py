@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.node_table import NodeTable
     from pyscheduler.framework import Handle
+    from pyscheduler_batch.model.node_table import NodeTable
 
 __all__ = ["CLAIMED_GPUS", "ClaimedGpus", "follow_devices", "named_claims"]
 

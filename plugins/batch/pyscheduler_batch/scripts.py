@@ -15,6 +15,6 @@ __all__ = ["queue"]
 def queue(arguments: Sequence[str] | None = None) -> None:
     """Run `kubectl queue`; exit as `pyscheduler` does if the package `pyscheduler` is another project's."""
     check_package()
-    from pyscheduler.cli.queue.command import main as run  # noqa: PLC0415 - after the check
+    from pyscheduler_batch.cli.queue.command import main as run  # noqa: PLC0415 - after the check
 
     run(arguments)

@@ -11,25 +11,25 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyscheduler.batch.build import build_queues
-from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS, JobDialect, QueueDialect
-from pyscheduler.batch.plugin import NodeUse
-from pyscheduler.batch.presets import PRESETS, Preset
 from pyscheduler.podgroup import kinds_of
+from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS, JobDialect, QueueDialect
+from pyscheduler_batch.formats.presets import PRESETS, Preset
+from pyscheduler_batch.model.batch_plugin import NodeUse
+from pyscheduler_batch.model.build import build_queues
 from pyscheduler_batch.node_pools import EVERYTHING, NodePool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Node, Pod, ResourceKind
-    from pyscheduler.batch.axis import ResourceAxis
-    from pyscheduler.batch.configuration import BatchArgs
-    from pyscheduler.batch.job_spec import JobSpec
-    from pyscheduler.batch.queue_spec import QueueSpec
-    from pyscheduler.batch.queue_table import QueueTable
-    from pyscheduler.batch.session import Session
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupState
+    from pyscheduler_batch.model.axis import ResourceAxis
+    from pyscheduler_batch.model.job_spec import JobSpec
+    from pyscheduler_batch.model.queue_spec import QueueSpec
+    from pyscheduler_batch.model.queue_table import QueueTable
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.settings.configuration import BatchArgs
     from pyscheduler_batch.status.reports import Reports
 
 __all__ = ["PRESETS", "NodeUse", "Preset", "System", "built_in_rows"]
@@ -52,7 +52,7 @@ class System:
     #: The policies without which the actions cannot run.
     needed_policies: ClassVar[Sequence[str]] = ()
     #: The class of the sessions.
-    session: ClassVar[str] = "pyscheduler.batch.session:Session"
+    session: ClassVar[str] = "pyscheduler_batch.model.session:Session"
     #: Who reads its groups and its queues.
     jobs: ClassVar[JobDialect]
     queues: ClassVar[QueueDialect]

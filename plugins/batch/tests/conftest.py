@@ -8,8 +8,8 @@ import pytest
 
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod, ResourceKind
-from pyscheduler.batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler.testing import FakeCluster
+from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:

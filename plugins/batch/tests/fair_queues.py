@@ -6,7 +6,7 @@ import math
 from typing import ClassVar
 
 from pyscheduler.api import KubeObject, Wire, kind_of
-from pyscheduler.batch.contract import QueueDialect, QueueSpec
+from pyscheduler_batch.contract import QueueDialect, QueueSpec
 
 
 class FairQueueSpec(Wire):

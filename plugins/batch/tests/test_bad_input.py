@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from plugins.batch.tests.conftest import PROFILE, BatchCluster
-from pyscheduler.batch.contract import (
+from pyscheduler.framework import ConfigError
+from pyscheduler_batch.contract import (
     Action,
     JobOrder,
     NodeOrder,
@@ -21,16 +22,15 @@ from pyscheduler.batch.contract import (
     Reclaimable,
     VictimFilter,
 )
-from pyscheduler.framework import ConfigError
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Key, Tasks
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler_batch.contract import Claim, Key, Tasks
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.model.tasks import Job, Task
 
 #: Warnings that mean a bug of ours.
 BUGS = {"session_failed", "schedule_one_failed", "plugin_error", "batch_status_not_written"}

@@ -12,9 +12,9 @@ from pyscheduler.config.load import loads
 from pyscheduler.config.profiles import profiles
 from pyscheduler.framework import ConfigError, PreBindPlugin, Status
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.binder.requests import BIND_REQUESTS, BindRequest, request_body
+from pyscheduler_batch.sessions.assembly import sessions_of
 from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:

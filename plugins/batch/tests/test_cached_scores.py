@@ -12,17 +12,17 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.runtime.equivalence_cache.cache import EquivalenceCache
 from pyscheduler.runtime.placement import feasible_nodes
-from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
+from pyscheduler_batch.sessions.placer import SnapshotPlacer
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.batch.tasks import Task
     from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
     from pyscheduler.runtime.extension_points.run_context import CycleInput
     from pyscheduler.runtime.extension_points.scoring import Ranking
+    from pyscheduler_batch.model.tasks import Task
 
 STEPS = 40
 CACHED, PLAIN = "from the cache", "by the plugins"

@@ -10,8 +10,8 @@ import pytest
 
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.serving.config_reload import ConfigReloader
+from pyscheduler_batch.sessions.assembly import sessions_of
 from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
-from pyscheduler.batch.tasks import Job, TaskState, make_task
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.testing import make_pod
+from pyscheduler_batch.model.tasks import Job, TaskState, make_task
+from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
 
 TIERS = (

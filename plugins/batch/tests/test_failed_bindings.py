@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kube_testserver.serving.faults import Fault
-from pyscheduler.scheduler.sessions.assembly import sessions_of
-from pyscheduler.scheduler.sessions.submission import Submission
+from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.submission import Submission
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster

@@ -12,10 +12,10 @@ from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ConfigMap, Namespace, Pod
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.binder.requests import BIND_REQUESTS
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, groups_of
 from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
+from pyscheduler_batch.sessions.assembly import sessions_of
 from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.queue_wire import KUBE_BATCH_QUEUES
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.formats.queue_wire import KUBE_BATCH_QUEUES
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START = "kai.scheduler/last-start-timestamp"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.batch import presets
+from pyscheduler_batch.formats import presets
 from pyscheduler_batch.kai.allocate import Allocate
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim, StaleGangEviction
 from pyscheduler_batch.kai.switches import ScenarioGenerator

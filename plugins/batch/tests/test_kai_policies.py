@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ObjectMeta, Pod
-from pyscheduler.batch.axis import GPU
-from pyscheduler.batch.session import Session
-from pyscheduler.batch.tasks import Task, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, cycle_of
 from pyscheduler_batch.kai.gang import Gang
 from pyscheduler_batch.kai.orders import Kubeflow, Ray, TaskPriority
 from pyscheduler_batch.kai.proportion import Proportion
+from pyscheduler_batch.model.axis import GPU
+from pyscheduler_batch.model.session import Session
+from pyscheduler_batch.model.tasks import Task, TaskState
 from tests.batch.kai_tables import Log, build_session
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}

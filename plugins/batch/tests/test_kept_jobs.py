@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler.api import Node, Pod
-from pyscheduler.batch.memory import Memory
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.kai import cycle
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim
 from pyscheduler_batch.kai.placement import Placement
 from pyscheduler_batch.kai.search_memory import Attempt
 from pyscheduler_batch.kai.solver import Solver
+from pyscheduler_batch.model.memory import Memory
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.scheduler.sessions.source import Pass, Sessions
+    from pyscheduler_batch.sessions.source import Pass, Sessions
 
 GPU = "nvidia.com/gpu"
 RACK = "example.com/rack"

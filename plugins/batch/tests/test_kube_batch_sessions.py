@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
 _spec = importlib.util.spec_from_file_location("kube_batch_model", Path(__file__).parent / "kube_batch_model.py")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.batch.memory import Memory
-from pyscheduler.batch.tasks import TaskState
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.model.memory import Memory
+from pyscheduler_batch.model.tasks import TaskState
+from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.volcano.look_alikes import KindLine
 from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.scheduler.sessions.source import Pass
+    from pyscheduler_batch.sessions.source import Pass
 
 GIB = 1024**3
 ONE_TIER = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.batch.queue_spec import QueueSpec
 from pyscheduler.framework import NullRecorder
 from pyscheduler_batch.kai.reports import KaiReports
+from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
 from pyscheduler_batch.status.queues import QueueSums
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pyscheduler.batch.contract import Action
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.contract import Action
+from pyscheduler_batch.model.tasks import TaskState
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.batch.session import Session
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler_batch.model.session import Session
 
 
 class Oust(Action):

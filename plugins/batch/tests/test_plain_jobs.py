@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from pyscheduler.batch.axis import ResourceAxis
-from pyscheduler.batch.tasks import NO_NODE, Job, TaskState
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.kai.gang import Gang, TaskRules
 from pyscheduler_batch.kai.orders import Elastic, Keys, Ray, TaskPriority
+from pyscheduler_batch.model.axis import ResourceAxis
+from pyscheduler_batch.model.tasks import NO_NODE, Job, TaskState
+from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.status.queues import sums_of
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plugins.batch.tests.test_kept_jobs import change, gang, gpu_queue, result, twin
-from pyscheduler.batch.tasks import ACTIVE
-from pyscheduler.scheduler.sessions.assembly import sessions_of
 from pyscheduler_batch.kai.rehearsal import Rehearsal
 from pyscheduler_batch.kai.solver import _Search
+from pyscheduler_batch.model.tasks import ACTIVE
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.batch.tasks import Task
     from pyscheduler_batch.kai.rehearsal import Outcome
+    from pyscheduler_batch.model.tasks import Task
 
 STEPS = 16
 

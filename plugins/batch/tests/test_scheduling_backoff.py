@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 POOL = "kai.scheduler/node-pool"
 CPU = {"cpu": "4", "memory": "8Gi", "pods": "9"}

@@ -9,16 +9,16 @@ import pytest
 
 from plugins.batch.tests.test_kept_jobs import gang, gpu_queue, result, twin
 from pyscheduler.api import Node
-from pyscheduler.scheduler.sessions.assembly import sessions_of
-from pyscheduler.scheduler.sessions.backoff import Backoff
 from pyscheduler_batch.kai.search_memory import Attempt
 from pyscheduler_batch.kai.solver import Solver
+from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.scheduler.sessions.source import Sessions
+    from pyscheduler_batch.sessions.source import Sessions
 
 GPU = "nvidia.com/gpu"
 SPOT = {"key": "spot", "effect": "NoSchedule"}

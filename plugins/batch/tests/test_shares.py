@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.batch.axis import ResourceAxis
 from pyscheduler_batch.kube_batch.proportion import divide_by_weight as divide_as_kube_batch
+from pyscheduler_batch.model.axis import ResourceAxis
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.capacity_tree import queue_shares, tree_table
 from pyscheduler_batch.volcano.hierarchy import HierarchyTree

@@ -10,16 +10,16 @@ import pytest
 
 from plugins.batch.tests.test_kept_jobs import change, gang, gpu_queue, result, twin
 from pyscheduler.api import Node
-from pyscheduler.scheduler.sessions.assembly import sessions_of
-from pyscheduler.scheduler.sessions.lasting_filters import LastingFilters
-from pyscheduler.scheduler.sessions.placer import SnapshotPlacer
+from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.lasting_filters import LastingFilters
+from pyscheduler_batch.sessions.placer import SnapshotPlacer
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.api import Pod
-    from pyscheduler.batch.tasks import Task
     from pyscheduler.framework import CycleState
-    from pyscheduler.scheduler.sessions.lasting_filters import LastingAnswer
+    from pyscheduler_batch.model.tasks import Task
+    from pyscheduler_batch.sessions.lasting_filters import LastingAnswer
 
 HOST = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"

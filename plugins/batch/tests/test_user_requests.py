@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.cli.queue.command import main
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.cli.queue.command import main
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ResourceQuota
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.volcano.quota_limits import QuotaLimit
 
 TIERS = "tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}, {name: %s}]}]"

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import ObjectMeta, ResourceQuota, ResourceQuotaStatus
-from pyscheduler.batch.contract import Claim, Preemptable, Tasks
-from pyscheduler.batch.presets import PRESETS
-from pyscheduler.batch.session import EnabledPolicy
-from pyscheduler.batch.tasks import Job, Task, TaskState
+from pyscheduler_batch.contract import Claim, Preemptable, Tasks
+from pyscheduler_batch.formats.presets import PRESETS
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.model.priority_queue import PriorityQueue
+from pyscheduler_batch.model.session import EnabledPolicy
+from pyscheduler_batch.model.tasks import Job, Task, TaskState
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits

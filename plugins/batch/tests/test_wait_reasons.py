@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from pyscheduler.api import Node, Pod
-from pyscheduler.batch.contract import Policy
+from pyscheduler_batch.contract import Policy
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler_batch.contract import Job
 
 NO_ROOM = "NotEnoughResources: no node has room for a pod of the job"
 VOLCANO = "tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}, {name: nodeorder}]}]"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.scheduler.sessions.assembly import sessions_of
-from pyscheduler.scheduler.sessions.wait_texts import LATE_AT_ONCE, LATE_PERIOD_SECONDS, LATE_SECONDS
+from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.wait_texts import LATE_AT_ONCE, LATE_PERIOD_SECONDS, LATE_SECONDS
 
 _CONFIG = 'actions: "allocate", tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity}]}]'
 

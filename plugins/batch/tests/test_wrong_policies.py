@@ -13,15 +13,15 @@ import pytest
 from plugins.batch.tests import fair_queues
 from plugins.batch.tests.fair_queues import FAIR_QUEUES, FairQueue
 from plugins.batch.tests.test_bad_input import TIERS, message
-from pyscheduler.batch.contract import Action, JobOrder, Policy, TaskState
 from pyscheduler.framework import ConfigError
-from pyscheduler.scheduler.sessions.assembly import sessions_of
+from pyscheduler_batch.contract import Action, JobOrder, Policy, TaskState
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.batch.contract import Job, Key, Session
     from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler_batch.contract import Job, Key, Session
 
 PRESETS = ["kai", "volcano"]
 
@@ -383,7 +383,7 @@ async def test_a_queue_dialect_that_fails_is_named(
 
 
 async def test_a_queue_dialect_of_others_places_jobs(kai: BatchCluster) -> None:
-    """The example of the documentation works with names of `pyscheduler.batch.contract` alone."""
+    """The example of the documentation works with names of `pyscheduler_batch.contract` alone."""
     kai.cluster.serve(FAIR_QUEUES)
     manifest = {"apiVersion": "fair.example/v1", "kind": "FairQueue", "metadata": {"name": "a"}, "spec": {"gpus": 1}}
     kai.cluster.add(manifest, FairQueue)

@@ -14,18 +14,19 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["GPU", "Devices", "is_reservation", "share_of"]
+__all__ = ["GPU", "RESERVATIONS", "Devices", "is_reservation", "share_of"]
 
 GPU: Final = "nvidia.com/gpu"
 _SHARE: Final = "gpu-memory"
 _DEVICE: Final = "runai-gpu-group"
 _CAPACITY: Final = "nvidia.com/gpu.memory"
-_RESERVATIONS: Final = "kai-resource-reservation"
+RESERVATIONS: Final = "device-reservations"
+"""The namespace in which the demo keeps reservation pods."""
 
 
 def is_reservation(pod: dict[str, Any]) -> bool:
     """Return whether a pod only holds a device that others share."""
-    return bool(pod["metadata"]["namespace"] == _RESERVATIONS)
+    return bool(pod["metadata"]["namespace"] == RESERVATIONS)
 
 
 def share_of(pod: dict[str, Any]) -> int:

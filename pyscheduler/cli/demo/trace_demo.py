@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+from pyscheduler.cli.demo.device_audit import RESERVATIONS
 from pyscheduler.cli.shared_options import logging_options
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ clientConnection: {qps: 5000, burst: 10000}
 profiles:
 - schedulerName: pyscheduler
   plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}
-  pluginConfig: [{name: GpuSharing, args: {allocationTimeout: 0s}}]
+  pluginConfig: [{name: GpuSharing, args: {allocationTimeout: 0s, namespace: device-reservations}}]
 """
 _RESERVATIONS: dict[str, object] = {
     "apiVersion": "v1",
     "kind": "Namespace",
-    "metadata": {"name": "kai-resource-reservation"},
+    "metadata": {"name": RESERVATIONS},
 }
 
 

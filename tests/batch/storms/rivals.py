@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.api import PriorityClass
-from pyscheduler.batch.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
-from pyscheduler.batch.tasks import Job
 from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
-from pyscheduler.scheduler.sessions.assembly import sessions_of
-from pyscheduler.scheduler.sessions.guards import Guards
 from pyscheduler.testing import FakeCluster
+from pyscheduler_batch.formats.queue_wire import KAI_QUEUES, KUBE_BATCH_QUEUES, VOLCANO_QUEUES
+from pyscheduler_batch.model.tasks import Job
+from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.guards import Guards
 from pyscheduler_lab.audit import Options, Verdict, check
 from pyscheduler_lab.audit.evictions import record_of_pod
 from pyscheduler_lab.simulation.write_log import WriteLog

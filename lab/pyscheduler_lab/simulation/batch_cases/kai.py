@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.batch.axis import CPU, GPU, MEMORY
-from pyscheduler.batch.decisions import DecisionKind, Decisions
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.model.axis import CPU, GPU, MEMORY
+from pyscheduler_batch.model.decisions import DecisionKind, Decisions
+from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_lab.simulation.batch_cases.kai_objects import (
     FIELDS,
     args_of,
@@ -26,7 +26,7 @@ from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyscheduler.batch.session import Session
+    from pyscheduler_batch.model.session import Session
 
 __all__ = ["run_case"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS
-from pyscheduler.batch.configuration import batch_args
-from pyscheduler.batch.device_shares import FRACTION_ANNOTATION, MEMORY_ANNOTATION
-from pyscheduler.batch.kai_objects import LAST_START_ANNOTATION, QUEUE_LABEL, STALE_ANNOTATION, SUB_GROUP_LABEL
-from pyscheduler.batch.queue_wire import KAI_QUEUES
-from pyscheduler.batch.topology import KAI_TOPOLOGIES
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
+from pyscheduler_batch.formats.kai_objects import LAST_START_ANNOTATION, QUEUE_LABEL, STALE_ANNOTATION, SUB_GROUP_LABEL
+from pyscheduler_batch.formats.queue_wire import KAI_QUEUES
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
+from pyscheduler_batch.gpu_sharing.device_shares import FRACTION_ANNOTATION, MEMORY_ANNOTATION
+from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS
+from pyscheduler_batch.settings.configuration import batch_args
 from pyscheduler_lab.simulation.batch_cases.objects import (
     Json,
     class_name,
@@ -27,7 +27,7 @@ from pyscheduler_lab.simulation.batch_cases.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pyscheduler.scheduler.sessions.source import Sessions
+    from pyscheduler_batch.sessions.source import Sessions
 
 __all__ = ["FIELDS", "args_of", "next_round", "objects_of", "set_usage", "shares_gpus"]
 

@@ -16,27 +16,27 @@ import msgspec
 
 from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import format_time
-from pyscheduler.batch.axis import CPU
-from pyscheduler.batch.contract import Action
 from pyscheduler.cluster.object_sources import manifest_objects
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
-from pyscheduler.config.batch_file import FORM
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
 from pyscheduler.config.types import API_VERSION, KIND
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
-from pyscheduler.scheduler.sessions.assembly import sessions_of
-from pyscheduler.scheduler.sessions.guards import Guards
+from pyscheduler_batch.contract import Action
+from pyscheduler_batch.model.axis import CPU
+from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_batch.sessions.guards import Guards
+from pyscheduler_batch.settings.batch_file import FORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pyscheduler.batch.session import Session
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
-    from pyscheduler.scheduler.sessions.source import Sessions
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.sessions.source import Sessions
 
 __all__ = [
     "NAMESPACE",

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.batch.axis import CPU, GPU, MEMORY, PODS
 from pyscheduler.plugins.node_resources.balanced_allocation import balanced_allocation
 from pyscheduler.plugins.node_resources.resource_allocation import Allocation, least_allocated, most_allocated
+from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import ResourceAxis
-    from pyscheduler.batch.node_table import NodeTable
-    from pyscheduler.batch.tasks import Task
+    from pyscheduler_batch.model.axis import ResourceAxis
+    from pyscheduler_batch.model.node_table import NodeTable
+    from pyscheduler_batch.model.tasks import Task
 
 __all__ = ["ResourcePlacer"]
 

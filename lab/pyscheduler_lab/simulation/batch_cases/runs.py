@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from pyscheduler.batch.contract import Policy
-from pyscheduler.batch.session import EnabledPolicy
-from pyscheduler.batch.tasks import ACTIVE
+from pyscheduler_batch.contract import Policy
+from pyscheduler_batch.model.session import EnabledPolicy
+from pyscheduler_batch.model.tasks import ACTIVE
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, system_of
 from pyscheduler_lab.simulation.batch_cases.resource_placer import ResourcePlacer
 from pyscheduler_lab.simulation.batch_cases.tables import RecordedEffects, Spec, Tables, build_tables
@@ -17,7 +17,7 @@ from pyscheduler_lab.simulation.batch_cases.tables import RecordedEffects, Spec,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.tasks import Task, TaskState
+    from pyscheduler_batch.model.tasks import Task, TaskState
 
 __all__ = ["Run", "Touched", "open_session"]
 

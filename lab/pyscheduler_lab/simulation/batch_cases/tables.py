@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import PODS, ResourceAxis
-from pyscheduler.batch.build import build_queues
-from pyscheduler.batch.node_table import NodeTable
-from pyscheduler.batch.queue_spec import QueueSpec, QueueState
-from pyscheduler.batch.tasks import Job, Task, TaskState
+from pyscheduler_batch.model.axis import PODS, ResourceAxis
+from pyscheduler_batch.model.build import build_queues
+from pyscheduler_batch.model.node_table import NodeTable
+from pyscheduler_batch.model.queue_spec import QueueSpec, QueueState
+from pyscheduler_batch.model.tasks import Job, Task, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.queue_table import QueueTable
+    from pyscheduler_batch.model.queue_table import QueueTable
 
 __all__ = ["NAMESPACE", "RecordedEffects", "Spec", "Tables", "build_tables"]
 

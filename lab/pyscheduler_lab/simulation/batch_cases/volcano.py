@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.axis import CPU, MEMORY
-from pyscheduler.batch.decisions import DecisionKind
-from pyscheduler.batch.tasks import Job, TaskState
+from pyscheduler_batch.model.axis import CPU, MEMORY
+from pyscheduler_batch.model.decisions import DecisionKind
+from pyscheduler_batch.model.tasks import Job, TaskState
 from pyscheduler_lab.simulation.batch_cases.objects import run_pass
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 from pyscheduler_lab.simulation.batch_cases.runs import Touched
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.axis import Amounts
+    from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_lab.simulation.batch_cases.tables import Spec
 
 __all__ = ["run_case", "run_queue_case"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyscheduler.batch.hyper_nodes import HYPER_NODES
-from pyscheduler.batch.queue_wire import VOLCANO_QUEUES
-from pyscheduler.batch.volcano_objects import PREEMPTABLE
 from pyscheduler.podgroup.sub_groups import TASK_SPEC
 from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
+from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
+from pyscheduler_batch.formats.queue_wire import VOLCANO_QUEUES
+from pyscheduler_batch.formats.volcano_objects import PREEMPTABLE
 from pyscheduler_lab.simulation.batch_cases.objects import (
     NAMESPACE,
     Json,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pyscheduler.batch.axis import CPU, MEMORY, PODS
-from pyscheduler.batch.contract import Claim, Tasks
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.contract import Claim, Tasks
+from pyscheduler_batch.model.axis import CPU, MEMORY, PODS
+from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_lab.simulation.batch_cases.tables import NAMESPACE, Spec
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.device_shares import DeviceShares
+from pyscheduler_batch.gpu_sharing.device_shares import DeviceShares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.values import go_boolean
 from pyscheduler.framework import Status
+from pyscheduler_batch.model.values import go_boolean
 
 if TYPE_CHECKING:
     from pyscheduler.api import Node

@@ -19,7 +19,6 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import Node, Pod, pod_requests
-from pyscheduler.batch.device_shares import MEMORY_LABEL, ShareRequest, gpu_memory, share_request
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,
@@ -39,6 +38,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
+from pyscheduler_batch.gpu_sharing.device_shares import MEMORY_LABEL, ShareRequest, gpu_memory, share_request
 from pyscheduler_batch.gpu_sharing.mig import sharing_refusal
 from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY

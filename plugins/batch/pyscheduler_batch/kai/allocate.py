@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from pyscheduler.batch.contract import ACTIVE, ALLOCATED, Action, TaskState
+from pyscheduler_batch.contract import ACTIVE, ALLOCATED, Action, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Session
+    from pyscheduler_batch.contract import Session
     from pyscheduler_batch.kai.gang import Gang
 
 __all__ = ["Allocate"]

@@ -17,7 +17,7 @@ from pyscheduler_batch.kai.shared_values import SharedValues
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Amounts, Job
+    from pyscheduler_batch.contract import Amounts, Job
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.orders import Keys
     from pyscheduler_batch.kai.proportion import Proportion

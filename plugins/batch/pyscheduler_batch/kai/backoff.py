@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
+from pyscheduler_batch.queue_problems import SCHEDULING_BACKOFF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.batch.contract import JobSpec
+    from pyscheduler_batch.contract import JobSpec
 
 __all__ = ["ONCE", "held_back"]
 

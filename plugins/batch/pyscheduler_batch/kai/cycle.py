@@ -6,9 +6,7 @@ from bisect import insort
 from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyscheduler.batch.contract import ACTIVE, Policy, ScenarioRule, VictimFilter
-from pyscheduler.batch.memory import Memory
-from pyscheduler.batch.statement import position_of
+from pyscheduler_batch.contract import ACTIVE, Policy, ScenarioRule, VictimFilter
 from pyscheduler_batch.disruption_budgets import budgets_of
 from pyscheduler_batch.kai.backlog import is_waiting
 from pyscheduler_batch.kai.domain_search import DomainGenerator
@@ -25,11 +23,13 @@ from pyscheduler_batch.kai.search_memory import Reads, may_remember
 from pyscheduler_batch.kai.sparing_orders import SparingOrders
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 from pyscheduler_batch.kai.wanted_line import WantedLine
+from pyscheduler_batch.model.memory import Memory
+from pyscheduler_batch.model.statement import position_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job, Session, Statement, Task, TaskState
+    from pyscheduler_batch.contract import Job, Session, Statement, Task, TaskState
     from pyscheduler_batch.kai.asks import Asks
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_index import JobIndex

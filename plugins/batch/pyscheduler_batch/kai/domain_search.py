@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import ACTIVE, ALLOCATED, NO_NODE
+from pyscheduler_batch.contract import ACTIVE, ALLOCATED, NO_NODE
 from pyscheduler_batch.kai.scenario import Scenario, Unit
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Task
-    from pyscheduler.batch.topology import TopologyTree
+    from pyscheduler_batch.contract import Task
+    from pyscheduler_batch.formats.topology import TopologyTree
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.placement import Placement
     from pyscheduler_batch.kai.scenario import Probe

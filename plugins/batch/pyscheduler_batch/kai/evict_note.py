@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.batch.contract import Job, Task
+    from pyscheduler_batch.contract import Job, Task
 
 __all__ = ["evict_note"]
 

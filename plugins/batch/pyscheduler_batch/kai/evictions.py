@@ -12,8 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.answers import mask_of
-from pyscheduler.batch.contract import ACTIVE, Action, Claim, Refusal, Tasks, TaskState
+from pyscheduler_batch.contract import ACTIVE, Action, Claim, Refusal, Tasks, TaskState
 from pyscheduler_batch.kai.cycle import Cycle, prepared_cycle
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF, ZERO, Gang, Quantities, add
 from pyscheduler_batch.kai.kept_jobs import stale_tasks
@@ -21,11 +20,12 @@ from pyscheduler_batch.kai.look_alikes import LookAlikes
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS
 from pyscheduler_batch.kai.search_memory import attempt_of
 from pyscheduler_batch.kai.solver import Budget, Solver
+from pyscheduler_batch.model.answers import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job, Session, Task, VictimFilter
+    from pyscheduler_batch.contract import Job, Session, Task, VictimFilter
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.scenario import Scenario
 

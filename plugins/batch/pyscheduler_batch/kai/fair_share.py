@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts
+    from pyscheduler_batch.contract import Amounts
 
 __all__ = ["ShareInputs", "divide", "roll_up"]
 

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyscheduler.batch.contract import Amounts
+    from pyscheduler_batch.contract import Amounts
 
 __all__ = ["TOP", "Forest"]
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyscheduler.batch.contract import ACTIVE, ALIVE, ALLOCATED, TaskState
+from pyscheduler_batch.contract import ACTIVE, ALIVE, ALLOCATED, TaskState
 from pyscheduler_batch.kai.topology import Constraint, constraint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.batch.contract import Amounts, Job, SubGroup, Task
+    from pyscheduler_batch.contract import Amounts, Job, SubGroup, Task
 
 __all__ = ["DEFAULT_LEAF", "USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "TaskRules", "add", "subtract"]
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.contract import ALIVE, ALLOCATED, PODS, TaskState, reached_minimums
-from pyscheduler.batch.kai_objects import (
+from pyscheduler_batch.contract import ALIVE, ALLOCATED, PODS, TaskState, reached_minimums
+from pyscheduler_batch.formats.kai_objects import (
     LAST_EVICTION_ANNOTATION,
     LAST_START_ANNOTATION,
     REACHED_ANNOTATION,
     STALE_ANNOTATION,
 )
-from pyscheduler.batch.queue_problems import SCHEDULING_BACKOFF
 from pyscheduler_batch.kai.backoff import ONCE
 from pyscheduler_batch.kai.cycle import cycle_of
+from pyscheduler_batch.queue_problems import SCHEDULING_BACKOFF
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.report import Note, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
@@ -28,8 +28,8 @@ from pyscheduler_batch.status.writer import Patch, changed_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job, JobSpec, Session
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.contract import Job, JobSpec, Session
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.status.queues import QueueSums
 

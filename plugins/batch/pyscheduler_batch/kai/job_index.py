@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job
+    from pyscheduler_batch.contract import Job
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_queue import JobKey
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.contract import ACTIVE, TaskState
-from pyscheduler.batch.memory import Kept
-from pyscheduler.batch.sub_groups import broken_parts
+from pyscheduler_batch.contract import ACTIVE, TaskState
 from pyscheduler_batch.kai.backlog import Backlog
 from pyscheduler_batch.kai.gang import USED, Gang, TaskRules
 from pyscheduler_batch.kai.job_index import JobIndex
 from pyscheduler_batch.kai.placed_jobs import PlacedJobs
 from pyscheduler_batch.kai.search_memory import FailedSearches
 from pyscheduler_batch.kai.shared_values import SharedValues
+from pyscheduler_batch.model.memory import Kept
+from pyscheduler_batch.model.sub_groups import broken_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Amounts, Job, Session, Task
+    from pyscheduler_batch.contract import Amounts, Job, Session, Task
     from pyscheduler_batch.kai.gang import Quantities
     from pyscheduler_batch.kai.orders import Keys
     from pyscheduler_batch.kai.proportion import Proportion

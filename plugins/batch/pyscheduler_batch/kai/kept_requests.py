@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import TaskState
-from pyscheduler.batch.memory import Kept
+from pyscheduler_batch.contract import TaskState
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
+from pyscheduler_batch.model.memory import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Job, Session
+    from pyscheduler_batch.contract import Amounts, Job, Session
 
 __all__ = ["KeptRequests"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from operator import le
 from typing import TYPE_CHECKING
 
-from pyscheduler.batch.contract import ACTIVE
+from pyscheduler_batch.contract import ACTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyscheduler.batch.contract import Task, TaskState
+    from pyscheduler_batch.contract import Task, TaskState
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import Policy, TaskState
+from pyscheduler_batch.contract import Policy, TaskState
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job, Session, Task
+    from pyscheduler_batch.contract import Job, Session, Task
     from pyscheduler_batch.kai.gang import Gang, Leaf
 
 __all__ = ["MinRuntime"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import NO_NODE, Job, JobOrder, Policy, Task, TaskOrder, TaskState, plays
-from pyscheduler.batch.tasks import make_task
 from pyscheduler.podgroup import created_at
+from pyscheduler_batch.contract import NO_NODE, Job, JobOrder, Policy, Task, TaskOrder, TaskState, plays
+from pyscheduler_batch.model.tasks import make_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

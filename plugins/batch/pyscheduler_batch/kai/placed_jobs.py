@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pyscheduler.batch.contract import ACTIVE, ALLOCATED
+from pyscheduler_batch.contract import ACTIVE, ALLOCATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.batch.contract import Job, Task
+    from pyscheduler_batch.contract import Job, Task
 
 __all__ = ["PlacedJobs", "placed_facts"]
 

@@ -14,10 +14,8 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import pod_requests
-from pyscheduler.batch.answers import mask_of, scores_of
-from pyscheduler.batch.contract import CPU, GPU, NodeOrder, Policy, Predicate, TaskState
-from pyscheduler.batch.device_shares import share_request
-from pyscheduler.batch.memory import Kept
+from pyscheduler_batch.contract import CPU, GPU, NodeOrder, Policy, Predicate, TaskState
+from pyscheduler_batch.gpu_sharing.device_shares import share_request
 from pyscheduler_batch.gpu_sharing.shared import SharedRoom
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF, Branch, Gang, Leaf, sub_group_key
 from pyscheduler_batch.kai.switches import (
@@ -28,15 +26,17 @@ from pyscheduler_batch.kai.switches import (
     ResourceType,
 )
 from pyscheduler_batch.kai.topology import Topology
+from pyscheduler_batch.model.answers import mask_of, scores_of
+from pyscheduler_batch.model.memory import Kept
+from pyscheduler_batch.model.row_cache import RowCache
 from pyscheduler_batch.resource_claims import ClaimedGpus
-from pyscheduler_batch.row_cache import RowCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, NodeTable, Session, Statement, Task
+    from pyscheduler_batch.contract import Amounts, NodeTable, Session, Statement, Task
     from pyscheduler_batch.kai.proportion import Proportion
     from pyscheduler_batch.kai.topology import NodeSets
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyscheduler.batch.contract import Policy
+from pyscheduler_batch.contract import Policy
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Session, Task
+    from pyscheduler_batch.contract import Session, Task
 
 __all__ = ["PodAffinity"]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pyscheduler.batch.amounts import amount_text
-from pyscheduler.batch.contract import ACTIVE, CPU, GPU, MEMORY, Policy, Refusal
-from pyscheduler.batch.memory import Kept
+from pyscheduler_batch.contract import ACTIVE, CPU, GPU, MEMORY, Policy, Refusal
 from pyscheduler_batch.gpu_sharing.mig import gpus_of_profile
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide, roll_up
 from pyscheduler_batch.kai.gang import ZERO, Quantities, add, subtract
 from pyscheduler_batch.kai.kept_requests import KeptRequests
+from pyscheduler_batch.model.amounts import amount_text
+from pyscheduler_batch.model.memory import Kept
 from pyscheduler_batch.resource_claims import CLAIMED_GPUS, ClaimedGpus
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Job, Session, Task, TaskState
+    from pyscheduler_batch.contract import Amounts, Job, Session, Task, TaskState
     from pyscheduler_batch.kai.asks import Asks
 
 __all__ = ["NON_PREEMPTIBLE_OVER_QUOTA", "OVER_LIMIT", "Proportion"]

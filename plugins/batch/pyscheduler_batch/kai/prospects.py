@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.contract import ALLOCATED
+from pyscheduler_batch.contract import ALLOCATED
 from pyscheduler_batch.kai.gang import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from pyscheduler.batch.contract import Session, Task
+    from pyscheduler_batch.contract import Session, Task
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_queue import JobKey
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyscheduler.batch.contract import CPU, GPU, MEMORY, PODS
+from pyscheduler_batch.contract import CPU, GPU, MEMORY, PODS
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.kai.evict_note import evict_note
 from pyscheduler_batch.kai.group_report import KaiReport, kai_report
@@ -17,9 +17,9 @@ from pyscheduler_batch.status.reports import Reports
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyscheduler.batch.contract import Job, QueueSpec, Session, Task
     from pyscheduler.framework import Recorder
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.contract import Job, QueueSpec, Session, Task
     from pyscheduler_batch.status.metrics import QueueMetrics, Shares
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyscheduler.batch.contract import Task
+    from pyscheduler_batch.contract import Task
     from pyscheduler_batch.kai.placement import Placement
 
 __all__ = ["has_room_for_all"]

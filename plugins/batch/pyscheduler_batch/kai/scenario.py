@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import NO_NODE
+from pyscheduler_batch.contract import NO_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Task
+    from pyscheduler_batch.contract import Task
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobQueue
     from pyscheduler_batch.kai.placement import Placement

@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import ACTIVE, ALLOCATED, TaskState
-from pyscheduler.batch.statement import position_of
+from pyscheduler_batch.contract import ACTIVE, ALLOCATED, TaskState
 from pyscheduler_batch.disruption_budgets import RespectedBudgets, budgets_of
 from pyscheduler_batch.kai.job_index import KEY_OF
+from pyscheduler_batch.model.statement import position_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Job
+    from pyscheduler_batch.contract import Job
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang, Quantities
     from pyscheduler_batch.kai.job_queue import JobKey, JobQueue

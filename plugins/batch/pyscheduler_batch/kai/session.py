@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.contract import ALIVE, Session, TaskState
-from pyscheduler.batch.kai_objects import SUB_GROUP_LABEL
-from pyscheduler.batch.sub_groups import counts_by_part, has_minimum
+from pyscheduler_batch.contract import ALIVE, Session, TaskState
+from pyscheduler_batch.formats.kai_objects import SUB_GROUP_LABEL
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF
+from pyscheduler_batch.model.sub_groups import counts_by_part, has_minimum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.batch.contract import Job, Task
+    from pyscheduler_batch.contract import Job, Task
 
 __all__ = ["KaiSession"]
 

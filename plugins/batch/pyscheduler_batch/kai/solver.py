@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import ACTIVE, NO_NODE, Refusal, TaskState
+from pyscheduler_batch.contract import ACTIVE, NO_NODE, Refusal, TaskState
 from pyscheduler_batch.kai.placement import POD_SCHEDULING_ERRORS, no_room
 from pyscheduler_batch.kai.room import has_room_for_all
 from pyscheduler_batch.kai.scenario import Probe, Unit, VictimReader, VictimTape
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Statement, Task
+    from pyscheduler_batch.contract import Statement, Task
     from pyscheduler_batch.kai.cycle import Cycle
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.job_queue import JobQueue

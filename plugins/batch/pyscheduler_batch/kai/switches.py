@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from pyscheduler.batch.contract import Policy
+from pyscheduler_batch.contract import Policy
 from pyscheduler_batch.kai.scenario import multi_node, node_local
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from pyscheduler.batch.contract import GPU
-from pyscheduler.batch.kai_objects import kai_last_start, without_succeeded
-from pyscheduler.batch.topology import KAI_TOPOLOGIES, levels_of
+from pyscheduler_batch.contract import GPU
+from pyscheduler_batch.formats.kai_objects import kai_last_start, without_succeeded
+from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler_batch.kai.backoff import held_back
 from pyscheduler_batch.kai.reports import KaiReports
 from pyscheduler_batch.system import PRESETS, System, built_in_rows
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import Pod, ResourceKind
-    from pyscheduler.batch.contract import JobSpec, Session
-    from pyscheduler.batch.dialects import JobDialect
     from pyscheduler.podgroup import GroupState
+    from pyscheduler_batch.contract import JobSpec, Session
+    from pyscheduler_batch.dialects import JobDialect
     from pyscheduler_batch.status.reports import Reports
 
 __all__ = ["Kai"]

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import ALLOCATED, CPU, MEMORY, NO_NODE, PODS, Policy
-from pyscheduler.batch.topology import TopologyTree
+from pyscheduler_batch.contract import ALLOCATED, CPU, MEMORY, NO_NODE, PODS, Policy
+from pyscheduler_batch.formats.topology import TopologyTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Job, Session, Task
+    from pyscheduler_batch.contract import Amounts, Job, Session, Task
 
 __all__ = ["Constraint", "NodeSets", "Topology", "constraint_of"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import GPU, NO_NODE
+from pyscheduler_batch.contract import GPU, NO_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Session, Task
+    from pyscheduler_batch.contract import Session, Task
     from pyscheduler_batch.kai.placement import Placement
 
 __all__ = ["FreeGpus", "TaskFacts", "Vacancy"]

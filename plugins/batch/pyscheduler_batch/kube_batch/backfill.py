@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, TaskState
+from pyscheduler_batch.contract import Action, TaskState
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Session
+    from pyscheduler_batch.contract import Session
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["Backfill"]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyscheduler.batch.contract import Tasks
+from pyscheduler_batch.contract import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Task
+    from pyscheduler_batch.contract import Claim, Task
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["enough_victims", "rich_nodes"]

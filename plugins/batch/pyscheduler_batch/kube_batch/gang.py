@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import Refusal, TaskState
+from pyscheduler_batch.contract import Refusal, TaskState
 from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Job, Key, Tasks
+    from pyscheduler_batch.contract import Claim, Job, Key, Tasks
 
 __all__ = ["Gang"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.batch.contract import TaskState
+from pyscheduler_batch.contract import TaskState
 from pyscheduler_batch.kube_batch.status import RUNNING, gang_condition, group_phase, unschedulable
 from pyscheduler_batch.status.report import Note
 from pyscheduler_batch.volcano.group_report import UNSCHEDULABLE, VolcanoReport, report_of
 from pyscheduler_batch.volcano.status import GroupCondition
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job
+    from pyscheduler_batch.contract import Job
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
     from pyscheduler_batch.status.reports import JobFacts
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import CPU, MEMORY
-from pyscheduler.batch.values import go_boolean
+from pyscheduler_batch.contract import CPU, MEMORY
+from pyscheduler_batch.model.values import go_boolean
 from pyscheduler_batch.volcano import predicates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Task
+    from pyscheduler_batch.contract import Task
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["Predicates"]

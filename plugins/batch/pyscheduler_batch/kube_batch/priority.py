@@ -12,7 +12,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Job, Key, Task, Tasks
+    from pyscheduler_batch.contract import Claim, Job, Key, Task, Tasks
 
 __all__ = ["Priority"]
 

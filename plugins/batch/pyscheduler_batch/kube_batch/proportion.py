@@ -12,7 +12,7 @@ from pyscheduler_batch.volcano.reservations import QueueSums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Tasks
+    from pyscheduler_batch.contract import Amounts, Claim, Job, Key, Tasks
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["Proportion", "divide_by_weight"]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Claim, TaskState
+from pyscheduler_batch.contract import Action, Claim, TaskState
 from pyscheduler_batch.disruption_budgets import spared_of, sparing_first
 from pyscheduler_batch.kube_batch.evictions import enough_victims, rich_nodes
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import pending_tasks
 from pyscheduler_batch.volcano.reclaim import OVERUSED
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Session, Task
+    from pyscheduler_batch.contract import Job, Session, Task
     from pyscheduler_batch.kube_batch.session import KubeBatchSession
 
 __all__ = ["Reclaim"]

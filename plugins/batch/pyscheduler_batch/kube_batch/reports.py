@@ -13,8 +13,8 @@ from pyscheduler_batch.volcano.shares import shares_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.batch.contract import Job, QueueSpec, Session
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.contract import Job, QueueSpec, Session
     from pyscheduler_batch.status.metrics import Shares
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from pyscheduler.batch import contract
-from pyscheduler.batch.answers import mask_of
-from pyscheduler.batch.contract import PODS
+from pyscheduler_batch import contract
+from pyscheduler_batch.contract import PODS
 from pyscheduler_batch.disruption_budgets import spared_of
 from pyscheduler_batch.kube_batch.predicates import Predicates
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.model.answers import mask_of
+from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.session import VolcanoSession
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Task, Tasks
+    from pyscheduler_batch.contract import Claim, Task, Tasks
 
 __all__ = ["KubeBatchSession"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.contract import ALLOCATED, TaskState
+from pyscheduler_batch.contract import ALLOCATED, TaskState
 from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.status import GroupCondition
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Refusal
+    from pyscheduler_batch.contract import Job, Refusal
 
 __all__ = ["RUNNING", "gang_condition", "group_phase", "unschedulable"]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from pyscheduler.batch.axis import CPU, MEMORY, PODS
+from pyscheduler_batch.model.axis import CPU, MEMORY, PODS
 from pyscheduler_batch.status.queues import QueueSums
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.framework import Recorder
+    from pyscheduler_batch.model.axis import Amounts
+    from pyscheduler_batch.model.queue_spec import QueueSpec
 
 __all__ = ["MOST_QUEUES", "OTHERS", "QueueMetrics", "Shares"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.axis import CPU, MEMORY
+from pyscheduler_batch.model.axis import CPU, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

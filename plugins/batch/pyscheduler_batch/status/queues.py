@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.model.tasks import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyscheduler.api import Pod
-    from pyscheduler.batch.axis import Amounts, ResourceAxis
-    from pyscheduler.batch.queue_spec import QueueSpec
-    from pyscheduler.batch.tasks import Job
+    from pyscheduler_batch.model.axis import Amounts, ResourceAxis
+    from pyscheduler_batch.model.queue_spec import QueueSpec
+    from pyscheduler_batch.model.tasks import Job
 
 __all__ = ["JobSums", "QueueBook", "QueueSums", "sums_of"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import attrs
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.job_spec import JobSpec
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.model.job_spec import JobSpec
     from pyscheduler_batch.status.writer import Patch
 
 __all__ = ["COMPLETED", "GroupReport", "Note", "SilentReport", "merged_conditions", "raw_conditions"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import Pod
-from pyscheduler.batch.queue_problems import queue_problem
-from pyscheduler.batch.tasks import TaskState
+from pyscheduler_batch.model.tasks import TaskState
+from pyscheduler_batch.queue_problems import queue_problem
 from pyscheduler_batch.status.queues import sums_of
 from pyscheduler_batch.status.reports import JobFacts, pod_note
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Handle
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.model.tasks import Job, Task
     from pyscheduler_batch.status.queues import JobSums
     from pyscheduler_batch.status.statuses import Statuses
     from pyscheduler_batch.system import System

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.queue_spec import QueueSpec
-    from pyscheduler.batch.session import Session
-    from pyscheduler.batch.tasks import Job, Task
     from pyscheduler.framework import Recorder
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.model.queue_spec import QueueSpec
+    from pyscheduler_batch.model.session import Session
+    from pyscheduler_batch.model.tasks import Job, Task
     from pyscheduler_batch.status.metrics import QueueMetrics, Shares
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from kube_objects.clock import Timer
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.dialects import JobDialect
-    from pyscheduler.batch.job_spec import JobSpec
-    from pyscheduler.batch.queue_spec import QueueSpec
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupChange, GroupObject, GroupState, PodGroups
+    from pyscheduler_batch.dialects import JobDialect
+    from pyscheduler_batch.model.job_spec import JobSpec
+    from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.status.report import GroupReport, Note
     from pyscheduler_batch.status.writer import Wish
     from pyscheduler_batch.system import System

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 
 from kube_objects.durations import format_duration, parse_duration
-from pyscheduler.batch.axis import CPU, GPU, MEMORY
+from pyscheduler_batch.model.axis import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.usage_settings import UsageSettings
+    from pyscheduler_batch.settings.usage_settings import UsageSettings
 
 __all__ = ["PrometheusError", "PrometheusUsage"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pyscheduler.api import ConfigMap
-from pyscheduler.batch.axis import CPU, GPU, MEMORY
 from pyscheduler.framework import APIError, NotFoundError, PolicyRule, TransportError
+from pyscheduler_batch.model.axis import CPU, GPU, MEMORY
 from pyscheduler_batch.usage.ledger import UsageLedger
 from pyscheduler_batch.usage.prometheus import PrometheusError, PrometheusUsage
 from pyscheduler_batch.usage.saved import load, stored
@@ -21,11 +21,11 @@ from pyscheduler_batch.usage.saved import load, stored
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyscheduler.batch.axis import Amounts
-    from pyscheduler.batch.node_table import NodeTable
-    from pyscheduler.batch.queue_table import QueueTable
-    from pyscheduler.batch.usage_settings import UsageSettings
     from pyscheduler.framework import Handle
+    from pyscheduler_batch.model.axis import Amounts
+    from pyscheduler_batch.model.node_table import NodeTable
+    from pyscheduler_batch.model.queue_table import QueueTable
+    from pyscheduler_batch.settings.usage_settings import UsageSettings
     from pyscheduler_batch.status.queues import QueueSums
 
 __all__ = ["QueueUsage", "usage_rules"]

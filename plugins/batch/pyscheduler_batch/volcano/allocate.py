@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, TaskState
-from pyscheduler.batch.sub_groups import counts_by_role
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.contract import Action, TaskState
+from pyscheduler_batch.model.priority_queue import PriorityQueue
+from pyscheduler_batch.model.sub_groups import counts_by_role
 from pyscheduler_batch.volcano.job_facts import READY, is_pending
 from pyscheduler_batch.volcano.look_alikes import Backlog
 from pyscheduler_batch.volcano.sub_jobs import SubJobs, parts_short
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Job, Session, Statement, Task
+    from pyscheduler_batch.contract import Job, Session, Statement, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
     from pyscheduler_batch.volcano.sub_jobs import SubJob
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyscheduler.batch.contract import CPU, MEMORY, PODS
+from pyscheduler_batch.contract import CPU, MEMORY, PODS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, ResourceAxis
+    from pyscheduler_batch.contract import Amounts, ResourceAxis
 
 __all__ = ["Scale"]
 

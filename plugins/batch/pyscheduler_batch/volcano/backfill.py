@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, TaskState
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.contract import Action, TaskState
+from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Session, Task
+    from pyscheduler_batch.contract import Job, Session, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Backfill"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import CPU, MEMORY
+from pyscheduler_batch.contract import CPU, MEMORY
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, int_argument
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Task
+    from pyscheduler_batch.contract import Amounts, Task
 
 __all__ = ["Binpack", "binpack_scores", "resource_weights"]
 

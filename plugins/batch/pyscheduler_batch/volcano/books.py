@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyscheduler.batch.contract import ACTIVE, TaskState
+from pyscheduler_batch.contract import ACTIVE, TaskState
 from pyscheduler_batch.volcano.kept_jobs import KeptJobs
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Job, Task
+    from pyscheduler_batch.contract import Amounts, Job, Task
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["Books", "Residents"]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import Refusal, Tasks
-from pyscheduler.batch.queue_problems import queue_text
-from pyscheduler.batch.values import go_boolean
-from pyscheduler.batch.volcano_objects import ROOT_QUEUE
+from pyscheduler_batch.contract import Refusal, Tasks
+from pyscheduler_batch.formats.volcano_objects import ROOT_QUEUE
+from pyscheduler_batch.model.values import go_boolean
+from pyscheduler_batch.queue_problems import queue_text
 from pyscheduler_batch.volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
 from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
 from pyscheduler_batch.volcano.policy import int_argument
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Task, TaskState
+    from pyscheduler_batch.contract import Amounts, Claim, Job, Key, Task, TaskState
 
 __all__ = ["Capacity"]
 

@@ -11,7 +11,7 @@ from pyscheduler_batch.volcano.queue_policy import own_capability, share_limit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, QueueTable
+    from pyscheduler_batch.contract import Amounts, QueueTable
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["CapacityTable", "flat_table", "queue_shares", "tree_table"]

@@ -11,7 +11,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Tasks
+    from pyscheduler_batch.contract import Claim, Tasks
 
 __all__ = ["Conformance"]
 

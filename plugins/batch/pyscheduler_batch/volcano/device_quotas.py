@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.contract import ACTIVE
-from pyscheduler.batch.values import amounts_of
+from pyscheduler_batch.contract import ACTIVE
+from pyscheduler_batch.model.values import amounts_of
 from pyscheduler_batch.resource_claims import named_claims
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pyscheduler.api import Pod, ResourceClaim
-    from pyscheduler.batch.contract import Job, Task, TaskState
+    from pyscheduler_batch.contract import Job, Task, TaskState
     from pyscheduler_batch.volcano.session import VolcanoSession
 
     #: By claim, `namespace/name`: what it requests, by the name that a queue gives it.

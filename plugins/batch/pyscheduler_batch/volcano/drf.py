@@ -12,7 +12,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Task, Tasks, TaskState
+    from pyscheduler_batch.contract import Amounts, Claim, Job, Key, Task, Tasks, TaskState
 
 __all__ = ["Drf", "dominant_share"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from pyscheduler.batch.contract import Action
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.contract import Action
+from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.job_facts import is_pending
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Session
+    from pyscheduler_batch.contract import Job, Session
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Enqueue"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import Tasks, TaskState
+from pyscheduler_batch.contract import Tasks, TaskState
 from pyscheduler_batch.volcano.job_facts import is_pending
 from pyscheduler_batch.volcano.look_alikes import Backlog
 from pyscheduler_batch.volcano.network_topology import has_topology
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Job, Statement, Task
+    from pyscheduler_batch.contract import Claim, Job, Statement, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Search", "evict_until", "pending_tasks", "reachable", "starving_jobs"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import Refusal, TaskState
-from pyscheduler.batch.sub_groups import counts_by_role, minimum_by_role_applies
+from pyscheduler_batch.contract import Refusal, TaskState
+from pyscheduler_batch.model.sub_groups import counts_by_role, minimum_by_role_applies
 from pyscheduler_batch.volcano.job_facts import READY
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.sub_jobs import PROMISED, parts_exist, parts_reach
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Job, Key, Tasks
+    from pyscheduler_batch.contract import Claim, Job, Key, Tasks
 
 __all__ = ["Gang"]
 

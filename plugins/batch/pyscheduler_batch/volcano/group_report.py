@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler.batch.contract import ALIVE, TaskState
-from pyscheduler.batch.volcano_objects import LAST_EVICTION
+from pyscheduler_batch.contract import ALIVE, TaskState
+from pyscheduler_batch.formats.volcano_objects import LAST_EVICTION
 from pyscheduler_batch.status.report import COMPLETED, Note, merged_conditions, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
 from pyscheduler_batch.volcano.status import GroupCondition, gang_condition, group_phase
@@ -19,8 +19,8 @@ from pyscheduler_batch.volcano.status import GroupCondition, gang_condition, gro
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.batch.contract import Job, JobSpec
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.contract import Job, JobSpec
     from pyscheduler_batch.status.reports import JobFacts
     from pyscheduler_batch.volcano.session import VolcanoSession
 

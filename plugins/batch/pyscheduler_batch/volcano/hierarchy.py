@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts
+    from pyscheduler_batch.contract import Amounts
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["HierarchyTree", "TreeState"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.batch.contract import ALLOCATED, TaskState
+from pyscheduler_batch.contract import ALLOCATED, TaskState
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Task
+    from pyscheduler_batch.contract import Job, Task
 
 __all__ = ["READY", "is_pending", "priority_of"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import ACTIVE, TaskState
-from pyscheduler.batch.memory import Kept
+from pyscheduler_batch.contract import ACTIVE, TaskState
+from pyscheduler_batch.model.memory import Kept
 from pyscheduler_batch.volcano.job_facts import READY, is_pending
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from pyscheduler.batch.contract import Amounts, Job, Task
+    from pyscheduler_batch.contract import Amounts, Job, Task
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["KeptJobs", "Kind", "SortedJobs"]

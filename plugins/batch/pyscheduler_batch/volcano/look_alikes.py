@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyscheduler.batch.contract import TaskState
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.contract import TaskState
+from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.kept_jobs import SortedJobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from pyscheduler.batch import contract
-    from pyscheduler.batch.contract import Job
+    from pyscheduler_batch import contract
+    from pyscheduler_batch.contract import Job
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.session import VolcanoSession
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import ACTIVE, CPU, MEMORY, NO_NODE
-from pyscheduler.batch.hyper_nodes import HyperNodeTree
+from pyscheduler_batch.contract import ACTIVE, CPU, MEMORY, NO_NODE
+from pyscheduler_batch.formats.hyper_nodes import HyperNodeTree
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, float_argument, int_argument
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Job, Task
+    from pyscheduler_batch.contract import Job, Task
     from pyscheduler_batch.volcano.sub_jobs import SubJob
 
     #: A `networkTopology` as in the object.

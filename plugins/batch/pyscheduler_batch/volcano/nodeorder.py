@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyscheduler.batch.contract import TaskState
+from pyscheduler_batch.contract import TaskState
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, int_argument
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Task
+    from pyscheduler_batch.contract import Task
 
 __all__ = ["NodeOrder", "score_weights"]
 

@@ -10,7 +10,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy, float_argument
 from pyscheduler_batch.volcano.reservations import Reservers, is_settled, minimum_of, reserved_rest
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Amounts, Job
+    from pyscheduler_batch.contract import Amounts, Job
 
 __all__ = ["Overcommit"]
 

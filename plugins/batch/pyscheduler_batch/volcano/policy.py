@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pyscheduler.batch.contract import Policy
+from pyscheduler_batch.contract import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler.batch.contract import Session
+    from pyscheduler_batch.contract import Session
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["VolcanoPolicy", "float_argument", "int_argument"]

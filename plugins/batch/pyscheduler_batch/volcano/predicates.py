@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Task
+    from pyscheduler_batch.contract import Task
 
 __all__ = ["Predicates"]
 

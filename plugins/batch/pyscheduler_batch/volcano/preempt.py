@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from pyscheduler.batch.contract import Action, Claim
+from pyscheduler_batch.contract import Action, Claim
 from pyscheduler_batch.disruption_budgets import sparing_first
-from pyscheduler_batch.priority_queue import PriorityQueue
+from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.volcano.evictions import Search, evict_until, pending_tasks, reachable, starving_jobs
 from pyscheduler_batch.volcano.preempt_candidates import CandidateLimits, preempt_on_best
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Session, Statement, Task
+    from pyscheduler_batch.contract import Job, Session, Statement, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["Preempt"]

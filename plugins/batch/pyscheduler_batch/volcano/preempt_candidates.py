@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import Tasks
-from pyscheduler.batch.values import go_boolean, time_of
+from pyscheduler_batch.contract import Tasks
+from pyscheduler_batch.model.values import go_boolean, time_of
 from pyscheduler_batch.volcano.policy import int_argument
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Statement, Task
+    from pyscheduler_batch.contract import Statement, Task
     from pyscheduler_batch.volcano.evictions import Search
     from pyscheduler_batch.volcano.session import VolcanoSession
 

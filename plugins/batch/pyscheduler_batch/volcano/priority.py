@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler.batch.contract import TaskState
+from pyscheduler_batch.contract import TaskState
 from pyscheduler_batch.volcano.job_facts import READY, priority_of
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Claim, Job, Key, Task, Tasks
+    from pyscheduler_batch.contract import Claim, Job, Key, Task, Tasks
 
 __all__ = ["Priority"]
 

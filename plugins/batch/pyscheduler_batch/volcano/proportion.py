@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 import numpy as np
 
-from pyscheduler.batch.contract import Refusal
+from pyscheduler_batch.contract import Refusal
 from pyscheduler_batch.volcano.queue_policy import QueuePolicy, own_capability, share_limit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Claim, Job, Key, Task, Tasks
+    from pyscheduler_batch.contract import Amounts, Claim, Job, Key, Task, Tasks
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["Proportion", "divide_by_weight"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pyscheduler.batch.amounts import amount_text
-from pyscheduler.batch.contract import Refusal
+from pyscheduler_batch.contract import Refusal
+from pyscheduler_batch.model.amounts import amount_text
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.reservations import QueueSums, Reservers, minimum_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Job, Task, TaskState
+    from pyscheduler_batch.contract import Amounts, Job, Task, TaskState
 
 __all__ = ["QueuePolicy", "own_capability", "share_limit"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from pyscheduler.batch.contract import QueueState
+from pyscheduler_batch.contract import QueueState
 
 __all__ = ["CLOSED_BY_PARENT", "QueueMove", "move_of"]
 

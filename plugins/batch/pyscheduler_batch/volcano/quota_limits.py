@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.batch.values import amounts_of
+from pyscheduler_batch.model.values import amounts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyscheduler.batch import contract
+from pyscheduler_batch import contract
 from pyscheduler_batch.volcano.job_facts import priority_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Task
+    from pyscheduler_batch.contract import Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["RefusedNodes"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyscheduler.batch.contract import CPU, MEMORY
+from pyscheduler_batch.contract import CPU, MEMORY
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.reports import Reports
 from pyscheduler_batch.status.writer import Patch, StatusWish, changed_fields, status_of
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.batch.contract import Job, QueueSpec, Session
     from pyscheduler.framework import Recorder
     from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.contract import Job, QueueSpec, Session
     from pyscheduler_batch.status.metrics import QueueMetrics, Shares
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport

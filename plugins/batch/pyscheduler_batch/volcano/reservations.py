@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.batch.contract import ALLOCATED, TaskState
+from pyscheduler_batch.contract import ALLOCATED, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Amounts, Job
+    from pyscheduler_batch.contract import Amounts, Job
     from pyscheduler_batch.volcano.books import Books
 
 __all__ = ["QueueSums", "Reservers", "gated_amounts", "is_settled", "minimum_of", "reserved_rest"]

@@ -15,7 +15,7 @@ from pyscheduler_batch.volcano.policy import VolcanoPolicy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyscheduler.batch.contract import Job
+    from pyscheduler_batch.contract import Job
 
 __all__ = ["ResourceQuotas"]
 

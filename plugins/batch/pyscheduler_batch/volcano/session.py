@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import numpy as np
 
-from pyscheduler.batch import contract
-from pyscheduler.batch.answers import mask_of, scores_of
-from pyscheduler.batch.contract import PODS, Refusal, Session, Tasks, TaskState
-from pyscheduler.batch.statement import Position
+from pyscheduler_batch import contract
+from pyscheduler_batch.contract import PODS, Refusal, Session, Tasks, TaskState
 from pyscheduler_batch.disruption_budgets import spared_of, within_budgets
-from pyscheduler_batch.priority_queue import PriorityQueue
-from pyscheduler_batch.row_cache import RowCache
+from pyscheduler_batch.model.answers import mask_of, scores_of
+from pyscheduler_batch.model.priority_queue import PriorityQueue
+from pyscheduler_batch.model.row_cache import RowCache
+from pyscheduler_batch.model.statement import Position
 from pyscheduler_batch.volcano.amounts import Scale
 from pyscheduler_batch.volcano.books import Books
 from pyscheduler_batch.volcano.job_facts import is_pending
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler.batch.contract import Claim, Job, Policy, Statement, Task
+    from pyscheduler_batch.contract import Claim, Job, Policy, Statement, Task
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
     from pyscheduler_batch.volcano.quota_limits import QuotaLimit

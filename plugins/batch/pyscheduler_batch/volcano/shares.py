@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyscheduler_batch.volcano.queue_policy import QueuePolicy
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Session
+    from pyscheduler_batch.contract import Session
     from pyscheduler_batch.status.metrics import Shares
 
 __all__ = ["shares_of"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pyscheduler.batch.values import duration
+from pyscheduler_batch.model.values import duration
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job, Key
+    from pyscheduler_batch.contract import Job, Key
 
 __all__ = ["Sla"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.batch.contract import TaskState
+from pyscheduler_batch.contract import TaskState
 
 if TYPE_CHECKING:
-    from pyscheduler.batch.contract import Job
+    from pyscheduler_batch.contract import Job
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["GroupCondition", "gang_condition", "group_phase"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler.batch.contract import ALIVE, TaskState
+from pyscheduler_batch.contract import ALIVE, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pyscheduler.batch.contract import Job, Policy, Session, Task
-    from pyscheduler_batch.row_cache import RowCache
+    from pyscheduler_batch.contract import Job, Policy, Session, Task
+    from pyscheduler_batch.model.row_cache import RowCache
     from pyscheduler_batch.volcano.amounts import Scale
 
 __all__ = ["StuckJobs"]

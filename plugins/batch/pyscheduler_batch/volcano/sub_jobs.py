@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pyscheduler.batch.contract import TaskState
-from pyscheduler.batch.sub_groups import counts_by_part, parts_missing, parts_shortage, policies_of
+from pyscheduler_batch.contract import TaskState
+from pyscheduler_batch.model.sub_groups import counts_by_part, parts_missing, parts_shortage, policies_of
 from pyscheduler_batch.volcano.job_facts import READY, priority_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from pyscheduler.batch.contract import Job, Task
+    from pyscheduler_batch.contract import Job, Task
     from pyscheduler_batch.volcano.session import VolcanoSession
 
 __all__ = ["PROMISED", "SubJob", "SubJobs", "parts_exist", "parts_reach", "parts_short"]

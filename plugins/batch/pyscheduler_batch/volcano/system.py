@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Pod, ResourceClaim, ResourceQuota
-from pyscheduler.batch.hyper_nodes import HYPER_NODES
 from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
 from pyscheduler_batch.system import PRESETS, System, built_in_rows
 from pyscheduler_batch.volcano.device_quotas import claims_of
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler.batch.contract import Session
+    from pyscheduler_batch.contract import Session
     from pyscheduler_batch.status.reports import Reports
 
 __all__ = ["Volcano"]

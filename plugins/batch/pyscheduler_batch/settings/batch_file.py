@@ -1,0 +1,188 @@
+"""Read the configuration files of kube-batch, Volcano and KAI, and turn them into a configuration with one profile.
+
+A file is a `SchedulingShard` of KAI, or it has `actions` and `tiers`, as it is or inside the ConfigMap in which its
+system keeps it. The profile enables the plugin `Batch`, whose args are the content of the file, and disables
+`DefaultPreemption`. `pyscheduler_batch.settings.configuration` reads the args.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+import attrs
+
+from pyscheduler.config.problems import Problem, path_text, shown
+from pyscheduler.config.types import PluginConfig, Plugins
+from pyscheduler.config.yaml_text import read
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_batch.formats.presets import KAI, VOLCANO
+from pyscheduler_batch.formats.shard import actions_and_tiers, shard_settings
+from pyscheduler_batch.settings.binder import with_binder
+from pyscheduler_batch.settings.configuration import BatchArgs, batch_args, preset_of
+from pyscheduler_batch.settings.node_order import with_node_order
+from pyscheduler_batch.settings.predicate_switches import with_predicates
+
+__all__ = ["FORM", "BatchForm", "read_batch_file"]
+
+_SHARD: Final = "SchedulingShard"
+_SHARD_GROUP: Final = "kai.scheduler"
+_CONFIG_MAP: Final = "ConfigMap"
+#: Keys of ConfigMaps that tell whose configuration they hold.
+_KEYS: Final = {"volcano-scheduler.conf": VOLCANO.name, "volcano-scheduler-ci.conf": VOLCANO.name}
+_BATCH: Final = "Batch"
+_PLAIN: Final = ("actions", "tiers")
+#: Where messages of the plugin and of its profile say that something is.
+_PLACES: Final = re.compile(r"\$(?:\.profiles\[0\])?\.pluginConfig(?:\[Batch\]\.args(\.shard)?)?\b")
+
+
+def read_batch_file(text: str, path: str) -> BatchArgs:
+    """Return the configuration in the text of a file; `path` is its name, for messages.
+
+    Raises `ConfigError` for a text that is no such file, and with a line for each mistake in it.
+    """
+    try:
+        document = read(text)
+        if document.problems:
+            raise ConfigError(*map(str, document.problems))
+        if not _is_batch_file(document.root):
+            text = "expected actions and tiers, a ConfigMap that holds them, or a SchedulingShard of KAI"
+            raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
+        assert isinstance(document.root, Mapping)
+        args, where = _args(document.root)
+        read_args = _read(args, where)
+    except ConfigError as error:
+        raise ConfigError(*error.problems, source=path) from error
+    return read_args
+
+
+def _read(args: Mapping[str, object], where: str, *, checks_names: bool = True) -> BatchArgs:
+    """Read args; messages have the path of the file, in which `shard` is the spec of an object."""
+
+    def in_file(text: str) -> str:
+        return text.replace(f"{where}.shard", f"{where}.spec")
+
+    try:
+        read_args = batch_args(args, where, checks_names=checks_names)
+    except ConfigError as error:
+        raise ConfigError(*map(in_file, error.problems)) from error
+    return attrs.evolve(read_args, warnings=tuple(map(in_file, read_args.warnings)))
+
+
+def _is_batch_file(root: object) -> bool:
+    """Return whether the content of a file is the configuration of a batch scheduler."""
+    if not isinstance(root, Mapping):
+        return False
+    kind = root.get("kind")
+    if kind in {_SHARD, _CONFIG_MAP}:
+        return True
+    return not kind and any(key in root for key in _PLAIN)
+
+
+def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    """Return the args of `Batch` that a file stands for, and the path of their content in the file."""
+    if root.get("kind") == _SHARD:
+        return {"preset": KAI.name, "shard": _shard_spec(root)}, "$"
+    if root.get("kind") != _CONFIG_MAP:
+        return _with_preset(root, ""), "$"
+    return _of_config_map(root)
+
+
+def _shard_spec(root: Mapping[str, object]) -> Mapping[str, object]:
+    version, spec = root.get("apiVersion"), root.get("spec")
+    if not isinstance(version, str) or version.partition("/")[0] != _SHARD_GROUP:
+        text = f"expected apiVersion: {_SHARD_GROUP}/v1 of a {_SHARD}, found {shown(version)}"
+        raise ConfigError(str(Problem(("apiVersion",), text)))
+    if spec is not None and not isinstance(spec, Mapping):
+        raise ConfigError(str(Problem(("spec",), f"expected a mapping, found {shown(spec)[:60]}")))
+    return spec or {}
+
+
+def _of_config_map(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
+    data = root.get("data")
+    for key, text in data.items() if isinstance(data, Mapping) else ():
+        if not isinstance(text, str):
+            continue
+        where = path_text(("data", key))
+        try:
+            document = read(text)
+        except ConfigError as error:
+            raise ConfigError(*(f"{problem} @ {where}" for problem in error.problems)) from error
+        content = document.root
+        if not isinstance(content, Mapping) or not _is_batch_file(content) or content.get("kind") == _CONFIG_MAP:
+            continue
+        if document.problems:
+            raise ConfigError(*(f"{problem.message} @ {where}" for problem in document.problems))
+        args, inner = _args(content)
+        if "shard" not in args:
+            args = _with_preset(content, _KEYS.get(key, ""))
+        return args, f"{where}{inner[1:]}"
+    text = "no key of this ConfigMap holds actions and tiers; give the file, or the ConfigMap of a batch scheduler"
+    raise ConfigError(str(Problem(("data",), text)))
+
+
+def _with_preset(content: Mapping[str, object], named: str) -> dict[str, object]:
+    """Return the content with its preset: what it says, else that of the ConfigMap, else what its names tell.
+
+    A file that does not tell keeps its form, so that whoever reads the args warns about it.
+    """
+    said = {key: value for key, value in content.items() if key not in {"kind", "apiVersion"}}
+    name, told = preset_of(said)
+    if not told and named:
+        name, told = named, True
+    return {"preset": name, **said} if told else said
+
+
+class BatchForm:
+    """The form of these files, for the configuration of the scheduler."""
+
+    def reads(self, root: Mapping[str, object]) -> bool:
+        """Return whether the content of a file is the configuration of a batch scheduler."""
+        return _is_batch_file(root)
+
+    def content(self, root: Mapping[str, object], gates: Mapping[str, bool]) -> Mapping[str, object]:
+        """Return the content of a KubeSchedulerConfiguration, without kind and version, with the file's profile.
+
+        Names of actions and policies are checked when the profile is built, because other distributions may add some.
+        Raises `ConfigError` with a line for every other mistake.
+        """
+        args, where = _args(root)
+        read_args = _read(args, where, checks_names=False)
+        args.pop("schedulerName", None)
+        multi_point = {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}
+        profile: dict[str, object] = {
+            "schedulerName": read_args.scheduler_name,
+            "plugins": {"multiPoint": multi_point},
+            "pluginConfig": [{"name": _BATCH, "args": args}],
+        }
+        return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args, gates)]}
+
+    def placed(self, root: Mapping[str, object]) -> Callable[[str], str]:
+        """Return what turns the paths of messages about the plugin and its profile into paths of the file."""
+        return partial(_placed, _args(root)[1])
+
+    def with_plugins(self, plugins: Plugins, configs: Iterable[PluginConfig]) -> Plugins:
+        """Return the plugins of a profile, with the Bind plugin that the args of `Batch` name."""
+        return with_binder(plugins, configs)
+
+    def expanded(self, config: PluginConfig) -> PluginConfig:
+        """Return the args of `Batch` with the actions, tiers and settings that a shard of KAI stands for."""
+        shard = config.args.get("shard") if config.name == _BATCH and isinstance(config.args, Mapping) else None
+        if not isinstance(config.args, Mapping) or not isinstance(shard, Mapping):
+            return config
+        settings, _ = shard_settings(shard)
+        # The profile has the name.
+        settings.pop("schedulerName", None)
+        actions, tiers, _ = actions_and_tiers(shard)
+        others = {key: value for key, value in config.args.items() if key not in {"preset", "shard"}}
+        args = {"preset": KAI.name, "actions": actions, "tiers": tiers, **settings, **others}
+        return attrs.evolve(config, args=args)
+
+
+def _placed(where: str, message: str) -> str:
+    return _PLACES.sub(lambda found: f"{where}.spec" if found[1] else where, message)
+
+
+FORM: Final = BatchForm()
