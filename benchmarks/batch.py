@@ -24,8 +24,8 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.formats.queue_wire import KAI_QUEUES
 from pyscheduler_batch.kai.fair_share import ShareInputs, divide
+from pyscheduler_batch.kai.objects import KAI_QUEUES
 from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:

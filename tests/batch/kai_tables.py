@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
-from pyscheduler_batch.formats.presets import KAI
+from pyscheduler_batch.kai.preset import KAI
 from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS, Amounts, ResourceAxis
 from pyscheduler_batch.model.node_table import NodeTable
 from pyscheduler_batch.model.queue_table import QueueTable, paths_of

@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from pyscheduler_batch.formats.presets import PRESETS, Preset
+from pyscheduler_batch.preset import Preset
+from pyscheduler_batch.systems import presets
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.peer_cases import DIFFERENCES, SYSTEMS
 
@@ -190,7 +191,7 @@ ARGUMENTS: Final[dict[tuple[str, str], list[tuple[str, str, str]]]] = {
 def action_table() -> str:
     """Return the actions of each preset: whether they run by default, what they do, and where the rule is from."""
     rows = []
-    for preset in PRESETS.values():
+    for preset in presets().values():
         for name, target in system_of(preset.name).actions.items():
             default = "yes" if name in preset.actions else ""
             rows.append((_SYSTEMS[preset.name], f"`{name}`", default, *_said(name, target)))
@@ -200,7 +201,7 @@ def action_table() -> str:
 def policy_table() -> str:
     """Return the policies of each preset: the tier in which they are by default, what they do, and their source."""
     rows = []
-    for preset in PRESETS.values():
+    for preset in presets().values():
         tiers = {text.split()[0]: str(number) for number, tier in enumerate(preset.tiers, 1) for text in tier}
         for name, target in sorted(system_of(preset.name).policies.items()):
             rows.append((_SYSTEMS[preset.name], f"`{name}`", tiers.get(name, ""), *_said(name, target)))
@@ -220,7 +221,7 @@ def argument_table() -> str:
 def missing_table() -> str:
     """Return the names that each preset knows, and that a configuration cannot use yet."""
     rows = []
-    for preset in PRESETS.values():
+    for preset in presets().values():
         actions, policies = missing_names(preset)
         if actions or policies:
             rows.append((_SYSTEMS[preset.name], _names(actions), _names(policies)))
@@ -236,7 +237,7 @@ def missing_names(preset: Preset) -> tuple[list[str], list[str]]:
 
 def known_arguments() -> Iterator[tuple[str, str, str]]:
     """Yield preset, owner and name of each argument of the actions and policies that exist."""
-    for preset in PRESETS.values():
+    for preset in presets().values():
         tables = system_of(preset.name)
         for owners, known in ((tables.actions, preset.known_actions), (tables.policies, preset.known_policies)):
             for owner in owners:

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.framework import ConfigError
-from pyscheduler_batch.formats.presets import PRESETS
-from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry, batch_args, preset_of
+from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
+from pyscheduler_batch.kai.system import Kai
+from pyscheduler_batch.settings.configuration import batch_args, preset_of
+from pyscheduler_batch.systems import presets, systems
+from pyscheduler_batch.volcano.system import Volcano
 from tests.batch.random_json import JSON
 
 
@@ -183,7 +186,10 @@ def test_nearest_value_counts_where_the_default_would_mean_more() -> None:
     arguments = [{"name": "preempt", "arguments": given}]
     binpack = {"name": "binpack", "arguments": {"binpack.weight": -1}}
     args = batch_args({"preset": "volcano", "configurations": arguments, "tiers": [[binpack]]})
-    assert args.arguments_of("preempt") == {"minCandidateNodesPercentage": "100", "minCandidateNodesAbsolute": "0"}
+    assert Volcano.action_arguments(args, "preempt") == {
+        "minCandidateNodesPercentage": "100",
+        "minCandidateNodesAbsolute": "0",
+    }
     assert args.tiers[0][0].arguments == {"binpack.weight": "-1"}
     assert args.warnings == (
         '$.configurations[0].arguments.minCandidateNodesPercentage: "500" is above 100; 100 counts',
@@ -199,13 +205,13 @@ def test_arguments_of_actions_of_other_distributions_are_not_checked() -> None:
         "configurations": [{"name": "tidy", "arguments": {"weight": -1}}],
     }
     args = batch_args(mapping, more_actions=["tidy"])
-    assert (args.arguments_of("tidy"), args.warnings) == ({"weight": "-1"}, ())
+    assert (Volcano.action_arguments(args, "tidy"), args.warnings) == ({"weight": "-1"}, ())
 
 
 def test_actions_of_kai_have_the_settings_as_arguments() -> None:
     """Each action gets the settings of the scheduler as texts; actions of Volcano only their own arguments."""
     args = batch_args({"preset": "kai", "maxConsolidationVictims": 3, "queueDepthPerAction": {"reclaim": 7}})
-    assert args.arguments_of("reclaim") == {
+    assert Kai.action_arguments(args, "reclaim") == {
         "maxConsolidationVictims": "3",
         "consolidatingReclaim": "true",
         "schedulingSignatures": "true",
@@ -215,11 +221,11 @@ def test_actions_of_kai_have_the_settings_as_arguments() -> None:
         "minJobSearchDuration": "0.0",
         "queueDepth": "7",
     }
-    assert "queueDepth" not in args.arguments_of("allocate")
+    assert "queueDepth" not in Kai.action_arguments(args, "allocate")
     arguments = [{"name": "preempt", "arguments": {"minCandidateNodesAbsolute": 5}}]
     volcano_args = batch_args({"preset": "volcano", "configurations": arguments})
-    assert volcano_args.arguments_of("preempt") == {"minCandidateNodesAbsolute": "5"}
-    assert volcano_args.arguments_of("allocate") == {}
+    assert Volcano.action_arguments(volcano_args, "preempt") == {"minCandidateNodesAbsolute": "5"}
+    assert Volcano.action_arguments(volcano_args, "allocate") == {}
 
 
 def test_misspelled_keys_are_warnings_with_the_nearest_name() -> None:
@@ -365,7 +371,7 @@ def test_settings_are_read_with_their_types() -> None:
 )
 def test_jobs_wait_for_quota_unless_something_else_decides(mapping: dict[str, Any], waits: bool) -> None:
     """The default is to wait, where groups declare resources."""
-    assert batch_args(mapping).waits_for_quota is waits
+    assert systems()[mapping["preset"]].waits_for_quota(batch_args(mapping)) is waits
 
 
 @pytest.mark.parametrize(
@@ -460,7 +466,7 @@ def test_path_of_the_args_is_part_of_every_message() -> None:
 )
 def test_preset_follows_from_names_that_only_one_system_has(mapping: dict[str, Any], preset: str, told: bool) -> None:
     """A file without such names is kube-batch's, because Volcano knows all of its names."""
-    assert preset_of(mapping) == (preset, told)
+    assert preset_of(mapping, presets()) == (preset, told)
 
 
 def test_file_of_two_possible_systems_has_a_warning() -> None:
@@ -472,10 +478,10 @@ def test_file_of_two_possible_systems_has_a_warning() -> None:
     )
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+@pytest.mark.parametrize("preset", sorted(presets()))
 def test_defaults_name_only_what_the_preset_knows(preset: str) -> None:
     """Default actions, policies and arguments have no warning of their own."""
-    row = PRESETS[preset]
+    row = presets()[preset]
     assert set(row.actions) <= set(row.known_actions)
     for tier in batch_args({"preset": preset}).tiers:
         for entry in tier:
@@ -497,7 +503,7 @@ SHARD = st.fixed_dictionaries(
 ARGS = st.fixed_dictionaries(
     {},
     optional={
-        "preset": st.sampled_from(sorted(PRESETS)) | JSON,
+        "preset": st.sampled_from(sorted(presets())) | JSON,
         "actions": st.sampled_from(["allocate", "enqueue, allocate", "backfill,"]) | JSON,
         "tiers": TIERS | JSON,
         "configurations": JSON,
@@ -517,7 +523,7 @@ def test_random_args_are_read_or_refused_with_lines(mapping: dict[str, Any]) -> 
         assert lines
         assert all(" @ $" in line and "\n" not in line for line in lines)
     else:
-        row = PRESETS[args.preset]
+        row = presets()[args.preset]
         assert args.actions
         assert set(args.actions) <= set(row.known_actions)
         assert all(entry.name in row.known_policies for tier in args.tiers for entry in tier)

@@ -14,13 +14,14 @@ from pyscheduler.api import KubeObject
 from pyscheduler.framework import ConfigError, PluginError
 from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.testing import make_node
+from pyscheduler_batch.added_dialects import added_queue_dialects
+from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
+from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.formats.added_dialects import added_queue_dialects
 from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.model.answers import ContractError
-from pyscheduler_batch.presets import make_actions, make_tiers, other_presets, system_of
-from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry
+from pyscheduler_batch.systems import presets, system_of
 
 HERE = "pyscheduler_batch"
 
@@ -385,9 +386,9 @@ def test_a_broken_system_concerns_only_who_chooses_it() -> None:
     registry = Registry()
     registry.add_system("acme", "nowhere:System")
     offers = registry.extensions()
-    assert other_presets(offers, {"preset": "kai"}) == {}
+    assert presets(offers, chosen="kai") == {}
     with pytest.raises(ConfigError, match=r'batch system "acme" of this program \(nowhere:System\) cannot be imported'):
-        other_presets(offers, {"preset": "acme"})
+        presets(offers, chosen="acme")
 
 
 def test_a_system_that_nobody_offers_is_named() -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.framework import ConfigError
-from pyscheduler_batch.formats.presets import PRESETS
-from pyscheduler_batch.presets import make_actions, make_tiers
+from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
+from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.queue_problems import _TEXTS
-from pyscheduler_batch.settings.configuration import _PARTS, _SETTINGS, BatchArgs, PolicyEntry
+from pyscheduler_batch.settings.configuration import _PARTS, _SETTINGS
 from pyscheduler_batch.settings.usage_settings import KEYS, PARAMETERS
+from pyscheduler_batch.systems import presets
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_arguments, missing_names, written
 
@@ -83,17 +84,17 @@ def test_every_key_of_past_use_has_a_row() -> None:
     assert first_cells("Time-based fair shares") == keys
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", presets())
 def test_the_default_actions_of_the_page_are_those_of_the_preset(name: str) -> None:
     """The row of each preset lists its actions in order."""
     row = next(line for line in section("Presets").splitlines() if line.startswith(f"| `{name}`"))
-    assert row.endswith(f"| {', '.join(PRESETS[name].actions)} |")
+    assert row.endswith(f"| {', '.join(presets()[name].actions)} |")
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", presets())
 def test_missing_names_are_refused(name: str) -> None:
     """A profile cannot use the actions and policies that the page calls missing."""
-    actions, policies = missing_names(PRESETS[name])
+    actions, policies = missing_names(presets()[name])
     for action in actions:
         with pytest.raises(ConfigError, match=f'action "{action}"'):
             make_actions(BatchArgs(preset=name, actions=(action,), tiers=()), system_of(name))
@@ -120,12 +121,12 @@ def test_every_reason_has_a_row() -> None:
 def test_every_flag_that_is_followed_is_on_the_page() -> None:
     """The page names the flags that the sessions ask for; each is one that a preset knows."""
     flags = set(re.findall(r"`(enabled?[A-Z]\w+)`", section("Flags of a policy")))
-    assert flags <= {flag for preset in PRESETS.values() for flag in preset.flags}
+    assert flags <= {flag for preset in presets().values() for flag in preset.flags}
     switches = {
         node.value
         for tree in trees(*(f"plugins/batch/pyscheduler_batch/{room}" for room in ROOMS_OF_FLAGS))
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and re.fullmatch(r"enabled?[A-Z]\w+", str(node.value))
     }
-    arguments = {each for preset in PRESETS.values() for known in preset.known_actions.values() for each in known}
+    arguments = {each for preset in presets().values() for known in preset.known_actions.values() for each in known}
     assert flags == switches - arguments

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from pyscheduler.framework import ConfigError
+from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
+from pyscheduler_batch.configured import make_tiers
 from pyscheduler_batch.kai.solver import Budget
 from pyscheduler_batch.kai.system import Kai
-from pyscheduler_batch.presets import make_tiers
-from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry, batch_args
+from pyscheduler_batch.settings.configuration import batch_args
 
 
 def budgets(**said: Any) -> BatchArgs:
@@ -20,7 +21,7 @@ def budgets(**said: Any) -> BatchArgs:
 
 def limits(args: BatchArgs, action: str) -> tuple[str, ...]:
     """Return the limits of an action: action, job, least per job."""
-    given = args.arguments_of(action)
+    given = Kai.action_arguments(args, action)
     return tuple(given[key] for key in ("maxActionSearchDuration", "maxJobSearchDuration", "minJobSearchDuration"))
 
 
@@ -48,7 +49,7 @@ def test_limits_reach_their_actions_and_policies() -> None:
     assert limits(args, "reclaim") == ("10.0", "5.0", "0.1")
     assert limits(args, "preempt") == ("60.0", "5.0", "0.1")
     assert generator_seconds(args) == {"sg-nodelocalgreedy": 7.0, "sg-multinodegang": 0.0}
-    assert args.policy_arguments(PolicyEntry(name="priority")) == {}
+    assert Kai.policy_arguments(args, PolicyEntry(name="priority")) == {}
 
 
 def test_limits_of_a_shard_count() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler_batch.formats.presets import PRESETS
-from pyscheduler_batch.settings.configuration import BatchArgs, batch_args
+from pyscheduler_batch.batch_args import BatchArgs
+from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_batch.systems import presets
 from tests.batch.test_configuration import names, problems
 
 
@@ -19,7 +20,7 @@ def shard(**spec: Any) -> BatchArgs:
 def test_empty_shard_runs_what_kais_operator_writes() -> None:
     """All actions, and the plugins in the order of their default priorities."""
     args = shard()
-    assert args.actions == PRESETS["kai"].actions
+    assert args.actions == presets()["kai"].actions
     (tier,) = names(args)
     assert tier[:8] == [
         "predicates",
@@ -32,7 +33,7 @@ def test_empty_shard_runs_what_kais_operator_writes() -> None:
         "kubeflow",
     ]
     assert "gpuspread" not in tier
-    assert set(PRESETS["kai"].tiers[0][:14]) <= set(tier)
+    assert set(presets()["kai"].tiers[0][:14]) <= set(tier)
     assert args.warnings == ()
 
 
@@ -101,7 +102,7 @@ def test_unknown_keys_and_flags_of_a_shard_are_warnings() -> None:
     )
 
 
-KNOWN = ", ".join(PRESETS["kai"].known_actions)
+KNOWN = ", ".join(presets()["kai"].known_actions)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cpu"])

@@ -22,7 +22,7 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.podgroup import DIALECTS, GroupObject, Key, KeyPlace
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.formats.queue_wire import QueueObject
+from pyscheduler_batch.model.queue_object import QueueObject
 from tests.examples.conftest import ROOT
 
 FILE = """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pyscheduler_batch.kai.objects import JOBS, QUEUES
 from pyscheduler_batch.status.reports import Reports
-from pyscheduler_batch.system import Preset, System, built_in_rows
+from pyscheduler_batch.system import Preset, System
 
 __all__ = ["Deadlines"]
 
@@ -25,5 +26,5 @@ class Deadlines(System):
     )
     actions: ClassVar = {"next": "deadline_policy.action:Next", "overdue": "deadline_policy.action:Overdue"}
     policies: ClassVar = {"deadline": "deadline_policy.policy:Deadline"}
-    jobs, queues = built_in_rows("kai")
+    jobs, queues = JOBS, QUEUES
     reports = Reports()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
-from pyscheduler_batch.formats.queue_wire import KAI_QUEUES, VOLCANO_QUEUES
-from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
-from pyscheduler_batch.formats.volcano_objects import ROOT_QUEUE
+from pyscheduler_batch.kai.objects import KAI_QUEUES
+from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
+from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES
+from pyscheduler_batch.volcano.objects import ROOT_QUEUE, VOLCANO_QUEUES
 from pyscheduler_lab.simulation.group_objects import open_kind
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import ResourceKind
-    from pyscheduler_batch.settings.configuration import BatchArgs
+    from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.system import System
 
 __all__ = ["ALWAYS", "kinds_of_settings", "status_rules"]
@@ -23,9 +23,9 @@ _BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
 ALWAYS: Final = (KindTable(BUILT_IN_KINDS).of(PriorityClass), ENDED_PODS)
 
 
-def kinds_of_settings(args: BatchArgs) -> Sequence[ResourceKind]:
+def kinds_of_settings(args: BatchArgs, system: type[System]) -> Sequence[ResourceKind]:
     """Return the kinds that reservations of quota and the protection of victims read."""
-    quotas = (RESOURCE_QUOTAS,) if args.waits_for_quota else ()
+    quotas = (RESOURCE_QUOTAS,) if system.waits_for_quota(args) else ()
     return (*quotas, *(() if args.disruption_budgets == "ignore" else (_BUDGETS,)))
 
 

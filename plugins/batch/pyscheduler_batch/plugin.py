@@ -17,10 +17,10 @@ from pyscheduler.framework.extensions import Extensions
 from pyscheduler.framework.log_capture import CONFIGURATION_LOGGER
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at
 from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
+from pyscheduler_batch.added_dialects import added_queue_dialects
 from pyscheduler_batch.changes import Changes, group_facts, queue_is_changed
-from pyscheduler_batch.dialects import JOB_DIALECTS
+from pyscheduler_batch.configured import make_actions, make_tiers, session_type
 from pyscheduler_batch.disruption_budgets import DisruptionBudgets, RespectedBudgets
-from pyscheduler_batch.formats.added_dialects import added_queue_dialects
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY, SharedRoom
 from pyscheduler_batch.kinds import ALWAYS, kinds_of_settings, status_rules
@@ -28,7 +28,6 @@ from pyscheduler_batch.model.batch_plugin import NodeUse, TaskFacts
 from pyscheduler_batch.model.job_spec import JobSpec
 from pyscheduler_batch.model.session import EnabledPolicy
 from pyscheduler_batch.model.tasks import TaskState
-from pyscheduler_batch.presets import make_actions, make_tiers, other_presets, session_type, system_of
 from pyscheduler_batch.queue_problems import WAITING_FOR_QUOTA, no_queue
 from pyscheduler_batch.resource_claims import CLAIMED_GPUS, ClaimedGpus, follow_devices
 from pyscheduler_batch.sessions.assembly import SessionPlugin
@@ -36,6 +35,7 @@ from pyscheduler_batch.settings.configuration import ARG_NAMES, batch_args
 from pyscheduler_batch.status.report import COMPLETED
 from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
+from pyscheduler_batch.systems import job_dialects, presets, system_of
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.framework import Handle, Lister, Status
     from pyscheduler.podgroup import GroupFields, GroupState
+    from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.contract import Action
     from pyscheduler_batch.dialects import JobDialect, QueueDialect
     from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.queue_table import QueueTable
     from pyscheduler_batch.model.session import Session
     from pyscheduler_batch.model.tasks import Job, Task
-    from pyscheduler_batch.settings.configuration import BatchArgs
 
 __all__ = ["Batch"]
 
@@ -78,7 +78,7 @@ def _with_default_queue(row: JobDialect, queue: str) -> JobDialect:
 def _kinds_of(args: BatchArgs, extensions: Extensions) -> Sequence[ResourceKind]:
     """Return the kinds that the settings, the system and the queues of other distributions need."""
     system = system_of(args.preset, extensions)
-    return (*kinds_of_settings(args), *system.kinds(args), *_added_queues(extensions))
+    return (*kinds_of_settings(args, system), *system.kinds(args), *_added_queues(extensions))
 
 
 def _added_queues(extensions: Extensions) -> Sequence[ResourceKind]:
@@ -100,7 +100,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
         assert isinstance(extensions, Extensions), "what the scheduler hands over"
         try:
             said = args if isinstance(args, Mapping) else {}
-            read = batch_args(said, checks_names=False, more_presets=other_presets(extensions, said))
+            read = batch_args(said, checks_names=False, presets=presets(extensions, chosen=said.get("preset")))
         except ConfigError:
             return _added_queues(extensions)  # the constructor reports it
         return _kinds_of(read, extensions)
@@ -146,7 +146,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             self._usage = QueueUsage(handle, self._args.usage, self._tell_news)
             self._statuses.listeners.append(self._usage.note_totals)
         self._reservations: QuotaReservations | None = None
-        if self._args.waits_for_quota:
+        if made.waits_for_quota(self._args):
             self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
             self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         self._changes = Changes(handle.clock)
@@ -162,7 +162,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             "$.pluginConfig[Batch].args",
             more_actions=self._extensions.actions,
             more_policies=dict.fromkeys(self._extensions.policies),
-            more_presets=other_presets(self._extensions, said),
+            presets=presets(self._extensions, chosen=said.get("preset")),
         )
         for sentence in read.warnings:
             _about_args.warning("Configuration of Batch: %s", sentence)
@@ -170,7 +170,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
 
     def _follow_args(self) -> None:
         """Set what follows from the args, apart from actions and policies."""
-        rows = {row.name: row for row in (*JOB_DIALECTS, self._system.jobs)}
+        rows = {row.name: row for row in (*job_dialects(self._extensions), self._system.jobs)}
         self._rows = {name: _with_default_queue(row, self._args.default_queue) for name, row in rows.items()}
         self._row = self._rows[self._system.jobs.name]
         self._system.follow(self._args)
@@ -412,7 +412,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
 
     def _waits_for_quota(self, state: GroupState) -> str:
         """Return why a group must wait for quota; "" if it need not."""
-        if self._reservations is None or not self._args.waits_for_quota:
+        if self._reservations is None or not self._system.waits_for_quota(self._args):
             return ""
         return self._reservations.refusal(state)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler_batch.formats.kai_objects import QUEUE_LABEL
-from pyscheduler_batch.formats.volcano_objects import ROOT_QUEUE
+from pyscheduler_batch.batch_args import DEFAULT_QUEUE_LABEL
+from pyscheduler_batch.model.queue_spec import ROOT_QUEUE
 
 if TYPE_CHECKING:
     from pyscheduler_batch.model.queue_table import QueueTable
@@ -56,7 +56,7 @@ def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
         return reason, said
     is_pod = sum(job.counts) == 1 and job.uid in job.uids()  # a group has a uid of its own
     if not job.queue and reason == "QueueDoesNotExist":
-        return reason, no_queue(QUEUE_LABEL) if is_pod else "the pod group names no queue; set spec.queue"
+        return reason, no_queue(DEFAULT_QUEUE_LABEL) if is_pod else "the pod group names no queue; set spec.queue"
     owner = "pod" if is_pod else "pod group"
     return reason, queue_text(reason, job.queue, owner, missing=queues.missing_parents.get(job.queue, ""))
 
@@ -71,7 +71,7 @@ def queue_text(reason: str, queue: str, owner: str = "pod group", *, missing: st
 
 
 def needs_root() -> str:
-    """Return what is wrong with a queue below the root of Volcano if nobody has created that one."""
+    """Return what is wrong with a queue below the root if nobody has created that one."""
     return f'needs the queue "{ROOT_QUEUE}", which does not exist; create it'
 
 

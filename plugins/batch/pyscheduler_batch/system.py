@@ -12,11 +12,11 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyscheduler.podgroup import kinds_of
-from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS, JobDialect, QueueDialect
-from pyscheduler_batch.formats.presets import PRESETS, Preset
+from pyscheduler.podgroup.reservation_controller import WAIT
 from pyscheduler_batch.model.batch_plugin import NodeUse
 from pyscheduler_batch.model.build import build_queues
 from pyscheduler_batch.node_pools import EVERYTHING, NodePool
+from pyscheduler_batch.preset import Preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,21 +24,16 @@ if TYPE_CHECKING:
     from pyscheduler.api import Node, Pod, ResourceKind
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupState
+    from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
+    from pyscheduler_batch.dialects import JobDialect, QueueDialect
     from pyscheduler_batch.model.axis import ResourceAxis
     from pyscheduler_batch.model.job_spec import JobSpec
     from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.model.queue_table import QueueTable
     from pyscheduler_batch.model.session import Session
-    from pyscheduler_batch.settings.configuration import BatchArgs
     from pyscheduler_batch.status.reports import Reports
 
-__all__ = ["PRESETS", "NodeUse", "Preset", "System", "built_in_rows"]
-
-
-def built_in_rows(name: str) -> tuple[JobDialect, QueueDialect]:
-    """Return who reads the groups and the queues of a system whose dialects are built in."""
-    jobs = next(row for row in JOB_DIALECTS if row.name == name)
-    return jobs, next(row for row in QUEUE_DIALECTS if row.name == name)
+__all__ = ["NodeUse", "Preset", "System"]
 
 
 class System:
@@ -83,6 +78,13 @@ class System:
     #: Whether GPUs of resource claims count in queues, and whether shares may depend on past use.
     counts_claimed_gpus: ClassVar[bool] = False
     counts_past_use: ClassVar[bool] = False
+    #: Whether pods share GPUs by annotations.
+    shares_gpus: ClassVar[bool] = False
+    #: Whether sub-groups are a tree, of which each leaf needs its pods; pods that are gated or have succeeded count for
+    #: no minimum then.
+    has_sub_group_tree: ClassVar[bool] = False
+    #: The queue above those that name no parent: it need not exist unless queues are a tree. "" if there is none.
+    root_queue: ClassVar[str] = ""
     #: Whether the priority of a pod without a group is the pod's own; otherwise that of its class, as of a group.
     pods_have_own_priority: ClassVar[bool] = True
     #: The value of a job whose priority class does not exist, where the cluster has no default class.
@@ -96,6 +98,28 @@ class System:
         #: The kinds that the policies of the first configuration read; a later one cannot add to them.
         self.kinds_read = frozenset(self.kinds_of_policies(args).values())
         self.pool: NodePool = EVERYTHING
+
+    # Its configuration
+
+    @classmethod
+    def profile(cls, profile: Mapping[str, object], args: BatchArgs, gates: Mapping[str, bool]) -> Mapping[str, object]:
+        """Return the profile that a file stands for, as the arguments of policies change its plugins."""
+        return profile
+
+    @classmethod
+    def action_arguments(cls, args: BatchArgs, action: str) -> Mapping[str, str]:
+        """Return the arguments of an action, with settings of the configuration that its actions read."""
+        return args.action_arguments.get(action, {})
+
+    @classmethod
+    def policy_arguments(cls, args: BatchArgs, entry: PolicyEntry) -> Mapping[str, str]:
+        """Return the arguments of a policy, the same way."""
+        return entry.arguments
+
+    @classmethod
+    def waits_for_quota(cls, args: BatchArgs) -> bool:
+        """Return whether jobs are held for lack of quota in their namespace."""
+        return args.quota_reservation == WAIT
 
     # What it reads
 
@@ -156,6 +180,11 @@ class System:
         return self.pool.node_use(node) if self.has_pools else NodeUse.FULL
 
     # Jobs
+
+    @classmethod
+    def without_succeeded(cls, spec: JobSpec, living: Iterable[str], succeeded: Iterable[str]) -> JobSpec:
+        """Return a description without what its succeeded pods have done; both are the sub-groups of pods."""
+        return spec
 
     def queue_of(self, pod: Pod) -> str:
         """Return the queue that a pod without a group names, or ""."""

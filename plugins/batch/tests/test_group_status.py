@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler_batch.formats.queue_wire import KUBE_BATCH_QUEUES
+from pyscheduler_batch.kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_batch.sessions.assembly import sessions_of
 
 STALE = "kai.scheduler/stale-podgroup-timestamp"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler_batch.formats import presets
 from pyscheduler_batch.kai.allocate import Allocate
 from pyscheduler_batch.kai.evictions import Consolidation, Preempt, Reclaim, StaleGangEviction
+from pyscheduler_batch.kai.preset import KAI
 from pyscheduler_batch.kai.switches import ScenarioGenerator
 from pyscheduler_batch.kai.system import Kai
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
@@ -367,5 +367,5 @@ def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
     for listed in (Kai.actions, Kai.policies):
         assert {name: load_symbol(target).name for name, target in listed.items()} == {name: name for name in listed}
-    assert set(presets.KAI.known_policies) == set(Kai.policies)
-    assert tuple(Kai.actions) == presets.KAI.actions
+    assert set(KAI.known_policies) == set(Kai.policies)
+    assert tuple(Kai.actions) == KAI.actions

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import PriorityClass
-from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES, HyperNode
+from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES, HyperNode
 
 TIERS = (
     "tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}]}, "

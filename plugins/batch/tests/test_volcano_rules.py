@@ -11,11 +11,11 @@ import pytest
 
 from pyscheduler.api import ObjectMeta, ResourceQuota, ResourceQuotaStatus
 from pyscheduler_batch.contract import Claim, Preemptable, Tasks
-from pyscheduler_batch.formats.presets import PRESETS
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
 from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_batch.model.session import EnabledPolicy
 from pyscheduler_batch.model.tasks import Job, Task, TaskState
+from pyscheduler_batch.systems import presets
 from pyscheduler_batch.volcano.binpack import resource_weights
 from pyscheduler_batch.volcano.policy import VolcanoPolicy
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
@@ -489,12 +489,12 @@ def test_presets_name_classes_that_exist(name: str) -> None:
     for key, path in {**tables.actions, **tables.policies}.items():
         assert load_symbol(path).name == key
     assert load_symbol(tables.session).__name__.endswith("Session")
-    assert name in PRESETS
+    assert name in presets()
 
 
 def test_missing_names_of_volcano_are_those_without_a_class() -> None:
     """Messages do not offer them; `predicates` and the like have a class or are built in."""
-    tables, known = system_of("volcano"), PRESETS["volcano"]
+    tables, known = system_of("volcano"), presets()["volcano"]
     assert {*known.known_actions, *known.known_policies} - {*tables.actions, *tables.policies} == known.missing
 
 

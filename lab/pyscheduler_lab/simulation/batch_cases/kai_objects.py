@@ -8,10 +8,15 @@ import numpy as np
 
 from pyscheduler.api import format_time
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
-from pyscheduler_batch.formats.kai_objects import LAST_START_ANNOTATION, QUEUE_LABEL, STALE_ANNOTATION, SUB_GROUP_LABEL
-from pyscheduler_batch.formats.queue_wire import KAI_QUEUES
-from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES
 from pyscheduler_batch.gpu_sharing.device_shares import FRACTION_ANNOTATION, MEMORY_ANNOTATION
+from pyscheduler_batch.kai.objects import (
+    KAI_QUEUES,
+    LAST_START_ANNOTATION,
+    QUEUE_LABEL,
+    STALE_ANNOTATION,
+    SUB_GROUP_LABEL,
+)
+from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
 from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS
 from pyscheduler_batch.settings.configuration import batch_args
 from pyscheduler_lab.simulation.batch_cases.objects import (

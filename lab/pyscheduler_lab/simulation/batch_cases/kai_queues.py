@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.formats.presets import KAI
+from pyscheduler_batch.kai.preset import KAI
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 

@@ -6,9 +6,8 @@ from typing import Final
 
 from pyscheduler.podgroup.sub_groups import TASK_SPEC
 from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
-from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
-from pyscheduler_batch.formats.queue_wire import VOLCANO_QUEUES
-from pyscheduler_batch.formats.volcano_objects import PREEMPTABLE
+from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES
+from pyscheduler_batch.volcano.objects import PREEMPTABLE, VOLCANO_QUEUES
 from pyscheduler_lab.simulation.batch_cases.objects import (
     NAMESPACE,
     Json,

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Task
-    from pyscheduler_batch.formats.topology import TopologyTree
     from pyscheduler_batch.kai.gang import Gang
     from pyscheduler_batch.kai.placement import Placement
     from pyscheduler_batch.kai.scenario import Probe
+    from pyscheduler_batch.kai.topologies import TopologyTree
 
 __all__ = ["DomainGenerator", "DomainSearch"]
 

@@ -12,14 +12,14 @@ import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler_batch.contract import ALIVE, ALLOCATED, PODS, TaskState, reached_minimums
-from pyscheduler_batch.formats.kai_objects import (
+from pyscheduler_batch.kai.backoff import ONCE
+from pyscheduler_batch.kai.cycle import cycle_of
+from pyscheduler_batch.kai.objects import (
     LAST_EVICTION_ANNOTATION,
     LAST_START_ANNOTATION,
     REACHED_ANNOTATION,
     STALE_ANNOTATION,
 )
-from pyscheduler_batch.kai.backoff import ONCE
-from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.queue_problems import SCHEDULING_BACKOFF
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.report import Note, raw_conditions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kube_objects.durations import format_duration
 from pyscheduler_batch.contract import CPU, GPU, MEMORY, PODS
 from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.kai.evict_note import evict_note
@@ -31,8 +32,25 @@ __all__ = ["KaiReports"]
 class KaiReports(Reports):
     """Scheduling conditions of groups, amounts of queues, and events of promised nodes."""
 
+    too_few_pods = "NotReady"
+    further_amount = "Over-quota weight"
     tells_evictions = False
     tells_promises = True
+
+    def queue_fields(self, spec: QueueSpec) -> Sequence[tuple[str, str]]:
+        """Return the times for which jobs of a queue are protected."""
+        return [
+            ("Preempt min runtime", _seconds(spec.preempt_min_runtime)),
+            ("Reclaim min runtime", _seconds(spec.reclaim_min_runtime)),
+        ]
+
+    def further_amount_of(self, spec: QueueSpec, resource: str) -> str:
+        """Return the weight of a queue beyond its quota."""
+        return f"{spec.over_quota_weight[resource]:g}" if resource in spec.over_quota_weight else "<none>"
+
+    def weight(self, spec: QueueSpec, resource: str) -> float:
+        """Return the weight of a queue beyond its quota."""
+        return spec.over_quota_weight.get(resource, 0.0)
 
     def of_job(self, job: Job, session: Session, facts: JobFacts) -> GroupReport:
         """Return counts, amounts, condition and times of a group."""
@@ -96,3 +114,7 @@ def _status(sums: QueueSums, children: Iterable[str]) -> Mapping[str, object]:
         "allocatedNonPreemptible": amounts(sums.non_preemptible),
         "requested": amounts(sums.requested),
     }
+
+
+def _seconds(value: float | None) -> str:
+    return "<none>" if value is None else format_duration(value)

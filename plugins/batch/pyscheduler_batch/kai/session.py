@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler_batch.contract import ALIVE, Session, TaskState
-from pyscheduler_batch.formats.kai_objects import SUB_GROUP_LABEL
 from pyscheduler_batch.kai.gang import DEFAULT_LEAF
+from pyscheduler_batch.kai.objects import SUB_GROUP_LABEL
 from pyscheduler_batch.model.sub_groups import counts_by_part, has_minimum
 
 if TYPE_CHECKING:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 from pyscheduler_batch.contract import GPU
-from pyscheduler_batch.formats.kai_objects import kai_last_start, without_succeeded
-from pyscheduler_batch.formats.topology import KAI_TOPOLOGIES, levels_of
 from pyscheduler_batch.kai.backoff import held_back
+from pyscheduler_batch.kai.objects import JOBS, QUEUES, kai_last_start, without_succeeded
+from pyscheduler_batch.kai.preset import KAI
 from pyscheduler_batch.kai.reports import KaiReports
-from pyscheduler_batch.system import PRESETS, System, built_in_rows
+from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES, levels_of
+from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.podgroup import GroupState
+    from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
     from pyscheduler_batch.contract import JobSpec, Session
     from pyscheduler_batch.dialects import JobDialect
     from pyscheduler_batch.status.reports import Reports
@@ -28,7 +30,7 @@ __all__ = ["Kai"]
 class Kai(System):
     """Queues in a tree with fair shares, nodes in pools, GPUs of claims, and jobs that a high priority protects."""
 
-    preset = PRESETS["kai"]
+    preset = KAI
     actions: ClassVar[Mapping[str, str]] = {
         "allocate": "pyscheduler_batch.kai.allocate:Allocate",
         "consolidation": "pyscheduler_batch.kai.evictions:Consolidation",
@@ -63,7 +65,7 @@ class Kai(System):
     }
     needed_policies: ClassVar[Sequence[str]] = ("proportion",)
     session: ClassVar[str] = "pyscheduler_batch.kai.session:KaiSession"
-    jobs, queues = built_in_rows("kai")
+    jobs, queues = JOBS, QUEUES
     read_by: ClassVar[Mapping[str, ResourceKind]] = {"topology": KAI_TOPOLOGIES}
     reports: ClassVar[Reports] = KaiReports()
 
@@ -73,10 +75,39 @@ class Kai(System):
     has_pools = True
     has_queue_tree = True
     counts_claimed_gpus = True
+    shares_gpus = True
+    has_sub_group_tree = True
     counts_past_use = True
     pods_have_own_priority = False
     default_priority = 50
     protected_from = 100
+
+    @classmethod
+    def action_arguments(cls, args: BatchArgs, action: str) -> Mapping[str, str]:
+        """Return the arguments of an action, with the settings of KAI's scheduler."""
+        settings = {
+            "maxConsolidationVictims": str(args.max_consolidation_victims),
+            "consolidatingReclaim": str(args.consolidating_reclaim).lower(),
+            "schedulingSignatures": str(args.scheduling_signatures).lower(),
+            "defaultStalenessGracePeriod": str(args.staleness_grace),
+            **args.search_budgets.arguments(action),
+        }
+        if action in args.queue_depth_per_action:
+            settings["queueDepth"] = str(args.queue_depth_per_action[action])
+        return {**settings, **args.action_arguments.get(action, {})}
+
+    @classmethod
+    def policy_arguments(cls, args: BatchArgs, entry: PolicyEntry) -> Mapping[str, str]:
+        """Return the arguments of a policy, with the limit of the search where it proposes victims."""
+        budgets = args.search_budgets
+        if not (entry.name in budgets.own_limits or entry.name in budgets.generators):
+            return entry.arguments
+        return {"maxSearchDuration": str(budgets.generator_seconds(entry.name)), **entry.arguments}
+
+    @classmethod
+    def waits_for_quota(cls, args: BatchArgs) -> bool:
+        """Return False: KAI's queues divide what a namespace has."""
+        return False
 
     @property
     def spreads_gpus(self) -> bool:
@@ -101,7 +132,12 @@ class Kai(System):
         if row is None or state is None or not state.succeeded:
             return spec
         living = [pod for pod in pods if pod.uid not in state.succeeded]
-        return without_succeeded(spec, map(row.sub_group, living), map(row.sub_group, state.succeeded.values()))
+        return self.without_succeeded(spec, map(row.sub_group, living), map(row.sub_group, state.succeeded.values()))
+
+    @classmethod
+    def without_succeeded(cls, spec: JobSpec, living: Iterable[str], succeeded: Iterable[str]) -> JobSpec:
+        """Return a description whose minimums count pods that succeeded once the others are too few."""
+        return without_succeeded(spec, living, succeeded)
 
     def held_back(self, spec: JobSpec) -> str:
         """Return why the pool does not try a group again that it tried once, or ""."""

@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from pyscheduler_batch.contract import ALLOCATED, CPU, MEMORY, NO_NODE, PODS, Policy
-from pyscheduler_batch.formats.topology import TopologyTree
+from pyscheduler_batch.kai.topologies import TopologyTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

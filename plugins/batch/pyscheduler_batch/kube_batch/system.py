@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Node
+from pyscheduler_batch.kube_batch.objects import JOBS, QUEUES
+from pyscheduler_batch.kube_batch.preset import KUBE_BATCH
 from pyscheduler_batch.kube_batch.reports import KubeBatchReports
 from pyscheduler_batch.kube_batch.session import KubeBatchSession
-from pyscheduler_batch.system import PRESETS, built_in_rows
+from pyscheduler_batch.volcano.node_order import with_node_order
 from pyscheduler_batch.volcano.system import Volcano
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.contract import Session
     from pyscheduler_batch.status.reports import Reports
 
@@ -21,12 +24,19 @@ __all__ = ["KubeBatch"]
 
 _ROOM: Final = "pyscheduler_batch.kube_batch"
 _SHARED: Final = "pyscheduler_batch.volcano"
+#: The weights of `nodeorder` by default.
+_WEIGHTS: Final = {
+    "leastrequested.weight": 1,
+    "balancedresource.weight": 1,
+    "nodeaffinity.weight": 1,
+    "podaffinity.weight": 1,
+}
 
 
 class KubeBatch(Volcano):
     """Volcano without enqueueing, quotas and hypernodes; gangs keep what they were promised."""
 
-    preset = PRESETS["kube-batch"]
+    preset = KUBE_BATCH
     actions: ClassVar[Mapping[str, str]] = {
         "allocate": f"{_ROOM}.allocate:Allocate",
         "backfill": f"{_ROOM}.backfill:Backfill",
@@ -43,13 +53,18 @@ class KubeBatch(Volcano):
         "proportion": f"{_ROOM}.proportion:Proportion",
     }
     session: ClassVar[str] = f"{_ROOM}.session:KubeBatchSession"
-    jobs, queues = built_in_rows("kube-batch")
+    jobs, queues = JOBS, QUEUES
     read_by: ClassVar[Mapping[str, ResourceKind]] = {}
     reports: ClassVar[Reports] = KubeBatchReports()
     annotated: ClassVar[Sequence[str]] = ("podgroups",)
 
     keeps_parts = True
     counts_empty_groups = False
+
+    @classmethod
+    def profile(cls, profile: Mapping[str, object], args: BatchArgs, gates: Mapping[str, bool]) -> Mapping[str, object]:
+        """Return the profile with the weights of `nodeorder`; what that did not have in kube-batch weighs nothing."""
+        return with_node_order(profile, args, _WEIGHTS)
 
     def prepare(self, session: Session) -> None:
         """Give a session what one of Volcano has, and the conditions of nodes."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["AmountsByResource", "QueueSpec", "QueueState"]
+__all__ = ["ROOT_QUEUE", "AmountsByResource", "QueueSpec", "QueueState"]
 
 AmountsByResource: TypeAlias = Mapping[str, float]
 """Amounts by resource name: `cpu` in millicores, `memory` in bytes, all others in units; infinity is unlimited."""
+
+
+ROOT_QUEUE: Final = "root"
+"""The usual name of the queue above those that name no parent."""
 
 
 class QueueState(StrEnum):

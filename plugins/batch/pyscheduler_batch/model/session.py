@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework import LabelColumn
     from pyscheduler_batch.contract import Action, Policy
-    from pyscheduler_batch.formats.hyper_nodes import HyperNode
     from pyscheduler_batch.model.axis import Amounts, ResourceAxis
     from pyscheduler_batch.model.node_table import NodeTable
     from pyscheduler_batch.model.placer import Effects, Placer
@@ -112,8 +111,6 @@ class Session:
     elapsed: Callable[[], float] = _no_time
     #: By name, the label keys of the levels of a topology, the widest first.
     topologies: Mapping[str, tuple[str, ...]] = attrs.Factory(dict)
-    #: Volcano's HyperNodes.
-    hyper_nodes: Sequence[HyperNode] = ()
     #: Returns the values of a label on the nodes, in the order of the node table.
     labels: Callable[[str], LabelColumn] = _no_labels
     #: Returns whether what the filters say about a task's node holds as long as `node_changes` is the same number.

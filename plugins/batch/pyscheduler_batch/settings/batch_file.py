@@ -1,7 +1,7 @@
-"""Read the configuration files of kube-batch, Volcano and KAI, and turn them into a configuration with one profile.
+"""Read the configuration files of batch systems, and turn them into a configuration with one profile.
 
-A file is a `SchedulingShard` of KAI, or it has `actions` and `tiers`, as it is or inside the ConfigMap in which its
-system keeps it. The profile enables the plugin `Batch`, whose args are the content of the file, and disables
+A file has `actions` and `tiers`, as it is or inside the ConfigMap in which its system keeps it, or it is an object that
+stands for such a file. The profile enables the plugin `Batch`, whose args are the content of the file, and disables
 `DefaultPreemption`. `pyscheduler_batch.settings.configuration` reads the args.
 """
 
@@ -18,20 +18,15 @@ from pyscheduler.config.problems import Problem, path_text, shown
 from pyscheduler.config.types import PluginConfig, Plugins
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.formats.presets import KAI, VOLCANO
-from pyscheduler_batch.formats.shard import actions_and_tiers, shard_settings
+from pyscheduler_batch.batch_args import BatchArgs
+from pyscheduler_batch.preset import Shard
 from pyscheduler_batch.settings.binder import with_binder
-from pyscheduler_batch.settings.configuration import BatchArgs, batch_args, preset_of
-from pyscheduler_batch.settings.node_order import with_node_order
-from pyscheduler_batch.settings.predicate_switches import with_predicates
+from pyscheduler_batch.settings.configuration import batch_args, preset_of
+from pyscheduler_batch.systems import presets, systems
 
 __all__ = ["FORM", "BatchForm", "read_batch_file"]
 
-_SHARD: Final = "SchedulingShard"
-_SHARD_GROUP: Final = "kai.scheduler"
 _CONFIG_MAP: Final = "ConfigMap"
-#: Keys of ConfigMaps that tell whose configuration they hold.
-_KEYS: Final = {"volcano-scheduler.conf": VOLCANO.name, "volcano-scheduler-ci.conf": VOLCANO.name}
 _BATCH: Final = "Batch"
 _PLAIN: Final = ("actions", "tiers")
 #: Where messages of the plugin and of its profile say that something is.
@@ -48,7 +43,8 @@ def read_batch_file(text: str, path: str) -> BatchArgs:
         if document.problems:
             raise ConfigError(*map(str, document.problems))
         if not _is_batch_file(document.root):
-            text = "expected actions and tiers, a ConfigMap that holds them, or a SchedulingShard of KAI"
+            objects = [f"a {shard.kind} of {systems()[name].queues.system}" for name, shard in _shards().values()]
+            text = " or ".join(["expected actions and tiers, a ConfigMap that holds them,", *objects])
             raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
         assert isinstance(document.root, Mapping)
         args, where = _args(document.root)
@@ -76,24 +72,30 @@ def _is_batch_file(root: object) -> bool:
     if not isinstance(root, Mapping):
         return False
     kind = root.get("kind")
-    if kind in {_SHARD, _CONFIG_MAP}:
+    if kind == _CONFIG_MAP or kind in _shards():
         return True
     return not kind and any(key in root for key in _PLAIN)
 
 
+def _shards() -> dict[object, tuple[str, Shard]]:
+    """Return by kind the objects that stand for a file, with the name of their preset."""
+    return {preset.shard.kind: (name, preset.shard) for name, preset in presets().items() if preset.shard is not None}
+
+
 def _args(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
     """Return the args of `Batch` that a file stands for, and the path of their content in the file."""
-    if root.get("kind") == _SHARD:
-        return {"preset": KAI.name, "shard": _shard_spec(root)}, "$"
+    if found := _shards().get(root.get("kind")):
+        name, shard = found
+        return {"preset": name, "shard": _shard_spec(root, shard)}, "$"
     if root.get("kind") != _CONFIG_MAP:
         return _with_preset(root, ""), "$"
     return _of_config_map(root)
 
 
-def _shard_spec(root: Mapping[str, object]) -> Mapping[str, object]:
+def _shard_spec(root: Mapping[str, object], shard: Shard) -> Mapping[str, object]:
     version, spec = root.get("apiVersion"), root.get("spec")
-    if not isinstance(version, str) or version.partition("/")[0] != _SHARD_GROUP:
-        text = f"expected apiVersion: {_SHARD_GROUP}/v1 of a {_SHARD}, found {shown(version)}"
+    if not isinstance(version, str) or version.partition("/")[0] != shard.group:
+        text = f"expected apiVersion: {shard.group}/v1 of a {shard.kind}, found {shown(version)}"
         raise ConfigError(str(Problem(("apiVersion",), text)))
     if spec is not None and not isinstance(spec, Mapping):
         raise ConfigError(str(Problem(("spec",), f"expected a mapping, found {shown(spec)[:60]}")))
@@ -117,7 +119,8 @@ def _of_config_map(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
             raise ConfigError(*(f"{problem.message} @ {where}" for problem in document.problems))
         args, inner = _args(content)
         if "shard" not in args:
-            args = _with_preset(content, _KEYS.get(key, ""))
+            named = (preset.name for preset in presets().values() if key in preset.config_map_keys)
+            args = _with_preset(content, next(named, ""))
         return args, f"{where}{inner[1:]}"
     text = "no key of this ConfigMap holds actions and tiers; give the file, or the ConfigMap of a batch scheduler"
     raise ConfigError(str(Problem(("data",), text)))
@@ -129,7 +132,7 @@ def _with_preset(content: Mapping[str, object], named: str) -> dict[str, object]
     A file that does not tell keeps its form, so that whoever reads the args warns about it.
     """
     said = {key: value for key, value in content.items() if key not in {"kind", "apiVersion"}}
-    name, told = preset_of(said)
+    name, told = preset_of(said, presets())
     if not told and named:
         name, told = named, True
     return {"preset": name, **said} if told else said
@@ -157,7 +160,7 @@ class BatchForm:
             "plugins": {"multiPoint": multi_point},
             "pluginConfig": [{"name": _BATCH, "args": args}],
         }
-        return {"profiles": [with_predicates(with_node_order(profile, read_args), read_args, gates)]}
+        return {"profiles": [systems()[read_args.preset].profile(profile, read_args, gates)]}
 
     def placed(self, root: Mapping[str, object]) -> Callable[[str], str]:
         """Return what turns the paths of messages about the plugin and its profile into paths of the file."""
@@ -168,17 +171,20 @@ class BatchForm:
         return with_binder(plugins, configs)
 
     def expanded(self, config: PluginConfig) -> PluginConfig:
-        """Return the args of `Batch` with the actions, tiers and settings that a shard of KAI stands for."""
-        shard = config.args.get("shard") if config.name == _BATCH and isinstance(config.args, Mapping) else None
-        if not isinstance(config.args, Mapping) or not isinstance(shard, Mapping):
+        """Return the args of `Batch` with the actions, tiers and settings that the spec of an object stands for."""
+        args = config.args if config.name == _BATCH and isinstance(config.args, Mapping) else {}
+        spec = args.get("shard")
+        if not isinstance(spec, Mapping):
             return config
-        settings, _ = shard_settings(shard)
+        name, _ = preset_of(args, presets())
+        shard = presets()[name].shard
+        assert shard is not None, "the args were read"
+        settings, _ = shard.settings(spec)
         # The profile has the name.
         settings.pop("schedulerName", None)
-        actions, tiers, _ = actions_and_tiers(shard)
-        others = {key: value for key, value in config.args.items() if key not in {"preset", "shard"}}
-        args = {"preset": KAI.name, "actions": actions, "tiers": tiers, **settings, **others}
-        return attrs.evolve(config, args=args)
+        actions, tiers, _ = shard.actions_and_tiers(spec)
+        others = {key: value for key, value in args.items() if key not in {"preset", "shard"}}
+        return attrs.evolve(config, args={"preset": name, "actions": actions, "tiers": tiers, **settings, **others})
 
 
 def _placed(where: str, message: str) -> str:

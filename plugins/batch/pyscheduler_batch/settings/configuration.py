@@ -1,8 +1,9 @@
 """The configuration of a batch profile, read from any of the forms that its users have.
 
-The forms are the args of the plugin `Batch`; a file with `actions` and `tiers`, of kube-batch, Volcano or KAI; and the
-spec of a `SchedulingShard` of KAI. The mappings are those of a YAML reader. A mistake that would change which actions
-run, or on which queues, is a `ConfigError`; everything else is a warning with the nearest known name.
+The forms are the args of the plugin `Batch`; a file with `actions` and `tiers` of a batch system; and the spec of an
+object that stands for such a file, under the key `shard`. The mappings are those of a YAML reader. A mistake that would
+change which actions run, or on which queues, is a `ConfigError`; everything else is a warning with the nearest known
+name.
 """
 
 from __future__ import annotations
@@ -13,127 +14,25 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from kube_objects.durations import parse_duration
 from pyscheduler.framework import ConfigError
-from pyscheduler.podgroup.reservation_controller import MODES, WAIT
-from pyscheduler_batch.formats.presets import KAI, KUBE_BATCH, PRESETS, VOLCANO, Preset
-from pyscheduler_batch.formats.shard import actions_and_tiers, places_in_shard, shard_settings
+from pyscheduler.podgroup.reservation_controller import MODES
+from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.model.values import mapping_of
 from pyscheduler_batch.settings.arguments import checked
-from pyscheduler_batch.settings.search_budgets import GENERATORS, SearchBudgets, search_budgets
-from pyscheduler_batch.settings.usage_settings import UsageSettings, usage_settings
+from pyscheduler_batch.settings.search_budgets import search_budgets
+from pyscheduler_batch.settings.usage_settings import usage_settings
+from pyscheduler_batch.systems import presets as installed_presets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["ARG_NAMES", "BIND_REQUEST", "BatchArgs", "PolicyEntry", "batch_args", "preset_of"]
+    from pyscheduler_batch.preset import Preset
 
+__all__ = ["ARG_NAMES", "BIND_REQUEST", "batch_args", "preset_of"]
 
-@attrs.frozen(kw_only=True)
-class PolicyEntry:
-    """A policy in a tier."""
-
-    name: str
-    #: As texts; a list or map is JSON.
-    arguments: Mapping[str, str] = attrs.field(factory=dict, hash=False)
-    #: The flags of the file, such as `enablePreemptable`; a flag that is not there has its default.
-    enabled: Mapping[str, bool] = attrs.field(factory=dict, hash=False)
-
-
-@attrs.frozen(kw_only=True)
-class BatchArgs:
-    """The configuration of a batch profile, complete with the defaults of its preset."""
-
-    preset: str
-    actions: tuple[str, ...]
-    tiers: tuple[tuple[PolicyEntry, ...], ...]
-    #: Arguments of actions (Volcano's `configurations`), by action.
-    action_arguments: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, hash=False)
-    #: The name that the file gives the scheduler, or the name of the preset's system.
-    scheduler_name: str = ""
-    #: How many jobs of a queue an action looks at; a missing action looks at all (KAI).
-    queue_depth_per_action: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    #: At most this many victims of a consolidation; 0: none, -1: any number (KAI).
-    max_consolidation_victims: int = 16
-    #: Whether pods that find another node do not count as reclaimed (KAI).
-    consolidating_reclaim: bool = True
-    #: Whether jobs that look alike are tried once per action (KAI).
-    scheduling_signatures: bool = True
-    #: Seconds that a broken gang may stay, unless its group says otherwise; below 0: for ever (KAI).
-    staleness_grace: float = 60.0
-    #: How long the searches for victims may take (KAI).
-    search_budgets: SearchBudgets = attrs.field(factory=SearchBudgets)
-    #: Whether a pod without a group is refused; otherwise it is a job of its own.
-    require_group: bool = False
-    #: The queue of a job that names none; "" for the default of the job's dialect.
-    default_queue: str = ""
-    #: The label of pods that names their queue (KAI).
-    queue_label: str = "kai.scheduler/queue"
-    #: The label of nodes, pods and groups that names their node pool, and the pool of this profile (KAI).
-    node_pool_label: str = "kai.scheduler/node-pool"
-    node_pool: str = ""
-    #: Whether the members of a gang finish PreBind before the first one is bound.
-    gang_barrier: bool = True
-    #: `api` binds pods itself, `bindRequest` leaves that to a binder of BindRequests.
-    binder: str = "api"
-    #: `wait`: a job is held until the quotas of its namespace have room for all that its group declares; `none`.
-    quota_reservation: str = WAIT
-    #: Whether PodDisruptionBudgets protect victims: `ignore`, `prefer` (of equal victims the others go) or `respect`.
-    disruption_budgets: str = "prefer"
-    #: Where past use of queues is known from; None: shares do not depend on it (KAI).
-    usage: UsageSettings | None = None
-    #: Sentences for the log about what has no effect.
-    warnings: tuple[str, ...] = ()
-
-    def policy(self, name: str) -> PolicyEntry | None:
-        """Return the first entry of a policy; None if it is not configured."""
-        return next((entry for tier in self.tiers for entry in tier if entry.name == name), None)
-
-    @property
-    def has_queue_tree(self) -> bool:
-        """Return whether a flag makes a tree of queues that have parents; `drf` reads annotations instead."""
-        entries = (entry for tier in self.tiers for entry in tier if entry.name != "drf")
-        return any(entry.enabled.get("enableHierarchy", False) for entry in entries)
-
-    @property
-    def waits_for_quota(self) -> bool:
-        """Return whether jobs are held for lack of quota; Volcano's own policy for it decides if it is there."""
-        return self.quota_reservation == WAIT and self.preset != KAI.name and self.policy("resourcequota") is None
-
-    def arguments_of(self, action: str) -> Mapping[str, str]:
-        """Return the arguments of an action, together with the settings of KAI's scheduler that its actions read."""
-        given = self.action_arguments.get(action, {})
-        if self.preset != KAI.name:
-            return given
-        settings = {
-            "maxConsolidationVictims": str(self.max_consolidation_victims),
-            "consolidatingReclaim": _text(self.consolidating_reclaim),
-            "schedulingSignatures": _text(self.scheduling_signatures),
-            "defaultStalenessGracePeriod": str(self.staleness_grace),
-            **self.search_budgets.arguments(action),
-        }
-        if action in self.queue_depth_per_action:
-            settings["queueDepth"] = str(self.queue_depth_per_action[action])
-        return {**settings, **given}
-
-    def policy_arguments(self, entry: PolicyEntry) -> Mapping[str, str]:
-        """Return the arguments of a policy, with the limit of KAI's search where it proposes victims."""
-        limits = self.search_budgets.generators
-        if self.preset != KAI.name or not (entry.name in GENERATORS or entry.name in limits):
-            return entry.arguments
-        return {"maxSearchDuration": str(self.search_budgets.generator_seconds(entry.name)), **entry.arguments}
-
-
-#: Three names of one argument of `proportion`: KAI's own, without its misspelling, and that of its user guide.
-_MULTIPLIERS: Final = (
-    "relcaimerSaturationMultiplier",
-    "reclaimerSaturationMultiplier",
-    "reclaimerUtilizationMultiplier",
-)
 _CLOSED: Final = "disable"
-#: The value of `binder` with which KAI's BindRequests are written.
+#: The value of `binder` with which BindRequests are written.
 BIND_REQUEST: Final = "bindRequest"
 _BINDERS: Final = ("api", BIND_REQUEST)
 _BUDGETS: Final = ("ignore", "prefer", "respect")
@@ -147,42 +46,43 @@ def batch_args(
     *,
     more_actions: Collection[str] = (),
     more_policies: Mapping[str, Collection[str] | None] | None = None,
-    more_presets: Mapping[str, Preset] | None = None,
+    presets: Mapping[str, Preset] | None = None,
     checks_names: bool = True,
 ) -> BatchArgs:
     """Return the configuration in the args of `Batch`, or in a file with actions and tiers.
 
     `path` is where the mapping stands, for messages. `more_actions` and `more_policies` are the names that other
-    distributions add, policies with their arguments (None: any), and `more_presets` are those of other systems; only
-    `preset` chooses these. A name may have the form `preset/name`. Without `checks_names`, every action and policy is
-    known: for a file that is read before the distributions are.
+    distributions add, policies with their arguments (None: any), and `presets` are those that may be chosen, by default
+    those of all installed systems. A name may have the form `preset/name`. Without `checks_names`, every action and
+    policy is known: for a file that is read before the distributions are.
 
     Raises `ConfigError` with a line for each unknown preset, action and policy, and for parts of the wrong type.
     """
-    presets = {**PRESETS, **(more_presets or {})}
+    presets = installed_presets() if presets is None else presets
     return _Reader(mapping, path, more_actions, more_policies or {}, presets, checks_names=checks_names).read()
 
 
-def preset_of(mapping: Mapping[str, object]) -> tuple[str, bool]:
-    """Return the preset of a file with actions and tiers, and whether the file tells.
+def preset_of(mapping: Mapping[str, object], presets: Mapping[str, Preset]) -> tuple[str, bool]:
+    """Return the preset of a file with actions and tiers, "" for none of these, and whether the file tells.
 
-    A file of kube-batch could also be one of Volcano. Names that only one system has decide, and `preset` always does.
+    A file may fit several systems. Names that only one system has decide, and `preset` always does.
     """
     said = mapping.get("preset")
     if isinstance(said, str) and said:
         return said, True
-    if any(key in mapping for key in ("queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets", "shard")):
-        return KAI.name, True
-    if "configurations" in mapping or "metrics" in mapping:
-        return VOLCANO.name, True
+    candidates = [preset for preset in presets.values() if preset.is_told_by_names]
+    for preset in candidates:
+        if any(key in mapping for key in preset.file_keys):
+            return preset.name, True
+    in_doubt = [preset for preset in presets.values() if preset.shared_names]
     used = _names_in(mapping)
-    for preset in (KAI, VOLCANO):
-        others = [each for each in PRESETS.values() if each is not preset]
+    for preset in candidates:
+        others = [each for each in (*candidates, *in_doubt) if each is not preset]
         for names in ("known_actions", "known_policies", "flags"):
             own = set(getattr(preset, names)).difference(*(getattr(other, names) for other in others))
             if used & own:
                 return preset.name, True
-    return KUBE_BATCH.name, False
+    return next((preset.name for preset in in_doubt), ""), False
 
 
 def _names_in(mapping: Mapping[str, object]) -> set[str]:
@@ -222,7 +122,8 @@ class _Reader:
         self._more_policies = more_policies
         self._problems: list[str] = []
         self._warnings: list[str] = []
-        self._preset = KAI
+        #: That of the file, as soon as it is known.
+        self._preset: Preset
         #: By path of what a shard stands for, the path in the shard.
         self._places: Mapping[str, str] = {}
 
@@ -261,33 +162,34 @@ class _Reader:
         if said is not None and (not isinstance(said, str) or said not in self._presets):
             self._problem("preset", _unknown("preset", said, self._presets))
             raise ConfigError(*self._problems)
-        name, told = preset_of(self._said)
-        if not told and not (self._said.get("actions") or self._said.get("tiers")):
+        name, told = preset_of(self._said, self._presets)
+        if not told and not (name and (self._said.get("actions") or self._said.get("tiers"))):
             self._problem("preset", f"a preset is missing; write one of {', '.join(self._presets)}")
             raise ConfigError(*self._problems)
-        if not told:
-            text = (
-                'kube-batch and Volcano both have these names; kube-batch counts, write "preset: volcano" for Volcano'
-            )
-            self._warnings.append(f"{self._path}: {text}")
         self._preset = self._presets[name]
+        if not told:
+            self._warnings.append(f"{self._path}: {self._preset.shared_names}")
 
     def _with_shard(self) -> Mapping[str, object]:
-        """Return the mapping with the parts of a shard of KAI in the form of a file."""
-        shard = self._said.get("shard")
-        if shard is None:
+        """Return the mapping with the parts of an object that stands for a file in the form of that file."""
+        spec = self._said.get("shard")
+        if spec is None:
             return self._said
-        if not isinstance(shard, Mapping) or self._preset is not KAI:
-            text = "is not a mapping" if self._preset is KAI else f"belongs to preset kai, not {self._preset.name}"
-            self._problem("shard", f"a shard {text}; give the spec of a SchedulingShard")
+        form = self._preset.shard
+        if not isinstance(spec, Mapping) or form is None:
+            known = {each.name: each.shard for each in self._presets.values() if each.shard is not None}
+            whose = f"belongs to preset {' and '.join(known)}, not {self._preset.name}"
+            kind = next((each.kind for each in (form, *known.values()) if each is not None), "shard")
+            text = "is not a mapping" if form is not None else whose
+            self._problem("shard", f"a shard {text}; give the spec of a {kind}")
             return self._said
-        settings, notes = shard_settings(shard)
+        settings, notes = form.settings(spec)
         self._warnings += [f"{self._at('shard')}.{note}" for note in notes]
-        actions, tiers, problems = actions_and_tiers(shard)
+        actions, tiers, problems = form.actions_and_tiers(spec)
         self._problems += [f"{text} @ {self._at('shard')}.{where}" for where, text in problems]
         others = {key: value for key, value in self._said.items() if key != "shard"}
         self._places = {
-            path: place for path, place in places_in_shard(shard).items() if path.partition("[")[0] not in others
+            path: place for path, place in form.places(spec).items() if path.partition("[")[0] not in others
         }
         return {"actions": actions, "tiers": tiers, **settings, **others}
 
@@ -379,7 +281,7 @@ class _Reader:
             return given
         arguments: dict[str, str] = {}
         for key, value in given.items():
-            name = _MULTIPLIERS[0] if self._preset is KAI and key in _MULTIPLIERS else key
+            name = self._preset.aliases.get(key, key)
             usable = self._usable(name, value, where, said=key)
             if usable is not None:
                 arguments[name] = usable
@@ -397,7 +299,7 @@ class _Reader:
         return usable
 
     def _flags(self, item: Mapping[str, object], where: str) -> Mapping[str, bool]:
-        """Return the flags of an entry; `disableX: true` of KAI and of old files is `enableX: false`."""
+        """Return the flags of an entry; `disableX: true` of old files is `enableX: false`."""
         flags: dict[str, bool] = {}
         for key, value in item.items():
             if key in {"name", "arguments"} or value is None:
@@ -432,7 +334,7 @@ class _Reader:
     # --- names
 
     def _unknown_action(self, name: object) -> str:
-        here = {each.name: each.actions_here for each in PRESETS.values()}
+        here = {each.name: each.actions_here for each in self._presets.values()}
         return self._unknown_name("action", name, here, self._more_actions)
 
     def _unknown_name(self, what: str, name: object, here: Mapping[str, Collection[str]], more: Iterable[str]) -> str:

@@ -42,6 +42,11 @@ class SearchBudgets:
     least_job: float = 0.0
     generators: Mapping[str, float] = attrs.field(factory=dict, hash=False)
 
+    @property
+    def own_limits(self) -> Collection[str]:
+        """Return the policies with a limit of their own where none is configured."""
+        return GENERATORS
+
     def arguments(self, action: str) -> dict[str, str]:
         """Return the limits as arguments of an action."""
         limit = self.actions.get(action, self.actions.get(_DEFAULT, _ACTION_SECONDS))

@@ -7,10 +7,12 @@ class is that of a system that writes no status; evictions have events all the s
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
+from pyscheduler_batch.model.amounts import amount_text
 from pyscheduler_batch.status.report import SilentReport
 from pyscheduler_batch.status.writer import StatusWish
 
@@ -54,6 +56,10 @@ class Reports:
     #: Whether pods have events when they are evicted, and when they are promised a node.
     tells_evictions: ClassVar[bool] = True
     tells_promises: ClassVar[bool] = False
+    #: The reason of a job with fewer pods than its minimum.
+    too_few_pods: ClassVar[str] = "NotEnoughTasks"
+    #: The amounts of queues beside quota and limit, as `kubectl queue describe` calls them.
+    further_amount: ClassVar[str] = "Guarantee"
 
     def of_job(self, job: Job, session: Session, facts: JobFacts) -> GroupReport:
         """Return the report of a job at the end of a pass; the job may be moved to another phase."""
@@ -93,6 +99,18 @@ class Reports:
         """Return what to bring a queue to; equal wishes are written once."""
         return StatusWish(status)
 
+    def queue_fields(self, spec: QueueSpec) -> Sequence[tuple[str, str]]:
+        """Return what only queues of this system say, with names."""
+        return [("Weight", f"{spec.weight:g}")]
+
+    def further_amount_of(self, spec: QueueSpec, resource: str) -> str:
+        """Return the amount of a resource that `further_amount` names, as text."""
+        return amount_text(resource, spec.guarantee.get(resource, math.nan))
+
+    def weight(self, spec: QueueSpec, resource: str) -> float:
+        """Return the weight of a queue for a resource."""
+        return spec.weight
+
     def evict_note(self, job: Job, tasks: Sequence[Task], *, action: str, by: Job | None) -> str:
         """Return the first part of the event of an eviction on the group."""
         return pod_note(action)
@@ -106,5 +124,5 @@ class Reports:
 
 
 def pod_note(action: str) -> str:
-    """Return the note of Volcano's event `Evict` on a pod. Source: Volcano `scheduler/cache/cache.go`."""
+    """Return the note of the event `Evict` on a pod. Source: Volcano `scheduler/cache/cache.go`."""
     return f"Pod is evicted, because of {action}"

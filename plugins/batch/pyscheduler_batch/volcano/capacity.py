@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler_batch.contract import Refusal, Tasks
-from pyscheduler_batch.formats.volcano_objects import ROOT_QUEUE
 from pyscheduler_batch.model.values import go_boolean
 from pyscheduler_batch.queue_problems import queue_text
 from pyscheduler_batch.volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
 from pyscheduler_batch.volcano.device_quotas import DeviceQuotas
+from pyscheduler_batch.volcano.objects import ROOT_QUEUE
 from pyscheduler_batch.volcano.policy import int_argument
 from pyscheduler_batch.volcano.queue_policy import QueuePolicy
 

@@ -11,9 +11,9 @@ import attrs
 
 from pyscheduler.api import format_time
 from pyscheduler_batch.contract import ALIVE, TaskState
-from pyscheduler_batch.formats.volcano_objects import LAST_EVICTION
 from pyscheduler_batch.status.report import COMPLETED, Note, merged_conditions, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
+from pyscheduler_batch.volcano.objects import LAST_EVICTION
 from pyscheduler_batch.volcano.status import GroupCondition, gang_condition, group_phase
 
 if TYPE_CHECKING:

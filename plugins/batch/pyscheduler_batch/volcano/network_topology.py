@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from pyscheduler_batch.contract import ACTIVE, CPU, MEMORY, NO_NODE
-from pyscheduler_batch.formats.hyper_nodes import HyperNodeTree
+from pyscheduler_batch.volcano.hyper_nodes import HyperNodeTree
 from pyscheduler_batch.volcano.policy import VolcanoPolicy, float_argument, int_argument
 
 if TYPE_CHECKING:

@@ -44,6 +44,13 @@ class VolcanoReports(Reports):
 
     counts_phases = True
 
+    def queue_fields(self, spec: QueueSpec) -> Sequence[tuple[str, str]]:
+        """Return the weight of a queue, whether others may reclaim from it, and its place in a hierarchy."""
+        fields = [*super().queue_fields(spec), ("Reclaimable", "true" if spec.reclaimable else "false")]
+        if spec.hierarchy:
+            fields.append(("Hierarchy", f"{spec.hierarchy} (weights {spec.hierarchy_weights or '<none>'})"))
+        return fields
+
     def of_job(self, job: Job, session: Session, facts: JobFacts) -> GroupReport:
         """Return phase, counts and condition of a group."""
         assert isinstance(session, VolcanoSession), "the class of the system's sessions"

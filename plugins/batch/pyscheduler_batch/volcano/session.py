@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler_batch.contract import Claim, Job, Policy, Statement, Task
+    from pyscheduler_batch.volcano.hyper_nodes import HyperNode
     from pyscheduler_batch.volcano.kept_jobs import Kind
     from pyscheduler_batch.volcano.network_topology import NetworkTopologyAware
     from pyscheduler_batch.volcano.quota_limits import QuotaLimit
@@ -70,6 +71,8 @@ class VolcanoSession(Session):
     _protected_from_others: frozenset[str] | None = None
     #: By row of a queue, whether it is overused at the end of the pass.
     _overused_at_end: dict[int, bool] = attrs.field(factory=dict, init=False)
+    #: The groups of nodes that are near each other, if the profile has the policy `network-topology-aware`.
+    hyper_nodes: Sequence[HyperNode] = ()
     #: Returns by resource the tightest quota of a namespace, if the profile has the policy `resourcequota`.
     quotas: Callable[[str], Mapping[str, QuotaLimit]] = _nothing
     #: Returns by claim what the resource claims of a pod request, as in `device_quotas`.

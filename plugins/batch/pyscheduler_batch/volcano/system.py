@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import Pod, ResourceClaim, ResourceQuota
 from pyscheduler.framework import PluginError
 from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
-from pyscheduler_batch.formats.hyper_nodes import HYPER_NODES
-from pyscheduler_batch.system import PRESETS, System, built_in_rows
+from pyscheduler_batch.system import System
 from pyscheduler_batch.volcano.device_quotas import claims_of
+from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES
+from pyscheduler_batch.volcano.node_order import DEFAULTS, with_node_order
+from pyscheduler_batch.volcano.objects import JOBS, QUEUES, ROOT_QUEUE
+from pyscheduler_batch.volcano.predicate_switches import with_predicates
+from pyscheduler_batch.volcano.preset import VOLCANO
 from pyscheduler_batch.volcano.quota_limits import QuotaLimits
 from pyscheduler_batch.volcano.reports import VolcanoReports
 from pyscheduler_batch.volcano.resource_quota import ResourceQuotas
@@ -24,18 +28,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.contract import Session
     from pyscheduler_batch.status.reports import Reports
 
 __all__ = ["Volcano"]
 
 _ROOM: Final = "pyscheduler_batch.volcano"
+#: The resources that balanced allocation counts.
+_BALANCED: Final = ("cpu", "memory", "nvidia.com/gpu")
 
 
 class Volcano(System):
     """Queues with states, groups that are enqueued before they have pods, quotas of namespaces, and hypernodes."""
 
-    preset = PRESETS["volcano"]
+    preset = VOLCANO
     actions: ClassVar[Mapping[str, str]] = {
         "enqueue": f"{_ROOM}.enqueue:Enqueue",
         "allocate": f"{_ROOM}.allocate:Allocate",
@@ -59,7 +66,7 @@ class Volcano(System):
         "sla": f"{_ROOM}.sla:Sla",
     }
     session: ClassVar[str] = f"{_ROOM}.session:VolcanoSession"
-    jobs, queues = built_in_rows("volcano")
+    jobs, queues = JOBS, QUEUES
     read_by: ClassVar[Mapping[str, ResourceKind]] = {
         "network-topology-aware": HYPER_NODES,
         ResourceQuotas.name: RESOURCE_QUOTAS,
@@ -70,6 +77,17 @@ class Volcano(System):
     annotated: ClassVar[Sequence[str]] = ("podgroups", "queues")
 
     counts_empty_groups = True
+    root_queue = ROOT_QUEUE
+
+    @classmethod
+    def profile(cls, profile: Mapping[str, object], args: BatchArgs, gates: Mapping[str, bool]) -> Mapping[str, object]:
+        """Return the profile with the weights of `nodeorder`, and the filters that `predicates` leaves."""
+        return with_predicates(with_node_order(profile, args, DEFAULTS, balanced=_BALANCED), args, gates)
+
+    @classmethod
+    def waits_for_quota(cls, args: BatchArgs) -> bool:
+        """Return whether jobs are held for lack of quota; Volcano's own policy for it decides if it is there."""
+        return super().waits_for_quota(args) and args.policy(ResourceQuotas.name) is None
 
     @cached_property
     def _limits(self) -> QuotaLimits:

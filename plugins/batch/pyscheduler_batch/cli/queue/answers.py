@@ -17,6 +17,7 @@ from pyscheduler.cli.terminal import echo
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.telemetry.logs import configure
+from pyscheduler_batch.added_dialects import added_queue_dialects
 from pyscheduler_batch.cli.queue import explain_view, view
 from pyscheduler_batch.cli.queue.describe_view import described
 from pyscheduler_batch.cli.queue.explanation import Explanation, explain as explain_job, placements
@@ -26,7 +27,6 @@ from pyscheduler_batch.cli.queue.reader import read_inventory
 from pyscheduler_batch.cli.queue.share_changes import change_lines, changes_data, share_changes
 from pyscheduler_batch.cli.queue.source import check_namespace, open_source, overlay
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.formats.added_dialects import added_queue_dialects
 from pyscheduler_batch.model.tasks import TaskState
 
 if TYPE_CHECKING:

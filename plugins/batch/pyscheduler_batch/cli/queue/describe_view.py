@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from kube_objects.durations import format_duration
 from kube_testserver.printing.columns import NONE, UNKNOWN, human_duration
 from pyscheduler.cli.podgroup.view import indented
 from pyscheduler_batch.cli.queue.model import WAITING, missing_pods
@@ -45,7 +44,7 @@ def described(
         ("Path", "/".join(reversed(path)) or NONE),
         ("Children", ", ".join(model.children(queue)) or NONE),
         ("Priority", f"{spec.priority:g}"),
-        *_dialect_fields(model.name, spec),
+        *model.system.reports.queue_fields(spec),
         *(("Problem", f"{each.reason}: {each.message}") for each in model.problems_of(queue)),
         *(("Warning", text) for text in spec.warnings),
     ]
@@ -55,43 +54,20 @@ def described(
     return lines + _jobs(model, queue, reasons)
 
 
-def _dialect_fields(preset: str, spec: QueueSpec) -> list[tuple[str, str]]:
-    """Return the fields that only the queues of the preset have."""
-    if preset == "kai":
-        return [
-            ("Preempt min runtime", _seconds(spec.preempt_min_runtime)),
-            ("Reclaim min runtime", _seconds(spec.reclaim_min_runtime)),
-        ]
-    fields = [("Weight", f"{spec.weight:g}")]
-    if preset == "volcano":
-        fields.append(("Reclaimable", "true" if spec.reclaimable else "false"))
-        if spec.hierarchy:
-            fields.append(("Hierarchy", f"{spec.hierarchy} (weights {spec.hierarchy_weights or NONE})"))
-    return fields
-
-
-def _seconds(value: float | None) -> str:
-    return NONE if value is None else format_duration(value)
-
-
 def _amounts(model: DialectModel, share: Mapping[str, float] | None, spec: QueueSpec, row: int) -> list[str]:
-    header = ["Resource", "Quota", "Limit"]
-    is_kai = model.name == "kai"
-    header.append("Over-quota weight" if is_kai else "Guarantee")
-    header += ["Fair share", "Allocated", "Pending"]
-    cells = [tuple(header)]
+    reports = model.system.reports
+    cells = [("Resource", "Quota", "Limit", reports.further_amount, "Fair share", "Allocated", "Pending")]
     for column, name in enumerate(model.axis.names):
         allocated = float(model.queues.allocated[row, column]) if row >= 0 else math.nan
         pending = float(model.pending[row, column]) if row >= 0 else math.nan
         if not (name in spec.quota or name in spec.limit or name in spec.guarantee or allocated > 0 or pending > 0):
             continue
-        third = f"{spec.over_quota_weight[name]:g}" if is_kai and name in spec.over_quota_weight else NONE
         cells.append(
             (
                 name,
                 amount_text(name, spec.quota.get(name, math.nan)),
                 amount_text(name, spec.limit.get(name, math.inf)),
-                third if is_kai else amount_text(name, spec.guarantee.get(name, math.nan)),
+                reports.further_amount_of(spec, name),
                 UNKNOWN if share is None else amount_text(name, share.get(name, math.nan)),
                 amount_text(name, allocated),
                 amount_text(name, pending),
@@ -138,7 +114,7 @@ def _message(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -
     wrong += [f"{each.reason}: {each.message}" for each in model.malformed_pods(job)]
     if not entry.is_waiting or wrong:
         return ", ".join(wrong)
-    missing = missing_pods(entry)
+    missing = missing_pods(model.system, entry)
     if missing:
         return "; ".join(missing)
     return " ".join(reasons.get(job.key, "").split())

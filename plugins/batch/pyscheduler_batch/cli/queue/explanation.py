@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject
+    from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.cli.queue.model import DialectModel, JobEntry
     from pyscheduler_batch.cli.queue.offline_pass import PassResult
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.decisions import Decision
     from pyscheduler_batch.model.plan_log import RejectedPlan
     from pyscheduler_batch.model.tasks import Job
-    from pyscheduler_batch.settings.configuration import BatchArgs
 
 __all__ = ["HOLDS", "Explanation", "Step", "explain", "placements"]
 
@@ -161,7 +161,7 @@ def _unserved(
         return Step("session", HOLDS, NO_PROFILE, f"{text}; correct it, or give another --config")
     objects: list[KubeObject] = [*pods] if entry.state is None or entry.state.object is None else [entry.state.object]
     key, own = args.node_pool_label, args.node_pool
-    pools = {item.labels.get(key, "") for item in objects} if model.name == "kai" and key else {own}
+    pools = {item.labels.get(key, "") for item in objects} if model.system.has_pools and key else {own}
     mine = f"with {key}={own}" if own else f"without the label {key}"
     advice = "correct the label, or give another --config"
     if job is None and pools - {own}:
@@ -178,7 +178,7 @@ def _unseen_queue(model: DialectModel, job: Job, mine: str, advice: str) -> Step
     if not job.queue_error or job.queue_error.partition(": ")[0] in HELD:
         return None
     # A scheduler with several dialects refuses the queues that two of them have.
-    if model.name != "kai" or job.queue_error not in {NO_QUEUE, MISSING}:
+    if not model.system.has_pools or job.queue_error not in {NO_QUEUE, MISSING}:
         return Step("session", HOLDS, job.queue_error, queue_text(job.queue_error, job.queue, "pod group"))
     text = f"queue {job.queue} or one above it is in another node pool; the batch profile serves queues {mine}"
     return Step("session", HOLDS, OTHER_POOL, f"{text}; {advice}")
@@ -197,7 +197,7 @@ def _verdict(entry: JobEntry, decisions: Sequence[Decision]) -> str:
 
 
 def _is_partial(entry: JobEntry, placed: int) -> bool:
-    """Return whether a pass places only a part of a gang: Volcano promises such nodes, and does not carry it out."""
+    """Return whether a pass places only a part of a gang: such nodes are promised, and no more."""
     return placed > 0 and entry.job.count(ACTIVE) + placed < entry.job.min_member
 
 
@@ -215,14 +215,14 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
 
 
 def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
-    job, missing, found = entry.job, missing_pods(entry), _of_step("pods", reasons)
+    job, missing, found = entry.job, missing_pods(model.system, entry), _of_step("pods", reasons)
     if missing:
-        default = "NotReady" if entry.spec.dialect == "kai" else "NotEnoughTasks"
+        default = model.system.reports.too_few_pods
         reason = found[0][0] if found else default
         has_all = job.counts[TaskState.GATED] and job.count((*ACTIVE, *WAITING)) >= entry.spec.min_member
         waits = "until the gates are removed" if has_all else "for its controller to create pods"
         text = f"{'; '.join(missing)}; the job waits {waits}"
-        # What KAI says of sub-groups is more than which of them lack pods.
+        # What a session says of sub-groups is more than which of them lack pods.
         return Step("pods", HOLDS, reason, found[0][1] if reason == "NotReady" and found else text)
     for reason, message in found:
         return Step("pods", HOLDS, reason, message)

@@ -16,17 +16,16 @@ from pyscheduler.framework.resource import EPHEMERAL_STORAGE
 from pyscheduler.podgroup import created_at
 from pyscheduler.scheduler.malformed_pod import readable_part
 from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
-from pyscheduler_batch.formats.kai_objects import without_succeeded
-from pyscheduler_batch.formats.presets import PRESETS
-from pyscheduler_batch.formats.volcano_objects import ROOT_QUEUE
 from pyscheduler_batch.gpu_sharing.device_shares import gpu_memory, share_request
 from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS, ResourceAxis
 from pyscheduler_batch.model.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
 from pyscheduler_batch.model.job_spec import JobSpec
+from pyscheduler_batch.model.queue_spec import ROOT_QUEUE
 from pyscheduler_batch.model.tasks import ACTIVE, ALIVE, Task, TaskState
 from pyscheduler_batch.model.values import amounts_of
 from pyscheduler_batch.queue_problems import needs_root, queue_problem
 from pyscheduler_batch.sessions.tables import NO_GROUP, NO_QUEUE, NOT_A_LEAF
+from pyscheduler_batch.systems import systems_by_dialect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.model.queue_table import QueueTable
     from pyscheduler_batch.model.tasks import Job
+    from pyscheduler_batch.system import System
 
 __all__ = [
     "WAITING",
@@ -107,6 +107,8 @@ class DialectModel:
 
     #: The preset, which is the dialect of the jobs and of its own queues.
     name: str
+    #: The system of that preset.
+    system: type[System]
     #: By dialect of queues, the system that writes them, in words.
     systems: Mapping[str, str]
     axis: ResourceAxis
@@ -161,8 +163,9 @@ def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
             names[pod.scheduler_name] = names.get(pod.scheduler_name, 0) + 1
     found = {dialect: sorted(names, key=lambda name: (-names[name], name)) for dialect, names in counts.items()}
     for dialect, known in found.items():
-        if PRESETS[dialect].scheduler_name not in known:
-            known.append(PRESETS[dialect].scheduler_name)
+        scheduler_name = systems_by_dialect()[dialect].preset.scheduler_name
+        if scheduler_name not in known:
+            known.append(scheduler_name)
     return found
 
 
@@ -170,7 +173,7 @@ def build_models(
     inventory: Inventory,
     schedulers: Mapping[str, Iterable[str]] | None = None,
     *,
-    trees: Collection[str] = ("kai",),
+    trees: Collection[str] | None = None,
     served: Collection[str] | None = None,
 ) -> list[DialectModel]:
     """Return the models of the dialects that have a queue or a job.
@@ -179,9 +182,12 @@ def build_models(
     served dialect has a queue or a job, they are in the model of the first one.
 
     `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
-    queues without children may have jobs. `served`: the dialects of one scheduler, in which a name may be of one queue
-    only; None for all.
+    queues without children may have jobs, by default those whose queues are a tree in any case. `served`: the dialects
+    of one scheduler, in which a name may be of one queue only; None for all.
     """
+    systems = systems_by_dialect()
+    if trees is None:
+        trees = {name for name, system in systems.items() if system.has_queue_tree}
     owners: dict[str, str] = {}
     for dialect, names in (schedulers or schedulers_of(inventory)).items():
         for name in names:
@@ -207,7 +213,7 @@ def build_models(
     models = [
         _build(
             inventory,
-            row,
+            systems[row.name],
             [*inventory.queues.get(row.name, ()), *(added if row.name in readers else ())],
             states.get(row.name, ()),
             singles.get(row.name, ()),
@@ -238,7 +244,7 @@ def of_dialect(model: DialectModel, dialect: str) -> DialectModel:
 def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
     """Return the dialect of a group. `owners`: the dialects by schedulerName.
 
-    Pods name groups of Volcano and kube-batch alike; if there is no object, the schedulerName tells them apart.
+    Pods name groups of two systems alike; if there is no object, the schedulerName tells them apart.
     """
     if state.object is None:
         found = (owners.get(pod.scheduler_name, "") for pod in state.children())
@@ -248,14 +254,15 @@ def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
 
 def _build(
     inventory: Inventory,
-    row: JobDialect,
+    system: type[System],
     queue_specs: Sequence[QueueSpec],
     states: Iterable[GroupState],
     singles: Iterable[Pod],
     dialects: Mapping[str, Sequence[str]],
     trees: Collection[str],
 ) -> DialectModel:
-    specs = queue_specs if row.name in trees else _with_roots(queue_specs)
+    row = system.jobs
+    specs = queue_specs if row.name in trees else _with_roots(queue_specs, system.root_queue)
     described = sorted(
         [
             *((_with_warnings(_spec_of(row, state), inventory), state, _members(state)) for state in states),
@@ -266,7 +273,7 @@ def _build(
     problems: list[Problem] = []
     infos = {pod.uid: _info(row, pod, problems) for _, _, pods in described for pod in pods}
     axis = _axis(inventory, specs, infos.values())
-    shares = _shared_gpus(infos.values(), inventory.nodes) if row.name == "kai" else {}
+    shares = _shared_gpus(infos.values(), inventory.nodes) if system.shares_gpus else {}
     queues, reasons = build_queues(axis, specs)
     problems += _queue_problems(row, specs, reasons, dialects)
     jobs: dict[str, JobEntry] = {}
@@ -296,6 +303,7 @@ def _build(
         children.setdefault(queues.names[above] if above >= 0 else "", []).append(name)
     return DialectModel(
         name=row.name,
+        system=system,
         systems={each.name: each.system for each in inventory.queue_rows},
         axis=axis,
         specs={spec.name: spec for spec in specs},
@@ -310,14 +318,11 @@ def _build(
     )
 
 
-def _with_roots(specs: Sequence[QueueSpec]) -> Sequence[QueueSpec]:
-    """Return the queues; those below Volcano's `root` are at the top if that queue does not exist."""
-    if any(spec.name == ROOT_QUEUE for spec in specs):
+def _with_roots(specs: Sequence[QueueSpec], root: str) -> Sequence[QueueSpec]:
+    """Return the queues; those below the system's root are at the top if that queue does not exist."""
+    if not root or any(spec.name == root for spec in specs):
         return specs
-    return [
-        attrs.evolve(spec, parent="") if spec.dialect == "volcano" and spec.parent == ROOT_QUEUE else spec
-        for spec in specs
-    ]
+    return [attrs.evolve(spec, parent="") if spec.parent == root else spec for spec in specs]
 
 
 def _offered(allocatable: Mapping[str, object]) -> dict[str, float]:
@@ -409,7 +414,7 @@ def _task(axis: ResourceAxis, row: JobDialect, spec: JobSpec, job: Job, info: Po
 
 
 def _shared_gpus(infos: Iterable[PodInfo], nodes: Sequence[Node]) -> dict[str, float]:
-    """Return by uid of a pod its part of GPUs that it shares by KAI's annotations.
+    """Return by uid of a pod its part of GPUs that it shares by its annotations.
 
     The part that a request for memory is depends on the node; before the pod has one, the smallest GPU counts.
     """
@@ -446,25 +451,20 @@ def _state(pod: Pod) -> TaskState:
     return TaskState.GATED if pod.spec.scheduling_gates else TaskState.PENDING
 
 
-def missing_pods(entry: JobEntry) -> list[str]:
-    """Return which minimums of a job cannot be reached with the pods that exist, one text each.
-
-    Pods with scheduling gates do not count in KAI.
-    """
-    job, spec = entry.job, entry.spec
+def missing_pods(system: type[System], entry: JobEntry) -> list[str]:
+    """Return which minimums of a job cannot be reached with the pods that exist, one text each."""
+    job, tasks = entry.job, entry.job.tasks.values()
+    spec = system.without_succeeded(
+        entry.spec,
+        [task.sub_group for task in tasks if task.state in ALIVE],
+        [task.sub_group for task in tasks if task.state is TaskState.SUCCEEDED],
+    )
     counted = {*ACTIVE, TaskState.PENDING}
-    if spec.dialect == "kai":
-        tasks = job.tasks.values()
-        spec = without_succeeded(
-            spec,
-            [task.sub_group for task in tasks if task.state in ALIVE],
-            [task.sub_group for task in tasks if task.state is TaskState.SUCCEEDED],
-        )
-    else:
+    if not system.has_sub_group_tree:
         counted |= {TaskState.GATED, TaskState.SUCCEEDED}
-    there = [task for task in job.tasks.values() if task.state in counted]
+    there = [task for task in tasks if task.state in counted]
     found = []
-    if spec.dialect == "kai" and spec.sub_groups:
+    if system.has_sub_group_tree and spec.sub_groups:
         inner = {each.parent for each in spec.sub_groups}
         for each in (each for each in spec.sub_groups if each.name not in inner):
             count = sum(task.sub_group == each.name for task in there)

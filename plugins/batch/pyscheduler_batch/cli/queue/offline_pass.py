@@ -17,6 +17,7 @@ from pyscheduler.framework.diagnosis import Diagnosis, FitError
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.log_capture import configuration_warnings
 from pyscheduler.framework.node_statuses import NodeStatuses
+from pyscheduler_batch.batch_args import BatchArgs
 from pyscheduler_batch.cli.queue.repeated_logs import without_repeated_logs
 from pyscheduler_batch.contract import Shares
 from pyscheduler_batch.model.batch_plugin import NodeUse
@@ -25,7 +26,8 @@ from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.wait_texts import waiting_text
 from pyscheduler_batch.sessions.waiting_reasons import reasons_of
-from pyscheduler_batch.settings.configuration import BatchArgs, batch_args
+from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_batch.systems import presets, systems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -58,7 +60,7 @@ class Profiles:
     #: By dialect, the args of that profile.
     args: Mapping[str, BatchArgs]
     #: The dialects in which parents of queues count.
-    trees: frozenset[str] = frozenset({"kai"})
+    trees: frozenset[str] | None = None
     source: str | None = None
     #: What is installed.
     registry: Registry
@@ -201,7 +203,11 @@ def profiles_for(
             config=config,
             names={dialect: name for dialect, (name, _) in found.items()},
             args={dialect: args for dialect, (_, args) in found.items()},
-            trees=frozenset({"kai", *(dialect for dialect, (_, args) in found.items() if args.has_queue_tree)}),
+            trees=frozenset(
+                dialect
+                for dialect, (_, args) in found.items()
+                if args.has_queue_tree or systems()[args.preset].has_queue_tree
+            ),
             source=config_file,
             registry=registry,
             gates=gates,
@@ -221,12 +227,14 @@ def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> d
     for index, profile in enumerate(config.profiles):
         for entry in profile.plugin_config:
             if entry.name == BATCH:
+                said = entry.args if isinstance(entry.args, Mapping) else {}
                 with found_in(source), placed_in_file(config):
                     args = batch_args(
-                        entry.args if isinstance(entry.args, Mapping) else {},
+                        said,
                         f"$.profiles[{index}].pluginConfig[{BATCH}].args",
                         more_actions=extensions.actions,
                         more_policies=dict.fromkeys(extensions.policies),
+                        presets=presets(extensions, chosen=said.get("preset")),
                     )
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found

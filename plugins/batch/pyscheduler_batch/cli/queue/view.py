@@ -143,7 +143,7 @@ def queue_lines(
             lines.append(("", "", "", resource, *amounts, "", "", *more, *blank, ""))
             continue
         if wide:
-            weight = spec.over_quota_weight.get(resource, 0.0) if model.name == "kai" else spec.weight
+            weight = model.system.reports.weight(spec, resource)
             reclaimable = "true" if spec.reclaimable else "false"
             more += (f"{weight:g}", f"{spec.priority:g}", reclaimable, str(len(spec.warnings)))
         counts = [str(count) for count in model.job_counts[row].tolist()] if row >= 0 else [NONE, NONE]

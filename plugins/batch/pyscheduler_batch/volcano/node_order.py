@@ -8,47 +8,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.formats.presets import KUBE_BATCH, VOLCANO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyscheduler_batch.settings.configuration import BatchArgs
+    from pyscheduler_batch.batch_args import BatchArgs
 
-__all__ = ["with_node_order"]
+__all__ = ["DEFAULTS", "with_node_order"]
 
-#: By argument: the plugin, the weight that it has in a profile, and the defaults of Volcano and of kube-batch.
-_WEIGHTS: Final = {
-    "leastrequested.weight": ("NodeResourcesFit", 1, 1, 1),
-    "mostrequested.weight": ("", 0, 0, 0),
-    "balancedresource.weight": ("NodeResourcesBalancedAllocation", 1, 1, 1),
-    "nodeaffinity.weight": ("NodeAffinity", 2, 2, 1),
-    "podaffinity.weight": ("InterPodAffinity", 2, 2, 1),
-    "tainttoleration.weight": ("TaintToleration", 3, 3, 0),
-    "imagelocality.weight": ("ImageLocality", 1, 1, 0),
-    "podtopologyspread.weight": ("PodTopologySpread", 2, 2, 0),
+#: By argument: the plugin, and the weight that it has in a profile.
+_PLUGINS: Final = {
+    "leastrequested.weight": ("NodeResourcesFit", 1),
+    "balancedresource.weight": ("NodeResourcesBalancedAllocation", 1),
+    "nodeaffinity.weight": ("NodeAffinity", 2),
+    "podaffinity.weight": ("InterPodAffinity", 2),
+    "tainttoleration.weight": ("TaintToleration", 3),
+    "imagelocality.weight": ("ImageLocality", 1),
+    "podtopologyspread.weight": ("PodTopologySpread", 2),
 }
-_BALANCED: Final = ("cpu", "memory", "nvidia.com/gpu")
+DEFAULTS: Final = {key: usual for key, (_, usual) in _PLUGINS.items()}
+"""The weights of Volcano by default."""
+_PACKED: Final = ("cpu", "memory")
 _LEAST: Final = "leastrequested.weight"
 _MOST: Final = "mostrequested.weight"
 
 
-def with_node_order(profile: Mapping[str, object], args: BatchArgs) -> dict[str, object]:
+def with_node_order(
+    profile: Mapping[str, object], args: BatchArgs, defaults: Mapping[str, int], *, balanced: Sequence[str] = ()
+) -> Mapping[str, object]:
     """Return the profile with the weights that `nodeorder` gives its score plugins; a weight of 0 leaves one out.
+
+    `defaults`: by argument the weight that counts without it, 0 for others. `balanced`: the resources that balanced
+    allocation counts, if they are not those of a profile.
 
     Raises `ConfigError` if it asks for the most and the least requested nodes, which one profile cannot score both.
     """
     policy = args.policy("nodeorder")
-    if policy is None or args.preset not in {VOLCANO.name, KUBE_BATCH.name}:
-        return dict(profile)
-    is_volcano = args.preset == VOLCANO.name
-    weights = {key: int(policy.arguments.get(key, row[2 if is_volcano else 3])) for key, row in _WEIGHTS.items()}
+    if policy is None:
+        return profile
+    weights = {key: int(policy.arguments.get(key, defaults.get(key, 0))) for key in (*_PLUGINS, _MOST)}
     resources: list[dict[str, object]] = []
-    if is_volcano:
-        # Its balanced allocation counts GPUs, too.
-        resources.append(
-            {"name": "NodeResourcesBalancedAllocation", "args": {"resources": _of_equal_weight(_BALANCED)}}
-        )
+    if balanced:
+        resources.append({"name": "NodeResourcesBalancedAllocation", "args": {"resources": _of_equal_weight(balanced)}})
     if weights[_MOST] > 0:
         if weights[_LEAST] > 0:
             raise ConfigError(
@@ -56,12 +57,10 @@ def with_node_order(profile: Mapping[str, object], args: BatchArgs) -> dict[str,
                 f'set "{_LEAST}: 0" to fill nodes, or "{_MOST}: 0" to spread'
             )
         weights[_LEAST] = weights[_MOST]
-        strategy = {"type": "MostAllocated", "resources": _of_equal_weight(_BALANCED[:2])}
+        strategy = {"type": "MostAllocated", "resources": _of_equal_weight(_PACKED)}
         resources.append({"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}})
     changed = {
-        plugin: weights[key]
-        for key, (plugin, usual, *_) in _WEIGHTS.items()
-        if plugin and weights[key] != usual and weights[key] >= 0
+        plugin: weights[key] for key, (plugin, usual) in _PLUGINS.items() if weights[key] != usual and weights[key] >= 0
     }
     score = {
         "enabled": [{"name": plugin, "weight": weight} for plugin, weight in changed.items() if weight],

@@ -7,15 +7,18 @@ Sources: volcano `apis/scheduling/v1beta1` (types and annotations), `pkg/schedul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from pyscheduler.api import kind_of
 from pyscheduler.podgroup import created_at
 from pyscheduler.podgroup.sub_group_fields import volcano_sub_groups
 from pyscheduler.podgroup.sub_groups import TASK_SPEC, ByPolicy
+from pyscheduler_batch.dialects import JobDialect, QueueDialect
 from pyscheduler_batch.model.job_spec import JobSpec, SubGroupSpec
-from pyscheduler_batch.model.queue_spec import QueueSpec, QueueState
+from pyscheduler_batch.model.queue_object import QueueObject
+from pyscheduler_batch.model.queue_spec import ROOT_QUEUE, QueueSpec, QueueState
 from pyscheduler_batch.model.values import (
     Warnings,
     amounts_of,
@@ -33,12 +36,16 @@ from pyscheduler_batch.model.values import (
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.podgroup import GroupFields, GroupObject
-    from pyscheduler_batch.formats.queue_wire import QueueObject
 
 __all__ = [
     "DEFAULT_QUEUE",
+    "JOBS",
     "LAST_EVICTION",
+    "PREEMPTABLE",
+    "QUEUES",
     "ROOT_QUEUE",
+    "VOLCANO_QUEUES",
+    "VolcanoQueue",
     "kube_batch_job",
     "kube_batch_pod_min_member",
     "kube_batch_queue",
@@ -53,8 +60,6 @@ __all__ = [
 
 DEFAULT_QUEUE: Final = "default"
 """The queue of a group that names none."""
-ROOT_QUEUE: Final = "root"
-"""The parent of a queue of Volcano that names none."""
 
 LAST_EVICTION: Final = "pyscheduler.io/last-eviction-timestamp"
 """`Job.last_eviction`, for the next leader; an annotation of our own."""
@@ -68,6 +73,15 @@ _HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _JDB_MIN: Final = "volcano.sh/jdb-min-available"
 _JDB_MAX: Final = "volcano.sh/jdb-max-unavailable"
 _HEAVIEST: Final = 65535
+
+
+class VolcanoQueue(QueueObject):
+    """Queue of Volcano."""
+
+    api_version: ClassVar[str] = "scheduling.volcano.sh/v1beta1"
+
+
+VOLCANO_QUEUES: Final = kind_of(VolcanoQueue, "queues", namespaced=False)
 
 
 # --- queues -------------------------------------------------------------------------------------
@@ -264,3 +278,21 @@ def _pod_minimum(pod: Pod, keys: tuple[str, ...]) -> int | None:
         if text.isascii() and text.isdigit() and len(text) <= 9:
             return int(text)
     return None
+
+
+# --- dialects -----------------------------------------------------------------------------------
+
+QUEUES: Final = QueueDialect(name="volcano", system="Volcano", kinds=(VOLCANO_QUEUES,), read=volcano_queue)
+"""How queues of Volcano are read."""
+
+JOBS: Final = JobDialect(
+    name="volcano",
+    default_queue=DEFAULT_QUEUE,
+    read=volcano_job,
+    role=volcano_pod_role,
+    queue=volcano_pod_queue,
+    preemptible=volcano_pod_preemptible,
+    min_member=volcano_pod_min_member,
+    marks=frozenset({TASK_SPEC, PREEMPTABLE}),
+)
+"""How groups of Volcano are read."""

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.contract import Action, Policy
-from pyscheduler_batch.formats.presets import PRESETS
 from pyscheduler_batch.model.policy_checks import action_problems, role_problems, with_checks
 from pyscheduler_batch.model.session import EnabledPolicy
-from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from pyscheduler.framework.extensions import Extensions
-    from pyscheduler_batch.formats.presets import Preset
+    from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
     from pyscheduler_batch.model.session import Session
-    from pyscheduler_batch.settings.configuration import BatchArgs, PolicyEntry
+    from pyscheduler_batch.system import System
 
-__all__ = ["make_actions", "make_tiers", "other_presets", "session_type", "system_of"]
+__all__ = ["make_actions", "make_tiers", "session_type"]
 
 #: Policies of the systems whose work the profile's own filters do, or that describe what this scheduler always does.
 _BUILT_IN: Final = frozenset(
@@ -44,23 +42,6 @@ _BUILT_IN: Final = frozenset(
 )
 
 
-def system_of(name: str, extensions: Extensions) -> type[System]:
-    """Return the class of the batch system of a preset; raise `ConfigError` if no distribution offers it."""
-    offer = extensions.systems.get(name)
-    if offer is None:
-        raise ConfigError(f'no distribution that is installed offers the batch system "{name}"; install one that does')
-    found: type[System] = offer.load(f'batch system "{name}"', System)
-    return found
-
-
-def other_presets(extensions: Extensions, args: Mapping[str, object]) -> dict[str, Preset]:
-    """Return the preset that the args name, if it is not built in; other systems are not even imported."""
-    name = args.get("preset")
-    if not isinstance(name, str) or name in PRESETS or name not in extensions.systems:
-        return {}
-    return {name: system_of(name, extensions).preset}
-
-
 def make_actions(args: BatchArgs, system: type[System], extensions: Extensions | None = None) -> list[Action]:
     """Return the actions in order; raise `ConfigError` for one that nobody offers."""
     known, offers = system.actions, {} if extensions is None else extensions.actions
@@ -69,14 +50,14 @@ def make_actions(args: BatchArgs, system: type[System], extensions: Extensions |
     for name in args.actions:
         bare = _bare(name)
         if bare in known:
-            made.append(_load(known[bare])(args.arguments_of(bare)))
+            made.append(_load(known[bare])(system.action_arguments(args, bare)))
         elif bare in offers:
             offered = offers[bare].load(f'action "{bare}"', Action)
             wrong = _wrong_name(f'action "{bare}"', bare, offered) + action_problems(f'action "{bare}"', offered)
             wrong += _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), offered)
             problems += wrong
             if not wrong:
-                made.append(offers[bare].make(f'action "{bare}"', Action, args.arguments_of(bare)))
+                made.append(offers[bare].make(f'action "{bare}"', Action, system.action_arguments(args, bare)))
         else:
             problems.append(f'action "{name}" of the preset "{args.preset}" is not available; remove it')
     if problems:
@@ -94,7 +75,7 @@ def make_tiers(
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
         name = _bare(entry.name)
         if name in known:
-            return [EnabledPolicy(_load(known[name])(args.policy_arguments(entry)), entry.enabled)]
+            return [EnabledPolicy(_load(known[name])(system.policy_arguments(args, entry)), entry.enabled)]
         if name in offers:
             offered = offers[name].load(f'policy "{name}"', Policy)
             wrong = _wrong_name(f'policy "{name}"', name, offered) + role_problems(f'policy "{name}"', offered)
@@ -102,7 +83,7 @@ def make_tiers(
             problems.extend(wrong)
             if wrong:
                 return []
-            policy = offers[name].make(f'policy "{name}"', Policy, args.policy_arguments(entry))
+            policy = offers[name].make(f'policy "{name}"', Policy, system.policy_arguments(args, entry))
             return [EnabledPolicy(with_checks(policy), entry.enabled)]
         if name not in _BUILT_IN:
             problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available; remove it')

@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import KubeObject, kind_of
-from pyscheduler_batch.formats.name_patterns import PatternError, matching
 from pyscheduler_batch.model.values import Warnings, integer, items_of, mapping_of, text_of, warn
+from pyscheduler_batch.volcano.name_patterns import PatternError, matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

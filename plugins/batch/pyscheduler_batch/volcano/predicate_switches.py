@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler_batch.formats.presets import VOLCANO
 from pyscheduler_batch.model.values import go_boolean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyscheduler_batch.settings.configuration import BatchArgs
+    from pyscheduler_batch.batch_args import BatchArgs
 
 __all__ = ["with_predicates"]
 
@@ -39,14 +38,14 @@ _VOLUME_WEIGHT: Final = "volumebinding.weight"
 _DEVICE_TIMEOUT: Final = "dynamicresources.filterTimeoutSeconds"
 
 
-def with_predicates(profile: Mapping[str, object], args: BatchArgs, gates: Mapping[str, bool]) -> dict[str, object]:
+def with_predicates(profile: Mapping[str, object], args: BatchArgs, gates: Mapping[str, bool]) -> Mapping[str, object]:
     """Return the profile without the filters that `predicates` switches off.
 
     Its timeouts, and its weight and shape of scores, become those of VolumeBinding and DynamicResources.
     """
     policy = args.policy("predicates")
-    if policy is None or args.preset != VOLCANO.name:
-        return dict(profile)
+    if policy is None:
+        return profile
     off = [row for key, row in _SWITCHES.items() if go_boolean(policy.arguments.get(key, "true")) is False]
     plugins, configs = profile["plugins"], profile["pluginConfig"]
     assert isinstance(plugins, dict), "made by this room"

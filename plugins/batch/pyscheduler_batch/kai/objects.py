@@ -10,13 +10,16 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from pyscheduler.api import kind_of
 from pyscheduler.podgroup import created_at
 from pyscheduler.podgroup.sub_groups import SUB_GROUP_LABEL, TOO_DEEP, path_problem
+from pyscheduler_batch.dialects import JobDialect, QueueDialect
 from pyscheduler_batch.model.job_spec import JobSpec, SubGroupSpec
+from pyscheduler_batch.model.queue_object import QueueObject
 from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.model.tasks import NOTHING
 from pyscheduler_batch.model.values import (
@@ -35,15 +38,18 @@ from pyscheduler_batch.model.values import (
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.podgroup import GroupFields, GroupObject
-    from pyscheduler_batch.formats.queue_wire import QueueObject
 
 __all__ = [
+    "JOBS",
+    "KAI_QUEUES",
     "LAST_EVICTION_ANNOTATION",
     "LAST_START_ANNOTATION",
+    "QUEUES",
     "QUEUE_LABEL",
     "REACHED_ANNOTATION",
     "STALE_ANNOTATION",
     "SUB_GROUP_LABEL",
+    "KaiQueue",
     "kai_job",
     "kai_last_start",
     "kai_pod_preemptible",
@@ -73,6 +79,15 @@ _UNSET: Final = {
     "overQuotaWeight": "this queue has no share of {0} beyond its quota",
 }
 _PREEMPTIBILITY: Final = {"preemptible": True, "non-preemptible": False}
+
+
+class KaiQueue(QueueObject):
+    """Queue of KAI."""
+
+    api_version: ClassVar[str] = "scheduling.run.ai/v2"
+
+
+KAI_QUEUES: Final = kind_of(KaiQueue, "queues", namespaced=False)
 
 
 # --- queues -------------------------------------------------------------------------------------
@@ -314,3 +329,19 @@ def kai_pod_queue(pod: Pod) -> str:
 def kai_pod_preemptible(pod: Pod) -> bool | None:
     """Return whether a pod's label says that it may be evicted for others; None if it does not say."""
     return _PREEMPTIBILITY.get(pod.labels.get(PREEMPTIBILITY_LABEL, ""))
+
+
+# --- dialects -----------------------------------------------------------------------------------
+
+QUEUES: Final = QueueDialect(name="kai", system="KAI", kinds=(KAI_QUEUES,), read=kai_queue)
+"""How queues of KAI are read."""
+
+JOBS: Final = JobDialect(
+    name="kai",
+    read=kai_job,
+    sub_group=kai_pod_sub_group,
+    queue=kai_pod_queue,
+    preemptible=kai_pod_preemptible,
+    marks=frozenset({SUB_GROUP_LABEL, PREEMPTIBILITY_LABEL}),
+)
+"""How groups of KAI are read."""

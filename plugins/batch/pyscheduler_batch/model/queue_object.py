@@ -1,0 +1,22 @@
+"""The objects that describe queues.
+
+They come from other projects' CRDs, which may have no validation. So `spec` and `status` are kept as they were decoded,
+and the readers of each dialect check every value: a bad value makes that field unusable, and not the object.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pyscheduler.api import KubeObject
+
+__all__ = ["QueueObject"]
+
+
+class QueueObject(KubeObject):
+    """A Queue; each served version has a type of its own."""
+
+    kind: ClassVar[str] = "Queue"
+
+    spec: Any = None
+    status: Any = None

@@ -1,0 +1,135 @@
+"""The batch systems that distributions offer, and what all of them read.
+
+A system is imported when a profile names its preset, and when it matters which systems there are: for a file that does
+not say whose it is, for groups and queues of other systems than a profile's own, and for `kubectl queue`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pyscheduler.framework import ConfigError
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler_batch.system import System
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyscheduler.api import KubeObject
+    from pyscheduler.framework.extensions import Extensions
+    from pyscheduler_batch.dialects import JobDialect, QueueDialect
+    from pyscheduler_batch.model.job_spec import JobSpec
+    from pyscheduler_batch.model.queue_spec import QueueSpec
+    from pyscheduler_batch.preset import Preset
+
+__all__ = [
+    "JOB_DIALECTS",
+    "QUEUE_DIALECTS",
+    "job_dialect",
+    "job_dialects",
+    "presets",
+    "queue_dialects",
+    "read_job",
+    "read_queue",
+    "system_of",
+    "systems",
+    "systems_by_dialect",
+]
+
+_log = logging.getLogger(__name__)
+
+
+def system_of(name: str, extensions: Extensions) -> type[System]:
+    """Return the class of the batch system of a preset; raise `ConfigError` if no distribution offers it."""
+    offer = extensions.systems.get(name)
+    if offer is None:
+        raise ConfigError(f'no distribution that is installed offers the batch system "{name}"; install one that does')
+    found: type[System] = offer.load(f'batch system "{name}"', System)
+    return found
+
+
+def systems(extensions: Extensions | None = None, *, chosen: object = None) -> dict[str, type[System]]:
+    """Return all batch systems by the name of their preset; by default those that are installed.
+
+    One that cannot be imported is left out: it concerns only the profile that has `chosen` it. Then `ConfigError` says
+    why.
+    """
+    extensions = extensions if extensions is not None else _installed(tuple(sys.path))
+    found: dict[str, type[System]] = {}
+    for name in extensions.systems:
+        try:
+            found[name] = system_of(name, extensions)
+        except ConfigError as error:
+            if name == chosen:
+                raise
+            _log.debug("Batch system is left out err=%s", error)
+    return found
+
+
+def systems_by_dialect(extensions: Extensions | None = None) -> dict[str, type[System]]:
+    """Return the systems by the dialect of their jobs; of two that read the same groups, the first."""
+    return {system.jobs.name: system for system in reversed(systems(extensions).values())}
+
+
+def presets(extensions: Extensions | None = None, *, chosen: object = None) -> dict[str, Preset]:
+    """Return the presets of all systems by name; raise `ConfigError` if the chosen one cannot be imported."""
+    return {name: system.preset for name, system in systems(extensions, chosen=chosen).items()}
+
+
+def job_dialects(extensions: Extensions | None = None) -> tuple[JobDialect, ...]:
+    """Return how groups are read, one row for each dialect: two systems may read the same groups."""
+    return tuple(dict.fromkeys(system.jobs for system in systems_by_dialect(extensions).values()))[::-1]
+
+
+def queue_dialects(extensions: Extensions | None = None) -> tuple[QueueDialect, ...]:
+    """Return how queues are read, one row for each dialect."""
+    rows = (system.queues for system in reversed(systems(extensions).values()))
+    return tuple({row.name: row for row in rows}.values())[::-1]
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> Extensions:  # noqa: ARG001 - the cache's key
+    return discover().extensions()
+
+
+if TYPE_CHECKING:
+    #: The dialects of all installed systems.
+    JOB_DIALECTS: tuple[JobDialect, ...]
+    QUEUE_DIALECTS: tuple[QueueDialect, ...]
+else:
+
+    def __getattr__(name: str) -> tuple[JobDialect, ...] | tuple[QueueDialect, ...]:
+        if name == "JOB_DIALECTS":
+            return job_dialects()
+        if name == "QUEUE_DIALECTS":
+            return queue_dialects()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def read_queue(queue: KubeObject, dialects: Iterable[QueueDialect] | None = None) -> QueueSpec | None:
+    """Return what a queue object of any of these dialects says; None if its type is of none of them.
+
+    By default, the dialects are those of all installed systems; so it is below.
+    """
+    for dialect in queue_dialects() if dialects is None else dialects:
+        if any(type(queue) is kind.type for kind in dialect.kinds):
+            return dialect.read(queue)
+    return None
+
+
+def job_dialect(name: str, dialects: Iterable[JobDialect] | None = None) -> JobDialect | None:
+    """Return the row of a dialect of `podgroup`; None if batch policies do not know it."""
+    rows = job_dialects() if dialects is None else dialects
+    return next((dialect for dialect in rows if dialect.name == name), None)
+
+
+def read_job(group: KubeObject, dialects: Iterable[JobDialect] | None = None) -> JobSpec | None:
+    """Return what the object of a group says; None if its type is of none of these dialects."""
+    for dialect in job_dialects() if dialects is None else dialects:
+        row = dialect.groups
+        if row.object_fields is not None and any(type(group) is kind.type for kind in row.kinds):
+            return dialect.read(group, row.object_fields(group))
+    return None
