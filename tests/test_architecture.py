@@ -47,8 +47,8 @@ OFFENDERS = {
         "plugins/batch/pyscheduler_batch/kai/offender.py",
         "import pyscheduler_batch.sessions.source",
     ),
-    "Batch systems do not know each other, but kube-batch builds on Volcano": (
-        "plugins/batch/pyscheduler_batch/kai/second_offender.py",
+    "Batch systems do not know each other, and nobody else knows one": (
+        "plugins/batch/pyscheduler_batch/model/offender.py",
         "import pyscheduler_batch.volcano.session",
     ),
     "The official client stays behind one module": (

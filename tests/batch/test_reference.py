@@ -14,8 +14,8 @@ from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.queue_problems import _TEXTS
 from pyscheduler_batch.settings.configuration import _PARTS, _SETTINGS
-from pyscheduler_batch.settings.usage_settings import KEYS, PARAMETERS
 from pyscheduler_batch.systems import presets
+from pyscheduler_batch.usage.settings import KEYS, PARAMETERS
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_arguments, missing_names, written
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.settings.configuration import batch_args
-from pyscheduler_batch.settings.usage_settings import UsageSettings, usage_settings
+from pyscheduler_batch.usage.settings import UsageSettings, usage_settings
 
 
 def test_defaults_are_those_of_kai() -> None:

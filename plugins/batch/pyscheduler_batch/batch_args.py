@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import attrs
 
 from pyscheduler.podgroup.reservation_controller import WAIT
 from pyscheduler_batch.settings.search_budgets import SearchBudgets
-from pyscheduler_batch.settings.usage_settings import UsageSettings
+from pyscheduler_batch.usage.settings import UsageSettings
 
-__all__ = ["DEFAULT_QUEUE_LABEL", "BatchArgs", "PolicyEntry"]
-
-DEFAULT_QUEUE_LABEL: Final = "kai.scheduler/queue"
+__all__ = ["BatchArgs", "PolicyEntry"]
 
 
 @attrs.frozen(kw_only=True)
@@ -55,9 +52,9 @@ class BatchArgs:
     #: The queue of a job that names none; "" for the default of the job's dialect.
     default_queue: str = ""
     #: The label of pods that names their queue (KAI).
-    queue_label: str = DEFAULT_QUEUE_LABEL
+    queue_label: str = ""
     #: The label of nodes, pods and groups that names their node pool, and the pool of this profile (KAI).
-    node_pool_label: str = "kai.scheduler/node-pool"
+    node_pool_label: str = ""
     node_pool: str = ""
     #: Whether the members of a gang finish PreBind before the first one is bound.
     gang_barrier: bool = True

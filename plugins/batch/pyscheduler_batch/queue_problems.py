@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler_batch.batch_args import DEFAULT_QUEUE_LABEL
 from pyscheduler_batch.model.queue_spec import ROOT_QUEUE
 
 if TYPE_CHECKING:
@@ -46,8 +45,11 @@ _TEXTS: Final = {
 }
 
 
-def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
-    """Return the reason and the message if the job or its queue is not as it must be, else None."""
+def queue_problem(job: Job, queues: QueueTable, *, label: str = "") -> tuple[str, str] | None:
+    """Return the reason and the message if the job or its queue is not as it must be, else None.
+
+    `label`: that by which pods without a group name their queue.
+    """
     problem = job.queue_error or queues.problems.get(job.queue, "")
     if not problem:
         return None
@@ -56,7 +58,7 @@ def queue_problem(job: Job, queues: QueueTable) -> tuple[str, str] | None:
         return reason, said
     is_pod = sum(job.counts) == 1 and job.uid in job.uids()  # a group has a uid of its own
     if not job.queue and reason == "QueueDoesNotExist":
-        return reason, no_queue(DEFAULT_QUEUE_LABEL) if is_pod else "the pod group names no queue; set spec.queue"
+        return reason, no_queue(label) if is_pod else "the pod group names no queue; set spec.queue"
     owner = "pod" if is_pod else "pod group"
     return reason, queue_text(reason, job.queue, owner, missing=queues.missing_parents.get(job.queue, ""))
 
@@ -77,4 +79,5 @@ def needs_root() -> str:
 
 def no_queue(label: str) -> str:
     """Return what is wrong with a pod without a group that lacks the label of its queue."""
-    return f"the pod is in no pod group and names no queue; set its label {label}"
+    text = "the pod is in no pod group and names no queue"
+    return f"{text}; set its label {label}" if label else text

@@ -83,6 +83,8 @@ class System:
     #: Whether sub-groups are a tree, of which each leaf needs its pods; pods that are gated or have succeeded count for
     #: no minimum then.
     has_sub_group_tree: ClassVar[bool] = False
+    #: The label by which pods without a group name their queue, unless a configuration says another; "" if none does.
+    queue_label: ClassVar[str] = ""
     #: The queue above those that name no parent: it need not exist unless queues are a tree. "" if there is none.
     root_queue: ClassVar[str] = ""
     #: Whether the priority of a pod without a group is the pod's own; otherwise that of its class, as of a group.

@@ -17,10 +17,10 @@ from hypothesis import example, given, settings, strategies as st
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import ConfigMap
 from pyscheduler_batch.sessions.assembly import sessions_of
-from pyscheduler_batch.settings.usage_settings import UsageSettings
 from pyscheduler_batch.usage.ledger import PARTS, Part, UsageLedger
 from pyscheduler_batch.usage.prometheus import PrometheusError, PrometheusUsage
 from pyscheduler_batch.usage.saved import load, stored
+from pyscheduler_batch.usage.settings import UsageSettings
 from pyscheduler_batch.usage.usage import usage_rules
 
 if TYPE_CHECKING:

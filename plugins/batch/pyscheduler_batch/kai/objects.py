@@ -44,6 +44,7 @@ __all__ = [
     "KAI_QUEUES",
     "LAST_EVICTION_ANNOTATION",
     "LAST_START_ANNOTATION",
+    "NODE_POOL_LABEL",
     "QUEUES",
     "QUEUE_LABEL",
     "REACHED_ANNOTATION",
@@ -60,6 +61,7 @@ __all__ = [
 ]
 
 QUEUE_LABEL: Final = "kai.scheduler/queue"
+NODE_POOL_LABEL: Final = "kai.scheduler/node-pool"
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 STALE_ANNOTATION: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START_ANNOTATION: Final = "kai.scheduler/last-start-timestamp"

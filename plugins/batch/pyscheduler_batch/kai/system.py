@@ -8,7 +8,7 @@ import attrs
 
 from pyscheduler_batch.contract import GPU
 from pyscheduler_batch.kai.backoff import held_back
-from pyscheduler_batch.kai.objects import JOBS, QUEUES, kai_last_start, without_succeeded
+from pyscheduler_batch.kai.objects import JOBS, QUEUE_LABEL, QUEUES, kai_last_start, without_succeeded
 from pyscheduler_batch.kai.preset import KAI
 from pyscheduler_batch.kai.reports import KaiReports
 from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES, levels_of
@@ -76,6 +76,7 @@ class Kai(System):
     has_queue_tree = True
     counts_claimed_gpus = True
     shares_gpus = True
+    queue_label = QUEUE_LABEL
     has_sub_group_tree = True
     counts_past_use = True
     pods_have_own_priority = False

@@ -21,8 +21,8 @@ from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.model.values import mapping_of
 from pyscheduler_batch.settings.arguments import checked
 from pyscheduler_batch.settings.search_budgets import search_budgets
-from pyscheduler_batch.settings.usage_settings import usage_settings
 from pyscheduler_batch.systems import presets as installed_presets
+from pyscheduler_batch.usage.settings import usage_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -147,7 +147,7 @@ class _Reader:
         self._check_conflicts(tiers, actions, settings)
         if self._problems:
             raise ConfigError(*self._problems)
-        settings.setdefault("scheduler_name", self._preset.scheduler_name)
+        settings = {"scheduler_name": self._preset.scheduler_name, **self._preset.defaults, **settings}
         return BatchArgs(
             preset=self._preset.name,
             actions=actions,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pyscheduler_batch.settings.usage_settings import UsageSettings
+    from pyscheduler_batch.usage.settings import UsageSettings
 
 __all__ = ["PARTS", "Part", "UsageLedger"]
 

@@ -18,7 +18,7 @@ from kube_objects.durations import format_duration, parse_duration
 from pyscheduler_batch.model.axis import CPU, GPU, MEMORY
 
 if TYPE_CHECKING:
-    from pyscheduler_batch.settings.usage_settings import UsageSettings
+    from pyscheduler_batch.usage.settings import UsageSettings
 
 __all__ = ["PrometheusError", "PrometheusUsage"]
 

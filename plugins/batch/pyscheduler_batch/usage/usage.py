@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.node_table import NodeTable
     from pyscheduler_batch.model.queue_table import QueueTable
-    from pyscheduler_batch.settings.usage_settings import UsageSettings
     from pyscheduler_batch.status.queues import QueueSums
+    from pyscheduler_batch.usage.settings import UsageSettings
 
 __all__ = ["QueueUsage", "usage_rules"]
 

@@ -72,7 +72,7 @@ def _shared(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--dialect",
             metavar="NAME",
-            help="Only queues and jobs of this dialect: kai, volcano, kube-batch, or one of another distribution.",
+            help="Only queues and jobs of this dialect, which `kubectl queue get` shows beside each queue.",
         ),
         block_option,
         feature_gates_option,

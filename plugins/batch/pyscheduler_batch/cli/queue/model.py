@@ -296,7 +296,7 @@ def _build(
         jobs_of.setdefault(spec.queue, []).append(entry)
         if job.queue_row >= 0:
             counts[queues.paths[job.queue_row]] += (entry.holds_nodes, entry.is_waiting)
-        problems += _job_problems(row, entry, queues)
+        problems += _job_problems(system, entry, queues)
     children: dict[str, list[str]] = {}
     for name in sorted(queues.names):
         above = int(queues.parent[queues.index[name]])
@@ -531,13 +531,13 @@ _GROUP_MESSAGES: Final = {
 }
 
 
-def _job_problems(row: JobDialect, entry: JobEntry, queues: QueueTable) -> list[Problem]:
+def _job_problems(system: type[System], entry: JobEntry, queues: QueueTable) -> list[Problem]:
     found = []
     if entry.spec.error:
         message = _GROUP_MESSAGES.get(entry.spec.error, "its object cannot be used; see its warnings")
-        found.append(Problem("job", entry.job.key, row.name, entry.spec.error, message))
-    problem = queue_problem(entry.job, queues)
+        found.append(Problem("job", entry.job.key, system.jobs.name, entry.spec.error, message))
+    problem = queue_problem(entry.job, queues, label=system.queue_label)
     # A group without an object says nothing about its queue.
     if problem is not None and entry.spec.error != NO_GROUP:
-        found.append(Problem("job", entry.job.key, row.name, *problem))
+        found.append(Problem("job", entry.job.key, system.jobs.name, *problem))
     return found
