@@ -24,9 +24,9 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.kai.fair_share import ShareInputs, divide
-from pyscheduler_batch.kai.objects import KAI_QUEUES
 from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_kai.fair_share import ShareInputs, divide
+from pyscheduler_kai.objects import KAI_QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,8 +8,8 @@ from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.testing.builders import node_manifest, pod_manifest
-from pyscheduler_batch.kai.objects import KAI_QUEUES
-from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
+from pyscheduler_kai.objects import KAI_QUEUES
+from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import Team, batch_definitions, kai_queues
 

@@ -15,7 +15,7 @@ from benchmarks.server import serving
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
+from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,8 @@ def package_of(folder: Path) -> str:
     """Return the import package of a distribution, given its folder; the scheduler's for the root."""
     if folder == ROOT:
         return "pyscheduler"
-    return folder.name.replace("-", "_") if folder in PACKAGES else f"pyscheduler_{folder.name}"
+    name = folder.name.replace("-", "_")
+    return name if folder in PACKAGES else f"pyscheduler_{name}"
 
 
 def name_of(folder: Path) -> str:

@@ -41,8 +41,11 @@ _MODULES = (
     "pyscheduler_batch.hooks",
     "pyscheduler_coscheduling.hooks",
     "pyscheduler_gang.hooks",
+    "pyscheduler_kai.hooks",
+    "pyscheduler_kube_batch.hooks",
     "pyscheduler_podgrouper.hooks",
     "pyscheduler_queuesort.hooks",
+    "pyscheduler_volcano.hooks",
 )
 _FOLDERS = ("pyscheduler.cli", "pyscheduler.flags", "pyscheduler.plugins", "pyscheduler.serving")
 #: Whether processes can be forked here: coverage follows only programs that are started, and the socket is Linux's.

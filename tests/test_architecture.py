@@ -44,12 +44,12 @@ OFFENDERS = {
         "import pyscheduler.runtime",
     ),
     "A batch system stands on the model, and knows nothing of what runs it": (
-        "plugins/batch/pyscheduler_batch/kai/offender.py",
+        "plugins/kai/pyscheduler_kai/offender.py",
         "import pyscheduler_batch.sessions.source",
     ),
     "Batch systems do not know each other, and nobody else knows one": (
         "plugins/batch/pyscheduler_batch/model/offender.py",
-        "import pyscheduler_batch.volcano.session",
+        "import pyscheduler_volcano.session",
     ),
     "The official client stays behind one module": (
         "pyscheduler/cluster/real/offender.py",

@@ -37,8 +37,8 @@ def test_the_core_names_no_batch_system() -> None:
 
 
 def test_what_batch_systems_share_names_none() -> None:
-    """But for the hook that offers three, and for BindRequests, shares of GPUs and past use, whose forms are KAI's."""
-    apart = {"kai", "volcano", "kube_batch", "binder", "gpu_sharing", "usage", "hooks.py"}
+    """But for BindRequests, shares of GPUs and past use, whose forms are KAI's."""
+    apart = {"binder", "gpu_sharing", "usage"}
     modules = [path for path in BATCH.rglob("*.py") if path.relative_to(BATCH).parts[0] not in apart]
     assert len(modules) > 80
     assert {path.relative_to(BATCH).as_posix(): names for path in modules if (names := names_in_code(path))} == {}

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
-from pyscheduler_batch.kai.preset import KAI
 from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS, Amounts, ResourceAxis
 from pyscheduler_batch.model.node_table import NodeTable
 from pyscheduler_batch.model.queue_table import QueueTable, paths_of
 from pyscheduler_batch.model.session import EnabledPolicy, Session
 from pyscheduler_batch.model.tasks import ACTIVE, Job, SubGroup, Task, TaskState
+from pyscheduler_kai.preset import KAI
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, system_of
 
 Json = dict[str, Any]

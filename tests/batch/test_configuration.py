@@ -9,10 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
-from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.settings.configuration import batch_args, preset_of
 from pyscheduler_batch.systems import presets, systems
-from pyscheduler_batch.volcano.system import Volcano
+from pyscheduler_kai.system import Kai
+from pyscheduler_volcano.system import Volcano
 from tests.batch.random_json import JSON
 
 

@@ -19,9 +19,9 @@ from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.model.answers import ContractError
 from pyscheduler_batch.systems import presets, system_of
+from pyscheduler_kai.system import Kai
 
 HERE = "pyscheduler_batch"
 

@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api import ObjectMeta
 from pyscheduler.framework import LabelColumn
-from pyscheduler_batch.volcano.hyper_nodes import HyperNode, HyperNodeTree
+from pyscheduler_volcano.hyper_nodes import HyperNode, HyperNodeTree
 
 NODES = ("n0", "n1", "r-2")
 

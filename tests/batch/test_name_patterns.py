@@ -9,7 +9,7 @@ from hypothesis import assume, given, strategies as st
 
 from kube_cel import Meter
 from kube_cel.regex import Regex, RegexError
-from pyscheduler_batch.volcano.name_patterns import PatternError, matching
+from pyscheduler_volcano.name_patterns import PatternError, matching
 
 
 @pytest.mark.parametrize(

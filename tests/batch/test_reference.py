@@ -22,9 +22,14 @@ from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_argument
 ROOT = Path(__file__).parents[2]
 TEXT = PAGE.read_text(encoding="utf-8")
 #: Where reasons why a job waits come from.
-SOURCES = ("plugins/batch/pyscheduler_batch",)
+SYSTEMS = (
+    "plugins/kai/pyscheduler_kai",
+    "plugins/volcano/pyscheduler_volcano",
+    "plugins/kube-batch/pyscheduler_kube_batch",
+)
+SOURCES = ("plugins/batch/pyscheduler_batch", *SYSTEMS)
 #: Where flags of policies are followed.
-ROOMS_OF_FLAGS = ("model", "sessions", "kai", "volcano", "kube_batch")
+ROOMS_OF_FLAGS = ("plugins/batch/pyscheduler_batch/model", "plugins/batch/pyscheduler_batch/sessions", *SYSTEMS)
 #: Functions whose argument with this index is a reason of a job.
 REASON_OF = {"Refusal": 0, "record": 1}
 _REASON = re.compile(r"[A-Z][A-Za-z]+")
@@ -124,7 +129,7 @@ def test_every_flag_that_is_followed_is_on_the_page() -> None:
     assert flags <= {flag for preset in presets().values() for flag in preset.flags}
     switches = {
         node.value
-        for tree in trees(*(f"plugins/batch/pyscheduler_batch/{room}" for room in ROOMS_OF_FLAGS))
+        for tree in trees(*ROOMS_OF_FLAGS)
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and re.fullmatch(r"enabled?[A-Z]\w+", str(node.value))
     }

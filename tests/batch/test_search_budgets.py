@@ -9,9 +9,9 @@ import pytest
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.configured import make_tiers
-from pyscheduler_batch.kai.solver import Budget
-from pyscheduler_batch.kai.system import Kai
 from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_kai.solver import Budget
+from pyscheduler_kai.system import Kai
 
 
 def budgets(**said: Any) -> BatchArgs:

@@ -15,10 +15,10 @@ from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, st
 from pyscheduler.testing import VirtualClock, make_pod
 from pyscheduler_batch.binder.requests import BIND_REQUESTS, request_body
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.kai.objects import KAI_QUEUES
-from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
-from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES
-from pyscheduler_batch.volcano.objects import VOLCANO_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
+from pyscheduler_kai.topologies import KAI_TOPOLOGIES
+from pyscheduler_volcano.hyper_nodes import HYPER_NODES
+from pyscheduler_volcano.objects import VOLCANO_QUEUES
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/crds"

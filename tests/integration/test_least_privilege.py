@@ -39,7 +39,7 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
 from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
-from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
+from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 from tests.deploy.conftest import ROOT, manifest, manifests
 from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port, program
 from tests.plugins.storage import COMPLETED, SELECTED, claim, storage_class, volume

@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.podgroup.wire import KaiPodGroup, SigsPodGroup
 from pyscheduler.testing import CHECKS, Draft, Step, check_plugin
-from pyscheduler_batch.kai.objects import KaiQueue
+from pyscheduler_kai.objects import KaiQueue
 from tests.plugins import devices, storage
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pyscheduler_batch.kai.objects import JOBS, QUEUES
 from pyscheduler_batch.status.reports import Reports
 from pyscheduler_batch.system import Preset, System
+from pyscheduler_kai.objects import JOBS, QUEUES
 
 __all__ = ["Deadlines"]
 

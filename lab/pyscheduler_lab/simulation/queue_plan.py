@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.kai.objects import KAI_QUEUES
-from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
-from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES
-from pyscheduler_batch.volcano.objects import ROOT_QUEUE, VOLCANO_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
+from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 from pyscheduler_lab.simulation.group_objects import open_kind
+from pyscheduler_volcano.hyper_nodes import HYPER_NODES
+from pyscheduler_volcano.objects import ROOT_QUEUE, VOLCANO_QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -11,9 +11,6 @@ __all__ = ["pyscheduler_register"]
 def pyscheduler_register(registry: PluginRegistry) -> None:
     """Offer the plugins of this distribution."""
     registry.require_api("1.1")
-    registry.add_system("kai", "pyscheduler_batch.kai.system:Kai")
-    registry.add_system("volcano", "pyscheduler_batch.volcano.system:Volcano")
-    registry.add_system("kube-batch", "pyscheduler_batch.kube_batch.system:KubeBatch")
     registry.add("Batch", "pyscheduler_batch.plugin:Batch")
     registry.add("GpuSharing", "pyscheduler_batch.gpu_sharing.plugin:GpuSharing")
     registry.add("BindRequest", "pyscheduler_batch.binder.plugin:BindRequestPlugin")

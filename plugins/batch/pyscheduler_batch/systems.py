@@ -54,8 +54,8 @@ def system_of(name: str, extensions: Extensions) -> type[System]:
 def systems(extensions: Extensions | None = None, *, chosen: object = None) -> dict[str, type[System]]:
     """Return all batch systems by the name of their preset; by default those that are installed.
 
-    One that cannot be imported is left out: it concerns only the profile that has `chosen` it. Then `ConfigError` says
-    why.
+    Those come first whose files need not name them. One that cannot be imported is left out: it concerns only the
+    profile that has `chosen` it. Then `ConfigError` says why.
     """
     extensions = extensions if extensions is not None else _installed(tuple(sys.path))
     found: dict[str, type[System]] = {}
@@ -66,7 +66,7 @@ def systems(extensions: Extensions | None = None, *, chosen: object = None) -> d
             if name == chosen:
                 raise
             _log.debug("Batch system is left out err=%s", error)
-    return found
+    return dict(sorted(found.items(), key=lambda item: (not item[1].preset.is_told_by_names, item[0])))
 
 
 def systems_by_dialect(extensions: Extensions | None = None) -> dict[str, type[System]]:

@@ -11,11 +11,11 @@ import pytest
 from pyscheduler.api import Node, PriorityClass
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.configured import make_actions, make_tiers
-from pyscheduler_batch.kai.cycle import cycle_of
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.settings.configuration import batch_args
-from pyscheduler_batch.volcano.preset import VOLCANO
+from pyscheduler_kai.cycle import cycle_of
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
+from pyscheduler_volcano.preset import VOLCANO
 
 POOL = "kai.scheduler/node-pool"
 LIMITED = {"quota": 0, "limit": -1, "overQuotaWeight": 1}

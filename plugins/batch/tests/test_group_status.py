@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyscheduler_batch.kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_kube_batch.objects import KUBE_BATCH_QUEUES
 
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START = "kai.scheduler/last-start-timestamp"

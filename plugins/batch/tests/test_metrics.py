@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pyscheduler.framework import NullRecorder
-from pyscheduler_batch.kai.reports import KaiReports
 from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
 from pyscheduler_batch.status.queues import QueueSums
+from pyscheduler_kai.reports import KaiReports
 
 GPU = "nvidia.com/gpu"
 

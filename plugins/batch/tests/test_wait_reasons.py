@@ -74,7 +74,7 @@ async def test_a_pod_that_was_placed_and_not_sent_says_so(
 ) -> None:
     """Its node has room for it only when evicted pods are gone."""
     cluster: Any = request.getfixturevalue(preset)
-    monkeypatch.setattr("pyscheduler_batch.volcano.session.VolcanoSession._has_room_now", lambda *_: False)
+    monkeypatch.setattr("pyscheduler_volcano.session.VolcanoSession._has_room_now", lambda *_: False)
     cluster.nodes(1, cpu="4")
     cluster.queue("q")
     await cluster.start()

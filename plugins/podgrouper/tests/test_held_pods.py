@@ -8,7 +8,7 @@ from plugins.podgrouper.tests.conftest import GrouperCluster
 from plugins.podgrouper.tests.test_plugin import PYTORCH, pytorch, worker
 from plugins.podgrouper.tests.workloads import Json
 from pyscheduler.api import Namespace
-from pyscheduler_batch.kai.objects import KAI_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
 from pyscheduler_podgrouper.kinds import PODGROUPS
 
 SELECTED = "{namespaceLabelSelector: {team: x}}"

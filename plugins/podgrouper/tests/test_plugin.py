@@ -9,7 +9,7 @@ import pytest
 
 from plugins.podgrouper.tests.conftest import GrouperCluster
 from plugins.podgrouper.tests.workloads import Json, item, reference
-from pyscheduler_batch.kai.objects import KAI_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
 from pyscheduler_podgrouper.kinds import PODGROUPS, owner_kind
 from pyscheduler_podgrouper.plugin import PodGrouper
 

@@ -12,11 +12,11 @@ from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod, PriorityClass
 from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.kai.objects import KAI_QUEUES
-from pyscheduler_batch.kube_batch.objects import KUBE_BATCH_QUEUES
-from pyscheduler_batch.volcano.objects import VOLCANO_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
+from pyscheduler_kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_lab.audit import History, Options, Verdict, check
 from pyscheduler_lab.simulation.write_log import WriteLog
+from pyscheduler_volcano.objects import VOLCANO_QUEUES
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
 from tests.batch.chaos.refusals import REASONS, REFUSED, Refusal
 

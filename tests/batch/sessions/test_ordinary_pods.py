@@ -15,7 +15,7 @@ from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.kai.objects import KAI_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
 
 _HEAD = """
 apiVersion: kubescheduler.config.k8s.io/v1

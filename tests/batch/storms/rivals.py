@@ -15,15 +15,15 @@ from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCA
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.kai.objects import KAI_QUEUES
-from pyscheduler_batch.kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_batch.model.tasks import Job
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.guards import Guards
-from pyscheduler_batch.volcano.objects import VOLCANO_QUEUES
+from pyscheduler_kai.objects import KAI_QUEUES
+from pyscheduler_kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_lab.audit import Options, Verdict, check
 from pyscheduler_lab.audit.evictions import record_of_pod
 from pyscheduler_lab.simulation.write_log import WriteLog
+from pyscheduler_volcano.objects import VOLCANO_QUEUES
 from tests.batch.chaos.troubled_cluster import CONFIG
 
 if TYPE_CHECKING:

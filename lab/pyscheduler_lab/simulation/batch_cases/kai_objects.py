@@ -9,16 +9,16 @@ import numpy as np
 from pyscheduler.api import format_time
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler_batch.gpu_sharing.device_shares import FRACTION_ANNOTATION, MEMORY_ANNOTATION
-from pyscheduler_batch.kai.objects import (
+from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS
+from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_kai.objects import (
     KAI_QUEUES,
     LAST_START_ANNOTATION,
     QUEUE_LABEL,
     STALE_ANNOTATION,
     SUB_GROUP_LABEL,
 )
-from pyscheduler_batch.kai.topologies import KAI_TOPOLOGIES
-from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS
-from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 from pyscheduler_lab.simulation.batch_cases.objects import (
     Json,
     class_name,

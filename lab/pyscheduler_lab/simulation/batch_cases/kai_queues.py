@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.kai.preset import KAI
+from pyscheduler_kai.preset import KAI
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
@@ -45,7 +45,7 @@ def _shares(case: Json) -> Json:
     parent = np.array([row_of.get(spec.get("parent") or "", -1) for spec in ordered], dtype=np.int64)
     requested = case.get("requested") or {}
     usage = case.get("historicalUsage")
-    module = "pyscheduler_batch.kai.fair_share"
+    module = "pyscheduler_kai.fair_share"
     own = np.array([[requested.get(spec["name"], 0)] for spec in ordered], dtype=np.float64)
     inputs = load_symbol(f"{module}:ShareInputs")(
         parent=parent,

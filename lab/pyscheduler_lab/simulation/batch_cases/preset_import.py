@@ -19,8 +19,8 @@ def system_of(preset: str) -> Any:
     offer = discover().extensions().systems.get(preset)
     if offer is None:
         raise ConfigError(
-            f'preset "{preset}": the distribution kube-pyscheduler-batch is not installed; '
-            'run "pip install kube-pyscheduler-batch"'
+            f'preset "{preset}": the distribution kube-pyscheduler-{preset} is not installed; '
+            f'run "pip install kube-pyscheduler-{preset}"'
         )
     return load_symbol(offer.target)
 

@@ -80,7 +80,7 @@ def open_session(preset: str, case: Spec) -> Run:
     is_tree = bool(plugins.get("capacity", {}).get("enableHierarchy"))
     tables = build_tables(case["nodes"], case["queues"], case["podGroups"], case["pods"], is_tree=is_tree)
     arguments = plugins.get("nodeorder", {}).get("arguments") or {}
-    weights = load_symbol("pyscheduler_batch.volcano.nodeorder:score_weights")(arguments)
+    weights = load_symbol("pyscheduler_volcano.nodeorder:score_weights")(arguments)
     present = [task for job in tables.jobs.values() for task in job.tasks.values() if task.node >= 0]
     effects = RecordedEffects()
     touched = Touched(tables)

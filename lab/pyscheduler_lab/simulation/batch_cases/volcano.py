@@ -175,8 +175,8 @@ class _Report:
 
     def at_close(self, actual: Spec) -> None:
         """Add what came of the actions."""
-        gang_condition = load_symbol("pyscheduler_batch.volcano.status:gang_condition")
-        group_phase = load_symbol("pyscheduler_batch.volcano.status:group_phase")
+        gang_condition = load_symbol("pyscheduler_volcano.status:gang_condition")
+        group_phase = load_symbol("pyscheduler_volcano.status:group_phase")
         policy = self._queue_policy()
         for name, found in actual.get("queues", {}).items():
             row = self.tables.queues.index[name]

@@ -6,8 +6,6 @@ from typing import Final
 
 from pyscheduler.podgroup.sub_groups import TASK_SPEC
 from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
-from pyscheduler_batch.volcano.hyper_nodes import HYPER_NODES
-from pyscheduler_batch.volcano.objects import PREEMPTABLE, VOLCANO_QUEUES
 from pyscheduler_lab.simulation.batch_cases.objects import (
     NAMESPACE,
     Json,
@@ -19,6 +17,8 @@ from pyscheduler_lab.simulation.batch_cases.objects import (
     priority_classes,
     quantities,
 )
+from pyscheduler_volcano.hyper_nodes import HYPER_NODES
+from pyscheduler_volcano.objects import PREEMPTABLE, VOLCANO_QUEUES
 
 __all__ = ["args_of", "objects_of"]
 

@@ -1,0 +1,120 @@
+"""The statuses, events and metrics of KAI.
+
+Sources: KAI-Scheduler `pkg/queuecontroller` with its metrics, `pkg/scheduler/metrics`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kube_objects.durations import format_duration
+from pyscheduler_batch.contract import CPU, GPU, MEMORY, PODS
+from pyscheduler_batch.status.quantities import resource_list
+from pyscheduler_batch.status.reports import Reports
+from pyscheduler_kai.cycle import cycle_of
+from pyscheduler_kai.evict_note import evict_note
+from pyscheduler_kai.group_report import KaiReport, kai_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyscheduler.framework import Recorder
+    from pyscheduler.podgroup import GroupObject
+    from pyscheduler_batch.contract import Job, QueueSpec, Session, Task
+    from pyscheduler_batch.status.metrics import QueueMetrics, Shares
+    from pyscheduler_batch.status.queues import QueueSums
+    from pyscheduler_batch.status.report import GroupReport
+    from pyscheduler_batch.status.reports import JobFacts
+
+__all__ = ["KaiReports"]
+
+
+class KaiReports(Reports):
+    """Scheduling conditions of groups, amounts of queues, and events of promised nodes."""
+
+    too_few_pods = "NotReady"
+    further_amount = "Over-quota weight"
+    tells_evictions = False
+    tells_promises = True
+
+    def queue_fields(self, spec: QueueSpec) -> Sequence[tuple[str, str]]:
+        """Return the times for which jobs of a queue are protected."""
+        return [
+            ("Preempt min runtime", _seconds(spec.preempt_min_runtime)),
+            ("Reclaim min runtime", _seconds(spec.reclaim_min_runtime)),
+        ]
+
+    def further_amount_of(self, spec: QueueSpec, resource: str) -> str:
+        """Return the weight of a queue beyond its quota."""
+        return f"{spec.over_quota_weight[resource]:g}" if resource in spec.over_quota_weight else "<none>"
+
+    def weight(self, spec: QueueSpec, resource: str) -> float:
+        """Return the weight of a queue beyond its quota."""
+        return spec.over_quota_weight.get(resource, 0.0)
+
+    def of_job(self, job: Job, session: Session, facts: JobFacts) -> GroupReport:
+        """Return counts, amounts, condition and times of a group."""
+        return kai_report(job, session, facts.problem, facts.sums, facts.node_pool)
+
+    def of_ended(
+        self, group: GroupObject, before: GroupReport | None, *, min_member: int, succeeded: int, failed: int
+    ) -> GroupReport:
+        """Return counts, and that nothing is held."""
+        del group, before, min_member
+        counts = {"pending": 0, "running": 0, "succeeded": succeeded, "failed": failed}
+        empty: Mapping[str, str] = {}
+        resources = {"allocated": empty, "allocatedNonPreemptible": empty, "requested": empty}
+        return KaiReport(counts=counts, resources=resources)
+
+    def of_queues(
+        self,
+        specs: Mapping[str, QueueSpec],
+        totals: Mapping[str, QueueSums],
+        phases: Mapping[str, Mapping[str, int]],
+    ) -> Mapping[str, Mapping[str, object]]:
+        """Return amounts and children of each queue."""
+        del phases
+        children: dict[str, list[str]] = {}
+        for spec in specs.values():
+            children.setdefault(spec.parent, []).append(spec.name)
+        return {name: _status(totals[name], children.get(name, ())) for name in specs}
+
+    def evict_note(self, job: Job, tasks: Sequence[Task], *, action: str, by: Job | None) -> str:
+        """Return why the tasks are evicted, in KAI's words."""
+        return evict_note(job, tasks, action, by)
+
+    def shares(self, session: Session) -> Shares | None:
+        """Return the fair shares."""
+        columns = [name for name in (CPU, MEMORY, GPU) if name in session.axis.index]
+        return session.queues.index, cycle_of(session).proportion.fair_shares, columns
+
+    def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
+        """Register what queues hold, their quotas and their fair shares."""
+        for resource, suffix, quota, unit in (
+            (GPU, "gpus", "deserved_gpus", 1.0),
+            (CPU, "cpu_cores", "quota_cpu_cores", 1e-3),
+            (MEMORY, "memory_bytes", "quota_memory_bytes", 1.0),
+        ):
+            held = metrics.allocated(resource, unit)
+            metrics.gauge(recorder, f"kai_queue_allocated_{suffix}", held, f"Held {resource}")
+            metrics.gauge(recorder, f"kai_queue_{quota}", metrics.quota(resource, unit), f"Quota of {resource}")
+        for resource, suffix, unit in ((GPU, "gpu", 1.0), (CPU, "cpu_cores", 1e-3), (MEMORY, "memory_gb", 1e-9)):
+            share = metrics.share(resource, unit)
+            metrics.gauge(recorder, f"kai_queue_fair_share_{suffix}", share, f"Share of {resource}")
+
+
+def _status(sums: QueueSums, children: Iterable[str]) -> Mapping[str, object]:
+    # A pod's place is a resource here and not in KAI.
+    def amounts(found: Mapping[str, float]) -> dict[str, str]:
+        return resource_list({name: amount for name, amount in found.items() if name != PODS})
+
+    return {
+        "childQueues": sorted(children),
+        "allocated": amounts(sums.allocated),
+        "allocatedNonPreemptible": amounts(sums.non_preemptible),
+        "requested": amounts(sums.requested),
+    }
+
+
+def _seconds(value: float | None) -> str:
+    return "<none>" if value is None else format_duration(value)
