@@ -11,18 +11,21 @@ import re
 import sys
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kube_objects.times import format_micro_time
+from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["configure", "on_one_line", "set_verbosity"]
 
-_PACKAGE: Final = "pyscheduler"
+#: The packages of the program; the verbosity concerns those of plugins, too, as in kube-scheduler.
+_PACKAGES: Final = ("pyscheduler", "kube_testserver")
 
 #: A placeholder in a message; group `value` matches for the value of a field.
 _PLACE: Final = re.compile(r'%%|(?P<value>=)?(?P<open>"?)(?P<form>%[-#0 +]*\d*(?:\.\d+)?[a-z])(?P<close>"?)')
@@ -192,7 +195,15 @@ def configure(
 
 def set_verbosity(verbosity: int) -> None:
     """Set the verbosity from now on."""
-    logging.getLogger(_PACKAGE).setLevel(_level(verbosity))
+    for package in _packages(tuple(sys.path)):
+        logging.getLogger(package).setLevel(_level(verbosity))
+
+
+@lru_cache(maxsize=4)
+def _packages(path: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 - the cache's key
+    """Return the packages that the verbosity concerns: the program's, and those of all installed plugins."""
+    plugins = (point.module.partition(".")[0] for point in entry_points(group=ENTRY_POINT_GROUP))
+    return tuple(dict.fromkeys((*_PACKAGES, *plugins)))
 
 
 def _level(verbosity: int) -> int:
@@ -208,12 +219,18 @@ def _set_module_levels(vmodule: Mapping[str, int]) -> None:
 
     logging.setLoggerClass(Logger if vmodule else logging.Logger)
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger) and name.startswith(f"{_PACKAGE}."):
+        if isinstance(logger, logging.Logger) and _is_known(name):
             logger.setLevel(_own_level(name, vmodule) or logging.NOTSET)
 
 
+def _is_known(name: str) -> bool:
+    """Return whether a logger is of a module below one of the packages that the verbosity concerns."""
+    package, _, module = name.partition(".")
+    return bool(module) and package in _packages(tuple(sys.path))
+
+
 def _own_level(name: str, vmodule: Mapping[str, int]) -> int | None:
-    if not name.startswith(f"{_PACKAGE}."):
+    if not _is_known(name):
         return None
     path = name.replace(".", "/")
     for pattern, verbosity in vmodule.items():

@@ -203,13 +203,15 @@ def test_json_lines_carry_their_verbosity(level: int, v: int | None, capsys: pyt
     ],
 )
 def test_verbosity(verbosity: int, shown: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """0 shows warnings, 2 decisions, 4 everything; other libraries are never louder than warnings."""
+    """0 shows warnings, 2 decisions, 4 everything, of plugins, too; other libraries are never louder than warnings."""
     logs.configure(verbosity=verbosity, json=False)
-    LOG.debug("debug")
-    LOG.info("info")
-    LOG.warning("warning")
+    for logger in (LOG, logging.getLogger("pyscheduler_batch.sessions.eviction")):
+        logger.debug("debug")
+        logger.info("info")
+        logger.warning("warning")
+        assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == shown
     logging.getLogger("asyncio").info("other")
-    assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == shown
+    assert capsys.readouterr().err == ""
 
 
 def test_a_message_that_does_not_fit_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,6 +242,7 @@ def levels() -> Iterator[None]:
         pytest.param("queue/*=4", "pyscheduler.queue.nominator", True, id="by its folder"),
         pytest.param("queue/*=4", "pyscheduler.scheduler.queue", False, id="not by a name that is no folder"),
         pytest.param("a=0,scheduling_cycle=4", "pyscheduler.scheduler.scheduling_cycle", True, id="the second pattern"),
+        pytest.param("sessions/*=4", "pyscheduler_batch.sessions.source", True, id="of an installed plugin"),
         pytest.param("queue=4", "somebody.queue", False, id="not of others"),
     ],
 )

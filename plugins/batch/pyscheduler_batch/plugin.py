@@ -100,7 +100,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
         assert isinstance(extensions, Extensions), "what the scheduler hands over"
         try:
             said = args if isinstance(args, Mapping) else {}
-            read = batch_args(said, checks_names=False, presets=presets(extensions, chosen=said.get("preset")))
+            read = batch_args(said, checks_names=False, presets=presets(extensions))
         except ConfigError:
             return _added_queues(extensions)  # the constructor reports it
         return _kinds_of(read, extensions)
@@ -162,7 +162,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             "$.pluginConfig[Batch].args",
             more_actions=self._extensions.actions,
             more_policies=dict.fromkeys(self._extensions.policies),
-            presets=presets(self._extensions, chosen=said.get("preset")),
+            presets=presets(self._extensions),
         )
         for sentence in read.warnings:
             _about_args.warning("Configuration of Batch: %s", sentence)
@@ -170,9 +170,9 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
 
     def _follow_args(self) -> None:
         """Set what follows from the args, apart from actions and policies."""
-        rows = {row.name: row for row in (*job_dialects(self._extensions), self._system.jobs)}
-        self._rows = {name: _with_default_queue(row, self._args.default_queue) for name, row in rows.items()}
-        self._row = self._rows[self._system.jobs.name]
+        self._row = _with_default_queue(self._system.jobs, self._args.default_queue)
+        #: The rows of other systems, which are imported when a pod names a group of theirs.
+        self._others: Mapping[str, JobDialect] | None = None
         self._system.follow(self._args)
         spreading: set[str] = self.handle.shared(SPREAD_KEY, set)
         (spreading.add if self._system.spreads_gpus else spreading.discard)(self.handle.profile_name)
@@ -373,7 +373,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
         if state is not None:
             if state.object is None:
                 return None
-            row = self._rows.get(state.group.dialect, self._row)
+            row = self._row_of(state.group.dialect)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
@@ -409,6 +409,15 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             return f"{WAITING_FOR_QUOTA}: {held}"
         error = self._system.held_back(spec)
         return "" if error and any(pod.node_name for pod in pods) else error
+
+    def _row_of(self, dialect: str) -> JobDialect:
+        """Return how a group is read; one of a dialect that no system has, as one of the profile's own."""
+        if dialect == self._row.name:
+            return self._row
+        if self._others is None:
+            rows = job_dialects(self._extensions)
+            self._others = {row.name: _with_default_queue(row, self._args.default_queue) for row in rows}
+        return self._others.get(dialect, self._row)
 
     def _waits_for_quota(self, state: GroupState) -> str:
         """Return why a group must wait for quota; "" if it need not."""

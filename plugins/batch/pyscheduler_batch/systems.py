@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyscheduler.api import KubeObject
     from pyscheduler.framework.extensions import Extensions
@@ -39,6 +40,8 @@ __all__ = [
     "systems_by_dialect",
 ]
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,32 +54,51 @@ def system_of(name: str, extensions: Extensions) -> type[System]:
     return found
 
 
-def systems(extensions: Extensions | None = None, *, chosen: object = None) -> dict[str, type[System]]:
-    """Return all batch systems by the name of their preset; by default those that are installed.
+class _Systems(Mapping[str, T]):
+    """The systems by the name of their preset, or a part of each. A look-up imports that system only.
 
-    Those come first whose files need not name them. One that cannot be imported is left out: it concerns only the
-    profile that has `chosen` it. Then `ConfigError` says why.
+    It raises `ConfigError` for a system that cannot be imported. An iteration imports all, and leaves such systems out:
+    they concern only the profile that names them. Those come first whose files need not name them.
     """
-    extensions = extensions if extensions is not None else _installed(tuple(sys.path))
-    found: dict[str, type[System]] = {}
-    for name in extensions.systems:
-        try:
-            found[name] = system_of(name, extensions)
-        except ConfigError as error:
-            if name == chosen:
-                raise
-            _log.debug("Batch system is left out err=%s", error)
-    return dict(sorted(found.items(), key=lambda item: (not item[1].preset.is_told_by_names, item[0])))
+
+    def __init__(self, extensions: Extensions, part: Callable[[type[System]], T]) -> None:
+        self._extensions = extensions
+        self._part = part
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise KeyError(name)
+        return self._part(system_of(name, self._extensions))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._extensions.systems
+
+    def __iter__(self) -> Iterator[str]:
+        found: dict[str, type[System]] = {}
+        for name in self._extensions.systems:
+            try:
+                found[name] = system_of(name, self._extensions)
+            except ConfigError as error:
+                _log.debug("Batch system is left out err=%s", error)
+        return iter(sorted(found, key=lambda name: (not found[name].preset.is_told_by_names, name)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def systems(extensions: Extensions | None = None) -> Mapping[str, type[System]]:
+    """Return all batch systems by the name of their preset; by default those that are installed."""
+    return _Systems(extensions or _installed(tuple(sys.path)), lambda system: system)
+
+
+def presets(extensions: Extensions | None = None) -> Mapping[str, Preset]:
+    """Return the presets of all systems by name."""
+    return _Systems(extensions or _installed(tuple(sys.path)), lambda system: system.preset)
 
 
 def systems_by_dialect(extensions: Extensions | None = None) -> dict[str, type[System]]:
     """Return the systems by the dialect of their jobs; of two that read the same groups, the first."""
-    return {system.jobs.name: system for system in reversed(systems(extensions).values())}
-
-
-def presets(extensions: Extensions | None = None, *, chosen: object = None) -> dict[str, Preset]:
-    """Return the presets of all systems by name; raise `ConfigError` if the chosen one cannot be imported."""
-    return {name: system.preset for name, system in systems(extensions, chosen=chosen).items()}
+    return {system.jobs.name: system for system in reversed([*systems(extensions).values()])}
 
 
 def job_dialects(extensions: Extensions | None = None) -> tuple[JobDialect, ...]:
@@ -86,7 +108,7 @@ def job_dialects(extensions: Extensions | None = None) -> tuple[JobDialect, ...]
 
 def queue_dialects(extensions: Extensions | None = None) -> tuple[QueueDialect, ...]:
     """Return how queues are read, one row for each dialect."""
-    rows = (system.queues for system in reversed(systems(extensions).values()))
+    rows = (system.queues for system in reversed([*systems(extensions).values()]))
     return tuple({row.name: row for row in rows}.values())[::-1]
 
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "FailedSearches", "Reads", "attempt_of", "may_remember"]
 
-_OURS: Final = "pyscheduler_batch."
 #: What a simulation may place: the pending tasks of a victim, too.
 _PLACEABLE: Final = ACTIVE | {TaskState.PENDING}
 #: With more failures, all are forgotten.
@@ -222,7 +221,7 @@ def may_remember(cycle: Cycle) -> bool:
         and cycle.kept.is_stable
         and (cycle.min_runtime is None or not cycle.min_runtime.is_set)
         and not isinstance(budgets_of(cycle.session), RespectedBudgets)
-        and all(type(policy).__module__.startswith(_OURS) for policy in policies)
+        and all(map(cycle.session.is_own, policies))
     )
 
 

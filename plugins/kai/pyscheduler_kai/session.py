@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
@@ -28,6 +28,8 @@ _NAMED: Final = 3
 @attrs.define(eq=False, kw_only=True, slots=False)
 class KaiSession(Session):
     """A pass over the jobs of KAI."""
+
+    own_modules: ClassVar[tuple[str, ...]] = (*Session.own_modules, "pyscheduler_kai.")
 
     def why_waiting(self, job: Job) -> Mapping[str, str]:
         """Return which sub-groups lack pods, and which pods are in none."""

@@ -8,7 +8,7 @@ are bound one by one once their job is ready.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
@@ -42,6 +42,8 @@ def _no_nodes(_: str) -> Iterable[str]:
 @attrs.define(eq=False, kw_only=True, slots=False)
 class KubeBatchSession(VolcanoSession):
     """A session with kube-batch's rules for tiers."""
+
+    own_modules: ClassVar[tuple[str, ...]] = (*VolcanoSession.own_modules, "pyscheduler_kube_batch.")
 
     #: Returns the names of the nodes that have a condition, such as `DiskPressure`.
     nodes_with: Callable[[str], Iterable[str]] = _no_nodes

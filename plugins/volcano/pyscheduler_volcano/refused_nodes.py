@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RefusedNodes"]
 
-_OURS = "pyscheduler_batch."
-
 
 class RefusedNodes:
     """Masks over nodes by claim; a listener that forgets all of them when a task changes its state.
@@ -38,10 +36,7 @@ class RefusedNodes:
         self._masks: dict[Hashable, NDArray[np.bool_]] = {}
         choosing = (contract.Preemptable, contract.Reclaimable)
         self._keeps = all(
-            type(policy).__module__.startswith(_OURS)
-            for role in choosing
-            for tier in session.policies(role)
-            for policy in tier
+            session.is_own(policy) for role in choosing for tier in session.policies(role) for policy in tier
         )
 
     def moved(self, *_: object) -> None:

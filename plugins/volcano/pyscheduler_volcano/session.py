@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from functools import cached_property, cmp_to_key, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
 import numpy as np
@@ -43,7 +43,6 @@ __all__ = ["VolcanoSession"]
 
 #: A pod's name ends in its index if it has at least this many parts: job, task, index.
 _NAME_PARTS = 3
-_OURS = "pyscheduler_batch."
 #: Other tasks of the scheduler may run after so many jobs that are read.
 _TURN_EVERY = 64
 
@@ -61,6 +60,8 @@ _NO_ROOM: Final = {_NOT_ENOUGH: "no node has room for a pod of the job"}
 @attrs.define(eq=False, kw_only=True, slots=False)
 class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
+
+    own_modules: ClassVar[tuple[str, ...]] = (*Session.own_modules, "pyscheduler_volcano.")
 
     #: By job uid, the uids of the tasks that fitted no node in this session.
     fit_failures: defaultdict[str, set[str]] = attrs.Factory(lambda: defaultdict(set))
@@ -202,8 +203,8 @@ class VolcanoSession(Session):
 
     @cached_property
     def has_own_policies_only(self) -> bool:
-        """Return whether all policies are of this distribution; policies of others may look at anything."""
-        return all(type(entry.policy).__module__.startswith(_OURS) for tier in self.tiers for entry in tier)
+        """Return whether all policies are of the system itself."""
+        return all(self.is_own(entry.policy) for tier in self.tiers for entry in tier)
 
     def order_key(self, job: Job) -> contract.Key:
         """Return the keys that `compare_jobs` compares; the smallest is served first, ties by age, then UID."""

@@ -9,7 +9,7 @@ import inspect
 import math
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
 
@@ -34,8 +34,6 @@ __all__ = ["EnabledPolicy", "Session"]
 
 #: Other tasks of the scheduler may run after so many tasks of a statement that is carried out.
 _TURN_EVERY: Final = 64
-#: The actions of the systems may keep what no statement carries out, until the pass ends.
-_OURS: Final = ("pyscheduler.", "pyscheduler_batch.")
 
 
 @attrs.frozen
@@ -82,6 +80,9 @@ def _no_time() -> float:
 @attrs.define(eq=False, kw_only=True, slots=False)
 class Session:
     """The state of a pass. Actions change it through statements only."""
+
+    #: How the modules of the system begin, and of those on which it builds: see `is_own`.
+    own_modules: ClassVar[tuple[str, ...]] = ("pyscheduler_batch.",)
 
     axis: ResourceAxis
     nodes: NodeTable
@@ -228,9 +229,17 @@ class Session:
             await self._run(action)
         self.close()
 
+    def is_own(self, part: Policy | Action) -> bool:
+        """Return whether a policy or an action is of the system itself.
+
+        Policies of others may look at anything, so nothing that they say is remembered. Own actions may keep what no
+        statement carries out, until the pass ends.
+        """
+        return type(part).__module__.startswith(self.own_modules)
+
     async def _run(self, action: Action) -> None:
         """Run an action; raise `ContractError` if its `run` is not async, or if it leaves a statement open."""
-        is_ours = type(action).__module__.startswith(_OURS)
+        is_ours = self.is_own(action)
         self._statements = None if is_ours else []
         running: object = action.run(self)
         if not inspect.isawaitable(running):

@@ -234,7 +234,7 @@ def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> d
                         f"$.profiles[{index}].pluginConfig[{BATCH}].args",
                         more_actions=extensions.actions,
                         more_policies=dict.fromkeys(extensions.policies),
-                        presets=presets(extensions, chosen=said.get("preset")),
+                        presets=presets(extensions),
                     )
                 found.setdefault(args.preset, (profile.scheduler_name, args))
     return found
