@@ -21,9 +21,7 @@ __all__ = ["forward"]
 #: A longer name wins over a shorter one that it begins with.
 _MOVED: Final = {
     "pyscheduler.audit": "pyscheduler_lab.audit",
-    "pyscheduler.batch": "pyscheduler_batch.model",
-    "pyscheduler.batch.contract": "pyscheduler_batch.contract",
-    "pyscheduler.batch.dialects": "pyscheduler_batch.dialects",
+    "pyscheduler.batch": "pyscheduler_batch",
     "pyscheduler.cel": "kube_cel",
     "pyscheduler.cli.simulate": "pyscheduler_lab.cli.simulate",
     "pyscheduler.cluster.embedded": "kube_testserver",

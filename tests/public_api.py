@@ -31,6 +31,7 @@ MODULES: Final = (
     "pyscheduler.framework.node_memo",
     "pyscheduler.framework.plugin_args",
     "pyscheduler.framework.scoring",
+    "pyscheduler.framework.work_sources",
     "pyscheduler.podgroup",
     "pyscheduler.testing",
 )

@@ -3,7 +3,7 @@
 An entry point in the group `pyscheduler.commands` names a light module. Its `COMMANDS` has by name of a command the
 module with a click command named `command`, and one line of help. Its `SUBJECTS` has by word, as in `pyscheduler
 explain job NAME`, the function that explains such a thing, as `module:function`: it gets the options of `explain`,
-the words behind it as `pods`, and returns the exit code.
+both words as `pods`, and returns the exit code.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def added(attribute: str) -> dict[str, Any]:
     from importlib.metadata import entry_points
 
     found: dict[str, Any] = {}
-    for point in entry_points(group="pyscheduler.commands"):
+    for point in sorted(entry_points(group="pyscheduler.commands"), key=lambda each: each.name):
         try:
             table = dict(getattr(import_module(point.value), attribute, {}))
         except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
             click.echo(f"warning: commands of {point.value} are left out: {error!r}", err=True)
             continue
-        found = table | found
+        found |= {name: entry for name, entry in table.items() if name not in found}
     return found

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ExplainOptions", "command"]
 
-#: The words of `explain job NAME`.
+#: The words of `explain job NAME`, and the first of them.
 _SUBJECT_WORDS: Final = 2
+_JOB: Final = "job"
 
 
 @attrs.frozen(kw_only=True)
@@ -142,6 +143,10 @@ def _explain_subject(given: ExplainOptions) -> int:
     from pyscheduler.cli.added_commands import added
 
     module, _, name = str(added("SUBJECTS").get(given.pods[0], "")).partition(":")
+    if not name and given.pods[0] == _JOB:
+        raise click.UsageError(
+            "jobs are explained by a distribution; install it: pip install 'kube-pyscheduler[batch]'"
+        )
     if not name:
         raise click.UsageError("give one pod, or the word job and the name of a job")
     found: int = getattr(import_module(module), name)(given)

@@ -21,7 +21,7 @@ from pyscheduler.framework.plugin_args import IN_TREE_ARGS
 if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration, PluginConfig, Plugins
 
-__all__ = ["ConfigurationForm", "expanded", "form_of", "in_file", "placed_in_file", "with_forms"]
+__all__ = ["ConfigurationForm", "expanded", "form_of", "has_forms", "in_file", "placed_in_file", "with_forms"]
 
 _GROUP: Final = "pyscheduler.configuration"
 
@@ -62,6 +62,11 @@ def form_of(root: Mapping[str, object]) -> ConfigurationForm | None:
     return next((form for form in _forms(tuple(sys.path)) if form.reads(root)), None)
 
 
+def has_forms() -> bool:
+    """Return whether an installed distribution reads files of another form."""
+    return bool(_forms(tuple(sys.path)))
+
+
 def with_forms(plugins: Plugins, configs: Iterable[PluginConfig]) -> Plugins:
     """Return the plugins of a profile as the args of plugins change them that are not kube-scheduler's."""
     others = [each for each in configs if each.name not in IN_TREE_ARGS]
@@ -96,7 +101,7 @@ def placed_in_file(configuration: Configuration) -> Iterator[None]:
 def _forms(path: tuple[str, ...]) -> tuple[ConfigurationForm, ...]:  # noqa: ARG001 - the cache's key
     """Return the forms of all distributions that are installed on this `sys.path`, without broken ones."""
     forms: list[ConfigurationForm] = []
-    for point in importlib.metadata.entry_points(group=_GROUP):
+    for point in sorted(importlib.metadata.entry_points(group=_GROUP), key=lambda each: each.name):
         try:
             forms.append(point.load())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - another distribution's code may raise anything

@@ -20,7 +20,7 @@ import attrs
 from pyscheduler.config.decode import decode_what_can_be
 from pyscheduler.config.defaults import complete
 from pyscheduler.config.feature_gates import default_gates
-from pyscheduler.config.forms import form_of
+from pyscheduler.config.forms import form_of, has_forms
 from pyscheduler.config.problems import Problem, found_in, shown
 from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
 from pyscheduler.config.validation import problems_of
@@ -98,7 +98,7 @@ def _identity_problems(root: Mapping[str, object]) -> Iterator[Problem]:
     kind, version = root.get("kind"), root.get("apiVersion")
     for key, value, expected in (("kind", kind, KIND), ("apiVersion", version, API_VERSION)):
         if value is None or value == "":
-            yield Problem((key,), f"Object '{key}' is missing; write {key}: {expected}")
+            yield Problem((key,), f"Object '{key}' is missing; write {key}: {expected}{_hint()}")
         elif not isinstance(value, str):
             yield Problem((key,), f"expected {expected}, found {shown(value)}")
     if not (isinstance(kind, str) and isinstance(version, str) and kind and version):
@@ -107,7 +107,13 @@ def _identity_problems(root: Mapping[str, object]) -> Iterator[Problem]:
         yield Problem(("kind",), f"couldn't decode as {KIND}, got {GROUP}/v1, Kind={kind}")
     elif (kind, version) != (KIND, API_VERSION):
         key, right = ("kind", KIND) if version == API_VERSION else ("apiVersion", API_VERSION)
-        yield Problem((key,), f'no kind "{kind}" is registered for version "{version}"; write {key}: {right}')
+        text = f'no kind "{kind}" is registered for version "{version}"; write {key}: {right}{_hint()}'
+        yield Problem((key,), text)
+
+
+def _hint() -> str:
+    """Return what to install where no distribution reads files of another form."""
+    return "" if has_forms() else "; files of batch schedulers need pip install 'kube-pyscheduler[batch]'"
 
 
 def _configuration(

@@ -246,12 +246,15 @@ def _add_work_sources(scheduler: Scheduler, rng: random.Random) -> None:
     """Let plugins add their sources of work; raise `ConfigError` listing everything that keeps a profile from one."""
     problems: list[str] = []
     for profile in scheduler.profiles.values():
-        plugin = next((each for each in profile.plugins.values() if isinstance(each, WorkSourcePlugin)), None)
+        plugins = {name: each for name, each in profile.plugins.items() if isinstance(each, WorkSourcePlugin)}
         try:
-            if plugin is not None:
+            for plugin in [*plugins.values()][:1]:
                 plugin.add_work_source(scheduler, profile, rng)
         except ConfigError as error:
             problems += error.problems
+        else:
+            text = 'a profile has one plugin that schedules its pods itself, disable "{0}" @ {1}.plugins'
+            problems += [text.format(name, profile.path) for name in [*plugins][1:]]
     if problems:
         raise ConfigError(*problems)
 

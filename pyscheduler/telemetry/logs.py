@@ -11,13 +11,11 @@ import re
 import sys
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kube_objects.times import format_micro_time
-from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,15 +193,15 @@ def configure(
 
 def set_verbosity(verbosity: int) -> None:
     """Set the verbosity from now on."""
-    for package in _packages(tuple(sys.path)):
+    for package in _packages():
         logging.getLogger(package).setLevel(_level(verbosity))
 
 
-@lru_cache(maxsize=4)
-def _packages(path: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 - the cache's key
+def _packages() -> list[str]:
     """Return the packages that the verbosity concerns: the program's, and those of all installed plugins."""
-    plugins = (point.module.partition(".")[0] for point in entry_points(group=ENTRY_POINT_GROUP))
-    return tuple(dict.fromkeys((*_PACKAGES, *plugins)))
+    from pyscheduler.runtime.assembly.discovery import plugin_packages  # noqa: PLC0415 - commands that log are few
+
+    return [*_PACKAGES, *plugin_packages()]
 
 
 def _level(verbosity: int) -> int:
@@ -226,7 +224,7 @@ def _set_module_levels(vmodule: Mapping[str, int]) -> None:
 def _is_known(name: str) -> bool:
     """Return whether a logger is of a module below one of the packages that the verbosity concerns."""
     package, _, module = name.partition(".")
-    return bool(module) and package in _packages(tuple(sys.path))
+    return bool(module) and package in _packages()
 
 
 def _own_level(name: str, vmodule: Mapping[str, int]) -> int | None:

@@ -14,8 +14,9 @@ from pyscheduler.podgroup import DIALECTS
 from pyscheduler.podgroup.sub_groups import ByPolicy, Policy
 from pyscheduler.podgroup.wire import GroupStatus, PodGroupSpec
 from pyscheduler.testing import make_pod
-from pyscheduler_batch.dialects import JOB_DIALECTS, job_dialect, read_job
+from pyscheduler_batch.dialects import JOB_DIALECTS
 from pyscheduler_batch.model.job_spec import JobSpec, SubGroupSpec
+from pyscheduler_batch.systems import job_dialect, read_job
 from pyscheduler_kai.objects import kai_last_start
 from tests.batch.random_json import JSON
 from tests.podgroup.builders import make_group

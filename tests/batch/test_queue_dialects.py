@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import decode
 from pyscheduler.testing import make_pod
-from pyscheduler_batch.dialects import QUEUE_DIALECTS, read_queue
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
 from pyscheduler_batch.model.queue_spec import QueueSpec, QueueState
+from pyscheduler_batch.systems import read_queue
 from tests.batch.random_json import JSON
 
 ROWS = {dialect.name: dialect for dialect in QUEUE_DIALECTS}

@@ -51,10 +51,11 @@ class BatchArgs:
     require_group: bool = False
     #: The queue of a job that names none; "" for the default of the job's dialect.
     default_queue: str = ""
-    #: The label of pods that names their queue (KAI).
-    queue_label: str = ""
-    #: The label of nodes, pods and groups that names their node pool, and the pool of this profile (KAI).
-    node_pool_label: str = ""
+    #: The label of pods that names their queue; None: that of the system (KAI).
+    queue_label: str | None = None
+    #: The label of nodes, pods and groups that names their node pool, None for that of the system and "" for none; and
+    #: the pool of this profile (KAI).
+    node_pool_label: str | None = None
     node_pool: str = ""
     #: Whether the members of a gang finish PreBind before the first one is bound.
     gang_barrier: bool = True

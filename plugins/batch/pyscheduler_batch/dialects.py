@@ -27,9 +27,6 @@ __all__ = [
     "QUEUE_DIALECTS",
     "JobDialect",
     "QueueDialect",
-    "job_dialect",
-    "read_job",
-    "read_queue",
 ]
 
 
@@ -87,7 +84,8 @@ class JobDialect:
 _GROUP_ROWS: Final = {row.name: row for row in DIALECTS}
 
 if TYPE_CHECKING:
-    from pyscheduler_batch.systems import JOB_DIALECTS, QUEUE_DIALECTS, job_dialect, read_job, read_queue
+    JOB_DIALECTS: tuple[JobDialect, ...]
+    QUEUE_DIALECTS: tuple[QueueDialect, ...]
 else:  # type checkers would accept every name
     # Those of all installed systems, which have rows of this module.
     __getattr__ = lazy_names(

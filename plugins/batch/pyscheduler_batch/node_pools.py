@@ -41,7 +41,7 @@ class NodePool:
         return not self.key or item.labels.get(self.key) == (self.value or None)
 
     def node_use(self, node: Node) -> NodeUse:
-        """Return what a node of KAI is to the sessions: cordoned nodes and those with a bad condition are not ready."""
+        """Return what a node is to the sessions: cordoned nodes and those with a bad condition are not ready."""
         if not self.has(node):
             return NodeUse.NONE
         return NodeUse.FULL if _takes_pods(node) else NodeUse.NOT_READY

@@ -150,7 +150,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             self._reservations = QuotaReservations.join(handle, self.name, self._quota_changed)
             self.rbac = (*self.rbac, *reservation_rules([self._row.groups]))  # type: ignore[misc]  # the same
         self._changes = Changes(handle.clock)
-        self._claimed = ClaimedGpus(handle, self._args.queue_label) if system.counts_claimed_gpus else None
+        self._claimed = ClaimedGpus(handle, system.queue_label_of(self._args)) if system.counts_claimed_gpus else None
         has_budgets = self._args.disruption_budgets != "ignore"
         self._budgets: Lister[PodDisruptionBudget] | None = handle.lister(PodDisruptionBudget) if has_budgets else None
 
@@ -170,9 +170,9 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
 
     def _follow_args(self) -> None:
         """Set what follows from the args, apart from actions and policies."""
-        self._row = _with_default_queue(self._system.jobs, self._args.default_queue)
-        #: The rows of other systems, which are imported when a pod names a group of theirs.
-        self._others: Mapping[str, JobDialect] | None = None
+        rows = {row.name: row for row in (*job_dialects(self._extensions), self._system.jobs)}
+        self._rows = {name: _with_default_queue(row, self._args.default_queue) for name, row in rows.items()}
+        self._row = self._rows[self._system.jobs.name]
         self._system.follow(self._args)
         spreading: set[str] = self.handle.shared(SPREAD_KEY, set)
         (spreading.add if self._system.spreads_gpus else spreading.discard)(self.handle.profile_name)
@@ -373,7 +373,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
         if state is not None:
             if state.object is None:
                 return None
-            row = self._row_of(state.group.dialect)
+            row = self._rows.get(state.group.dialect, self._row)
             read = row.groups.object_fields
             assert read is not None, "the dialects of jobs have objects"
             spec = self._statuses.remember(row.read(state.object, read(state.object)))
@@ -386,7 +386,7 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             return None
         pod = pods[0]
         queue = self._system.queue_of(pod) or self._row.default_queue
-        lacks_queue = "" if queue else f"QueueDoesNotExist: {no_queue(self._args.queue_label)}"
+        lacks_queue = "" if queue else f"QueueDoesNotExist: {no_queue(self._system.queue_label_of(self._args))}"
         alone = JobSpec(
             namespace=pod.namespace,
             name=pod.name,
@@ -409,15 +409,6 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             return f"{WAITING_FOR_QUOTA}: {held}"
         error = self._system.held_back(spec)
         return "" if error and any(pod.node_name for pod in pods) else error
-
-    def _row_of(self, dialect: str) -> JobDialect:
-        """Return how a group is read; one of a dialect that no system has, as one of the profile's own."""
-        if dialect == self._row.name:
-            return self._row
-        if self._others is None:
-            rows = job_dialects(self._extensions)
-            self._others = {row.name: _with_default_queue(row, self._args.default_queue) for row in rows}
-        return self._others.get(dialect, self._row)
 
     def _waits_for_quota(self, state: GroupState) -> str:
         """Return why a group must wait for quota; "" if it need not."""

@@ -58,8 +58,6 @@ class Preset:
     shared_names: str = ""
     #: The keys of ConfigMaps under which the system keeps its file.
     config_map_keys: tuple[str, ...] = ()
-    #: By attribute of `BatchArgs`, what counts where a configuration does not say it.
-    defaults: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     #: Other names of arguments, and what they are called here.
     aliases: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     #: The objects that a configuration may be written as.

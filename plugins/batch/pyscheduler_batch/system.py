@@ -85,6 +85,8 @@ class System:
     has_sub_group_tree: ClassVar[bool] = False
     #: The label by which pods without a group name their queue, unless a configuration says another; "" if none does.
     queue_label: ClassVar[str] = ""
+    #: The label of the pool of nodes, queues and groups, the same way; "": none have pools.
+    node_pool_label: ClassVar[str] = ""
     #: The queue above those that name no parent: it need not exist unless queues are a tree. "" if there is none.
     root_queue: ClassVar[str] = ""
     #: Whether the priority of a pod without a group is the pod's own; otherwise that of its class, as of a group.
@@ -119,6 +121,16 @@ class System:
         return entry.arguments
 
     @classmethod
+    def queue_label_of(cls, args: BatchArgs) -> str:
+        """Return the label by which pods without a group name their queue."""
+        return cls.queue_label if args.queue_label is None else args.queue_label
+
+    @classmethod
+    def node_pool_label_of(cls, args: BatchArgs) -> str:
+        """Return the label of pools; "" if all objects are the profile's."""
+        return cls.node_pool_label if args.node_pool_label is None else args.node_pool_label
+
+    @classmethod
     def waits_for_quota(cls, args: BatchArgs) -> bool:
         """Return whether jobs are held for lack of quota in their namespace."""
         return args.quota_reservation == WAIT
@@ -139,7 +151,7 @@ class System:
         """Go by these args from now on; what they let the system read is what the first ones did."""
         self.args = args
         if self.has_pools:
-            self.pool = NodePool(args.node_pool_label, args.node_pool)
+            self.pool = NodePool(self.node_pool_label_of(args), args.node_pool)
 
     @property
     def spreads_gpus(self) -> bool:

@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
@@ -40,6 +40,9 @@ __all__ = [
     "systems_by_dialect",
 ]
 
+#: What each system has to say of itself.
+_PARTS: Final = ("preset", "jobs", "queues", "reports")
+
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -50,7 +53,10 @@ def system_of(name: str, extensions: Extensions) -> type[System]:
     offer = extensions.systems.get(name)
     if offer is None:
         raise ConfigError(f'no distribution that is installed offers the batch system "{name}"; install one that does')
-    found: type[System] = offer.load(f'batch system "{name}"', System)
+    whose = f'batch system "{name}"'
+    found: type[System] = offer.load(whose, System)
+    if missing := [part for part in _PARTS if not hasattr(found, part)]:
+        raise ConfigError(f"{whose} of {offer.distribution} ({offer.target}) has no {' and no '.join(missing)}")
     return found
 
 
@@ -79,11 +85,16 @@ class _Systems(Mapping[str, T]):
             try:
                 found[name] = system_of(name, self._extensions)
             except ConfigError as error:
-                _log.debug("Batch system is left out err=%s", error)
+                _warn_once(str(error))
         return iter(sorted(found, key=lambda name: (not found[name].preset.is_told_by_names, name)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+@lru_cache(maxsize=256)
+def _warn_once(error: str) -> None:
+    _log.warning('Batch system is left out err="%s"', error)
 
 
 def systems(extensions: Extensions | None = None) -> Mapping[str, type[System]]:
@@ -97,19 +108,27 @@ def presets(extensions: Extensions | None = None) -> Mapping[str, Preset]:
 
 
 def systems_by_dialect(extensions: Extensions | None = None) -> dict[str, type[System]]:
-    """Return the systems by the dialect of their jobs; of two that read the same groups, the first."""
-    return {system.jobs.name: system for system in reversed([*systems(extensions).values()])}
+    """Return the systems by the dialect of their jobs; of several that read the same groups, the one of its name."""
+    found: dict[str, type[System]] = {}
+    for name, system in systems(extensions).items():
+        dialect = system.jobs.name
+        if name == dialect or dialect not in found:
+            found[dialect] = system
+    return found
 
 
 def job_dialects(extensions: Extensions | None = None) -> tuple[JobDialect, ...]:
-    """Return how groups are read, one row for each dialect: two systems may read the same groups."""
-    return tuple(dict.fromkeys(system.jobs for system in systems_by_dialect(extensions).values()))[::-1]
+    """Return how groups are read, one row for each dialect."""
+    return tuple(system.jobs for system in systems_by_dialect(extensions).values())
 
 
 def queue_dialects(extensions: Extensions | None = None) -> tuple[QueueDialect, ...]:
     """Return how queues are read, one row for each dialect."""
-    rows = (system.queues for system in reversed([*systems(extensions).values()]))
-    return tuple({row.name: row for row in rows}.values())[::-1]
+    found: dict[str, QueueDialect] = {}
+    for name, system in systems(extensions).items():
+        if name == system.queues.name or system.queues.name not in found:
+            found[system.queues.name] = system.queues
+    return tuple(found.values())
 
 
 @lru_cache(maxsize=4)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from pyscheduler_batch.preset import Preset, Shard
-from pyscheduler_kai.objects import NODE_POOL_LABEL, QUEUE_LABEL
 from pyscheduler_kai.shard import actions_and_tiers, places_in_shard, shard_settings
 
 __all__ = ["KAI"]
@@ -102,7 +101,6 @@ KAI: Final = Preset(
     },
     is_told_by_names=True,
     file_keys=("queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets", "shard"),
-    defaults={"queue_label": QUEUE_LABEL, "node_pool_label": NODE_POOL_LABEL},
     aliases=dict.fromkeys(_SAID, _MULTIPLIER),
     shard=_SHARD,
 )

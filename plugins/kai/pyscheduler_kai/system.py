@@ -9,7 +9,7 @@ import attrs
 from pyscheduler_batch.contract import GPU
 from pyscheduler_batch.system import System
 from pyscheduler_kai.backoff import held_back
-from pyscheduler_kai.objects import JOBS, QUEUE_LABEL, QUEUES, kai_last_start, without_succeeded
+from pyscheduler_kai.objects import JOBS, NODE_POOL_LABEL, QUEUE_LABEL, QUEUES, kai_last_start, without_succeeded
 from pyscheduler_kai.preset import KAI
 from pyscheduler_kai.reports import KaiReports
 from pyscheduler_kai.topologies import KAI_TOPOLOGIES, levels_of
@@ -77,6 +77,7 @@ class Kai(System):
     counts_claimed_gpus = True
     shares_gpus = True
     queue_label = QUEUE_LABEL
+    node_pool_label = NODE_POOL_LABEL
     has_sub_group_tree = True
     counts_past_use = True
     pods_have_own_priority = False
@@ -121,7 +122,7 @@ class Kai(System):
 
     def queue_of(self, pod: Pod) -> str:
         """Return the queue in the label that the configuration names."""
-        return pod.labels.get(self.args.queue_label, "")
+        return pod.labels.get(self.queue_label_of(self.args), "")
 
     def completed(
         self, spec: JobSpec, pods: Sequence[Pod], row: JobDialect | None = None, state: GroupState | None = None

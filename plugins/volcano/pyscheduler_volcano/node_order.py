@@ -67,8 +67,8 @@ def with_node_order(
         "disabled": [{"name": plugin} for plugin, weight in changed.items() if not weight],
     }
     plugins, configs = profile["plugins"], profile["pluginConfig"]
-    assert isinstance(plugins, dict), "made by this room"
-    assert isinstance(configs, list), "made by this room"
+    assert isinstance(plugins, dict), "made by the form of these files"
+    assert isinstance(configs, list), "made by the form of these files"
     present = {key: value for key, value in score.items() if value}
     return {
         **profile,

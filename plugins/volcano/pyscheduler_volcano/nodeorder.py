@@ -41,7 +41,7 @@ def score_weights(arguments: Mapping[str, object]) -> dict[str, int]:
 class NodeOrder(VolcanoPolicy):
     """Add the scores of the profile's score plugins, with the weights that they have in the profile.
 
-    The arguments set these weights if the configuration is a file of Volcano (`config.batch_file`).
+    The arguments set these weights if the configuration is a file of Volcano (`settings.batch_file`).
 
     Once an eviction is undone, the scores of the session do not count its pod any more, as in Volcano. Filters do.
     """

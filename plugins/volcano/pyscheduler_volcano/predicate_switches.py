@@ -48,8 +48,8 @@ def with_predicates(profile: Mapping[str, object], args: BatchArgs, gates: Mappi
         return profile
     off = [row for key, row in _SWITCHES.items() if go_boolean(policy.arguments.get(key, "true")) is False]
     plugins, configs = profile["plugins"], profile["pluginConfig"]
-    assert isinstance(plugins, dict), "made by this room"
-    assert isinstance(configs, list), "made by this room"
+    assert isinstance(plugins, dict), "made by the form of these files"
+    assert isinstance(configs, list), "made by the form of these files"
     filters = [{"name": name} for name, is_whole in off if not is_whole]
     whole = [{"name": name} for name, is_whole in off if is_whole]
     changed: dict[str, object] = {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.hooks import PluginRegistry
 
-__all__ = ["discover"]
+__all__ = ["discover", "plugin_packages"]
 
 _HOOK: Final = "pyscheduler_register"
 
@@ -65,6 +65,11 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
             _warn_once(tuple(sys.path), str(distribution), distribution.entry_point, one_line(error))
             _log.debug('Distribution is broken distribution="%s"', distribution, exc_info=error)
     return registry
+
+
+def plugin_packages() -> list[str]:
+    """Return the names of the packages that installed distributions of plugins declare, `pyscheduler` among them."""
+    return [*dict.fromkeys(entry_point.module.partition(".")[0] for *_, entry_point in _installed(tuple(sys.path)))]
 
 
 @lru_cache(maxsize=256)

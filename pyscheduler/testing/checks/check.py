@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.discovery import plugin_packages
 from pyscheduler.testing.checks.coverage import Coverage
 from pyscheduler.testing.checks.drawing import draw_history
 from pyscheduler.testing.checks.findings import CHANGING_REMEDY, CHECKS, Finding, PluginCheckError
@@ -260,13 +261,16 @@ def _check_call(checks: Collection[str]) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Log nothing: a finding says what a plugin did wrong, and where."""
-    logger = logging.getLogger("pyscheduler")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    ours = (package for package in plugin_packages() if package.startswith("pyscheduler"))
+    loggers = [logging.getLogger(package) for package in ours]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 async def _scheduler_name(subject: Subject) -> str:

@@ -21,7 +21,6 @@ from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
 from pyscheduler.config.types import API_VERSION, KIND
-from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler_batch.contract import Action
@@ -127,13 +126,7 @@ class _Probe(Action):
 
 @cache
 def _registry() -> Registry:
-    registry = discover()
-    if "Batch" not in registry:
-        raise ConfigError(
-            "the distribution kube-pyscheduler-batch is not installed; "
-            'run "pip install kube-pyscheduler-batch" to evaluate cases of batch scheduling'
-        )
-    return registry
+    return discover()
 
 
 @cache

@@ -44,7 +44,7 @@ def read_batch_file(text: str, path: str) -> BatchArgs:
             raise ConfigError(*map(str, document.problems))
         if not _is_batch_file(document.root):
             objects = [f"a {shard.kind} of {systems()[name].queues.system}" for name, shard in _shards().values()]
-            text = " or ".join(["expected actions and tiers, a ConfigMap that holds them,", *objects])
+            text = ", or ".join(["expected actions and tiers, a ConfigMap that holds them", *objects])
             raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
         assert isinstance(document.root, Mapping)
         args, where = _args(document.root)

@@ -78,7 +78,8 @@ def preset_of(mapping: Mapping[str, object], presets: Mapping[str, Preset]) -> t
     used = _names_in(mapping)
     for preset in candidates:
         others = [each for each in (*candidates, *in_doubt) if each is not preset]
-        for names in ("known_actions", "known_policies", "flags"):
+        # Without another system here, nothing tells that the names are not those of one that is not installed.
+        for names in ("known_actions", "known_policies", "flags") if others else ():
             own = set(getattr(preset, names)).difference(*(getattr(other, names) for other in others))
             if used & own:
                 return preset.name, True
@@ -147,7 +148,7 @@ class _Reader:
         self._check_conflicts(tiers, actions, settings)
         if self._problems:
             raise ConfigError(*self._problems)
-        settings = {"scheduler_name": self._preset.scheduler_name, **self._preset.defaults, **settings}
+        settings.setdefault("scheduler_name", self._preset.scheduler_name)
         return BatchArgs(
             preset=self._preset.name,
             actions=actions,
@@ -164,7 +165,9 @@ class _Reader:
             raise ConfigError(*self._problems)
         name, told = preset_of(self._said, self._presets)
         if not told and not (name and (self._said.get("actions") or self._said.get("tiers"))):
-            self._problem("preset", f"a preset is missing; write one of {', '.join(self._presets)}")
+            known = ", ".join(self._presets)
+            none = "install a distribution with a batch system, such as those of kube-pyscheduler[batch]"
+            self._problem("preset", f"a preset is missing; {f'write one of {known}' if known else none}")
             raise ConfigError(*self._problems)
         self._preset = self._presets[name]
         if not told:

@@ -160,7 +160,7 @@ def _unserved(
         text = f'its pods have the schedulerName {names}, but the batch profile of {model.name} is "{profile}"'
         return Step("session", HOLDS, NO_PROFILE, f"{text}; correct it, or give another --config")
     objects: list[KubeObject] = [*pods] if entry.state is None or entry.state.object is None else [entry.state.object]
-    key, own = args.node_pool_label, args.node_pool
+    key, own = model.system.node_pool_label_of(args), args.node_pool
     pools = {item.labels.get(key, "") for item in objects} if model.system.has_pools and key else {own}
     mine = f"with {key}={own}" if own else f"without the label {key}"
     advice = "correct the label, or give another --config"

@@ -262,7 +262,7 @@ def _build(
     trees: Collection[str],
 ) -> DialectModel:
     row = system.jobs
-    specs = queue_specs if row.name in trees else _with_roots(queue_specs, system.root_queue)
+    specs = queue_specs if row.name in trees else _with_roots(queue_specs, system)
     described = sorted(
         [
             *((_with_warnings(_spec_of(row, state), inventory), state, _members(state)) for state in states),
@@ -318,11 +318,12 @@ def _build(
     )
 
 
-def _with_roots(specs: Sequence[QueueSpec], root: str) -> Sequence[QueueSpec]:
-    """Return the queues; those below the system's root are at the top if that queue does not exist."""
+def _with_roots(specs: Sequence[QueueSpec], system: type[System]) -> Sequence[QueueSpec]:
+    """Return the queues; the system's own below its root are at the top if that queue does not exist."""
+    root, own = system.root_queue, system.queues.name
     if not root or any(spec.name == root for spec in specs):
         return specs
-    return [attrs.evolve(spec, parent="") if spec.parent == root else spec for spec in specs]
+    return [attrs.evolve(spec, parent="") if spec.parent == root and spec.dialect == own else spec for spec in specs]
 
 
 def _offered(allocatable: Mapping[str, object]) -> dict[str, float]:

@@ -27,7 +27,7 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.wait_texts import waiting_text
 from pyscheduler_batch.sessions.waiting_reasons import reasons_of
 from pyscheduler_batch.settings.configuration import batch_args
-from pyscheduler_batch.systems import presets, systems
+from pyscheduler_batch.systems import presets, systems_by_dialect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -204,9 +204,8 @@ def profiles_for(
             names={dialect: name for dialect, (name, _) in found.items()},
             args={dialect: args for dialect, (_, args) in found.items()},
             trees=frozenset(
-                dialect
-                for dialect, (_, args) in found.items()
-                if args.has_queue_tree or systems()[args.preset].has_queue_tree
+                {name for name, system in systems_by_dialect().items() if system.has_queue_tree}
+                | {dialect for dialect, (_, args) in found.items() if args.has_queue_tree}
             ),
             source=config_file,
             registry=registry,
