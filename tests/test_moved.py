@@ -40,6 +40,14 @@ def test_an_old_name_gives_the_module_of_the_new_one(old: str, new: str) -> None
     assert found.__name__ == new
 
 
+def test_a_module_can_be_imported_from_its_old_package() -> None:
+    """So authors of policies have written it."""
+    sys.modules.pop("pyscheduler.batch", None)
+    with pytest.warns(DeprecationWarning, match="pyscheduler.batch is pyscheduler_batch now"):
+        from pyscheduler.batch import contract
+    assert contract is import_module("pyscheduler_batch.contract")
+
+
 def test_other_names_are_as_unknown_as_before() -> None:
     """The finder answers for what has moved only."""
     assert find_spec("pyscheduler.nothing") is None

@@ -535,3 +535,20 @@ def read_or_lines(mapping: dict[str, Any]) -> tuple[BatchArgs | None, tuple[str,
         return batch_args(mapping), ()
     except ConfigError as error:
         return None, error.problems
+
+
+@pytest.mark.parametrize("installed", [["kai"], ["volcano"], ["kai", "volcano"]])
+def test_names_of_several_systems_tell_nothing_where_one_is_not_installed(installed: list[str]) -> None:
+    """Otherwise a file of the missing system would be taken for one of the others without a word."""
+    known = {name: presets()[name] for name in installed}
+    shared = {"actions": "allocate, preempt, reclaim", "tiers": [["priority", "proportion"]]}
+    assert preset_of(shared, known) == ("", False)
+    with pytest.raises(ConfigError, match=f"a preset is missing; write one of {', '.join(installed)}"):
+        batch_args(shared, presets=known)
+    assert preset_of({"configurations": [], **shared}, known) == ("volcano", True) or "volcano" not in known
+
+
+def test_without_a_system_it_is_said_what_to_install() -> None:
+    """There is no preset to name."""
+    with pytest.raises(ConfigError, match=r"a preset is missing; install a distribution with a batch system"):
+        batch_args({"actions": "allocate"}, presets={})

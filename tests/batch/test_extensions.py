@@ -20,8 +20,11 @@ from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.contract import Action, Job, JobOrder, Key, Policy, QueueDialect, QueueSpec, Session, Task
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
 from pyscheduler_batch.model.answers import ContractError
-from pyscheduler_batch.systems import presets, system_of
+from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_batch.system import System
+from pyscheduler_batch.systems import presets, queue_dialects, system_of, systems_by_dialect
 from pyscheduler_kai.system import Kai
+from pyscheduler_volcano.system import Volcano
 
 HERE = "pyscheduler_batch"
 
@@ -395,3 +398,46 @@ def test_a_system_that_nobody_offers_is_named() -> None:
     """The message says which system is missing."""
     with pytest.raises(ConfigError, match='no distribution that is installed offers the batch system "kai"'):
         system_of("kai", Registry().extensions())
+
+
+class NoSystem(System):
+    """Says nothing of itself."""
+
+
+def test_a_class_that_is_no_whole_system_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Files of other systems are read; the one that names it is told what is missing."""
+    registry = Registry()
+    registry.add_system("acme", f"{__name__}:NoSystem")
+    registry.add_system("kai", "pyscheduler_kai.system:Kai")
+    offers = registry.extensions()
+    assert [*presets(offers)] == ["kai"]
+    text = f'batch system "acme" of this program ({__name__}:NoSystem) has no preset and no jobs and no queues'
+    assert text in caplog.text
+    with pytest.raises(ConfigError, match="has no preset and no jobs and no queues and no reports"):
+        presets(offers)["acme"]
+
+
+class KaiAgain(Kai):
+    """A system on KAI's groups and queues."""
+
+    preset = attrs.evolve(Kai.preset, name="again")
+
+
+def test_the_system_of_a_dialect_is_the_one_of_its_name() -> None:
+    """Another one that reads the same groups changes neither the reader nor the order."""
+    registry = Registry()
+    registry.add_system("again", f"{__name__}:KaiAgain")
+    for name, target in (("volcano", "pyscheduler_volcano.system:Volcano"), ("kai", "pyscheduler_kai.system:Kai")):
+        registry.add_system(name, target)
+    offers = registry.extensions()
+    assert systems_by_dialect(offers) == {"kai": Kai, "volcano": Volcano}
+    assert [row.name for row in queue_dialects(offers)] == ["kai", "volcano"]
+
+
+def test_a_system_on_kai_keeps_the_labels_of_queues_and_pools() -> None:
+    """A configuration may say others, and none."""
+    args = batch_args({"preset": "again", "nodePool": "blue"}, presets={"again": KaiAgain.preset})
+    assert KaiAgain.queue_label_of(args) == "kai.scheduler/queue"
+    assert KaiAgain.node_pool_label_of(args) == "kai.scheduler/node-pool"
+    said = batch_args({"preset": "again", "nodePoolLabel": "", "queueLabel": "q"}, presets={"again": KaiAgain.preset})
+    assert (KaiAgain.queue_label_of(said), KaiAgain.node_pool_label_of(said)) == ("q", "")

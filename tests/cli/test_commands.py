@@ -98,6 +98,17 @@ def test_a_distribution_that_fails_is_reported(
     assert lines[-1] == "Error: No such command 'simulate'. Install it with: pip install 'kube-pyscheduler[lab]'"
 
 
+def test_jobs_are_explained_where_batch_is_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, one line says what to install."""
+    monkeypatch.setattr("pyscheduler.cli.added_commands.added", lambda _: {})
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "job", "training/resnet"])
+    assert ended.value.code == 2
+    assert "pip install 'kube-pyscheduler[batch]'" in capsys.readouterr().err
+
+
 def test_config_shows_a_shard_and_its_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The actions of a SchedulingShard are written out; a warning has the file and the path in it."""
     file = tmp_path / "shard.yaml"

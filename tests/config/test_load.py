@@ -499,3 +499,11 @@ def test_every_kind_of_mistake_is_reported_at_once(config_text: Callable[[str], 
             'Duplicate value: "a": it is that of $.profiles[0].schedulerName @ $.profiles[1].schedulerName',
         ]
     ]
+
+
+def test_a_file_of_another_scheduler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no distribution reads other forms."""
+    monkeypatch.setattr("pyscheduler.config.forms._forms", lambda _path: ())
+    for text in ("actions: allocate", "apiVersion: kai.scheduler/v1\nkind: SchedulingShard"):
+        with pytest.raises(ConfigError, match=r"pip install 'kube-pyscheduler\[batch\]'"):
+            loads(text)

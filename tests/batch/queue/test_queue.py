@@ -581,3 +581,9 @@ def test_get_counts_parts_of_gpus(run: Run, tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
     status = json.loads(run("get", "vision", "-o", "json", objects=str(path)))["status"]
     assert (status["allocated"]["nvidia.com/gpu"], status["pending"]["nvidia.com/gpu"]) == ("1", "0.5")
+
+
+def test_queues_of_a_tree_are_one_also_if_the_file_is_of_another_system(run: Run) -> None:
+    """A job in an inner queue is a problem with any `--config`."""
+    out = run("get", "--config", str(ROOT / "configs/batch-volcano.yaml"), objects=KAI)
+    assert "job default/stray (kai): QueueIsNotALeaf" in out
