@@ -405,7 +405,7 @@ class NoSystem(System):
 
 
 def test_a_class_that_is_no_whole_system_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """Files of other systems are read; the one that names it is told what is missing."""
+    """Files of other systems are read; a file that names it gets an error that says what is missing."""
     registry = Registry()
     registry.add_system("acme", f"{__name__}:NoSystem")
     registry.add_system("kai", "pyscheduler_kai.system:Kai")

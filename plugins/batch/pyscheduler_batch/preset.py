@@ -1,4 +1,4 @@
-"""A preset: what a batch system runs without a configuration, and the names that its configuration knows."""
+"""The preset of a batch system: its actions and tiers by default, and the names that a configuration may use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The batch systems that distributions offer, and what all of them read.
 
-A system is imported when a profile names its preset, and when it matters which systems there are: for a file that does
-not say whose it is, for groups and queues of other systems than a profile's own, and for `kubectl queue`.
+A look-up of a preset imports its system only. All are imported where it matters which there are: for a file that does
+not say whose it is, for the groups of other systems in a profile, and for `kubectl queue`.
 """
 
 from __future__ import annotations
@@ -109,12 +109,7 @@ def presets(extensions: Extensions | None = None) -> Mapping[str, Preset]:
 
 def systems_by_dialect(extensions: Extensions | None = None) -> dict[str, type[System]]:
     """Return the systems by the dialect of their jobs; of several that read the same groups, the one of its name."""
-    found: dict[str, type[System]] = {}
-    for name, system in systems(extensions).items():
-        dialect = system.jobs.name
-        if name == dialect or dialect not in found:
-            found[dialect] = system
-    return found
+    return _by_dialect(extensions, lambda system: system.jobs.name)
 
 
 def job_dialects(extensions: Extensions | None = None) -> tuple[JobDialect, ...]:
@@ -124,11 +119,17 @@ def job_dialects(extensions: Extensions | None = None) -> tuple[JobDialect, ...]
 
 def queue_dialects(extensions: Extensions | None = None) -> tuple[QueueDialect, ...]:
     """Return how queues are read, one row for each dialect."""
-    found: dict[str, QueueDialect] = {}
+    found = _by_dialect(extensions, lambda system: system.queues.name)
+    return tuple(system.queues for system in found.values())
+
+
+def _by_dialect(extensions: Extensions | None, dialect_of: Callable[[type[System]], str]) -> dict[str, type[System]]:
+    found: dict[str, type[System]] = {}
     for name, system in systems(extensions).items():
-        if name == system.queues.name or system.queues.name not in found:
-            found[system.queues.name] = system.queues
-    return tuple(found.values())
+        dialect = dialect_of(system)
+        if name == dialect or dialect not in found:
+            found[dialect] = system
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -336,7 +336,7 @@ def kai_pod_preemptible(pod: Pod) -> bool | None:
 # --- dialects -----------------------------------------------------------------------------------
 
 QUEUES: Final = QueueDialect(name="kai", system="KAI", kinds=(KAI_QUEUES,), read=kai_queue)
-"""How queues of KAI are read."""
+"""The dialect of the queues of KAI."""
 
 JOBS: Final = JobDialect(
     name="kai",
@@ -346,4 +346,4 @@ JOBS: Final = JobDialect(
     preemptible=kai_pod_preemptible,
     marks=frozenset({SUB_GROUP_LABEL, PREEMPTIBILITY_LABEL}),
 )
-"""How groups of KAI are read."""
+"""The dialect of the groups of KAI."""

@@ -1,4 +1,4 @@
-"""What KAI runs without a configuration, and the names that its configuration knows.
+"""The preset of KAI: its actions and tiers without a configuration, and the names that a configuration may use.
 
 Sources: KAI-Scheduler `pkg/scheduler/conf_util/scheduler_conf_util.go` and `pkg/apis/kai/v1/schedulingshard_types.go`.
 """

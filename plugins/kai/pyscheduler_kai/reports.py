@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kube_objects.durations import format_duration
 from pyscheduler_batch.contract import CPU, GPU, MEMORY, PODS
+from pyscheduler_batch.model.amounts import NONE
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.reports import Reports
 from pyscheduler_kai.cycle import cycle_of
@@ -46,7 +47,7 @@ class KaiReports(Reports):
 
     def further_amount_of(self, spec: QueueSpec, resource: str) -> str:
         """Return the weight of a queue beyond its quota."""
-        return f"{spec.over_quota_weight[resource]:g}" if resource in spec.over_quota_weight else "<none>"
+        return f"{spec.over_quota_weight[resource]:g}" if resource in spec.over_quota_weight else NONE
 
     def weight(self, spec: QueueSpec, resource: str) -> float:
         """Return the weight of a queue beyond its quota."""
@@ -117,4 +118,4 @@ def _status(sums: QueueSums, children: Iterable[str]) -> Mapping[str, object]:
 
 
 def _seconds(value: float | None) -> str:
-    return "<none>" if value is None else format_duration(value)
+    return NONE if value is None else format_duration(value)

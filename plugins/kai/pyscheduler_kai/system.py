@@ -102,7 +102,7 @@ class Kai(System):
     def policy_arguments(cls, args: BatchArgs, entry: PolicyEntry) -> Mapping[str, str]:
         """Return the arguments of a policy, with the limit of the search where it proposes victims."""
         budgets = args.search_budgets
-        if not (entry.name in budgets.own_limits or entry.name in budgets.generators):
+        if not budgets.limits(entry.name):
             return entry.arguments
         return {"maxSearchDuration": str(budgets.generator_seconds(entry.name)), **entry.arguments}
 

@@ -35,9 +35,9 @@ KUBE_BATCH_QUEUES: Final = (
 )
 
 QUEUES: Final = QueueDialect(name="kube-batch", system="kube-batch", kinds=KUBE_BATCH_QUEUES, read=kube_batch_queue)
-"""How queues of kube-batch are read."""
+"""The dialect of the queues of kube-batch."""
 
 JOBS: Final = JobDialect(
     name="kube-batch", default_queue=DEFAULT_QUEUE, read=kube_batch_job, min_member=kube_batch_pod_min_member
 )
-"""How groups of kube-batch are read."""
+"""The dialect of the groups of kube-batch."""

@@ -1,4 +1,4 @@
-"""What kube-batch runs without a configuration, and the names that its configuration knows.
+"""The preset of kube-batch: its actions and tiers without a configuration, and the names that a configuration may use.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

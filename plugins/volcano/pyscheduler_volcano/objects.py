@@ -283,7 +283,7 @@ def _pod_minimum(pod: Pod, keys: tuple[str, ...]) -> int | None:
 # --- dialects -----------------------------------------------------------------------------------
 
 QUEUES: Final = QueueDialect(name="volcano", system="Volcano", kinds=(VOLCANO_QUEUES,), read=volcano_queue)
-"""How queues of Volcano are read."""
+"""The dialect of the queues of Volcano."""
 
 JOBS: Final = JobDialect(
     name="volcano",
@@ -295,4 +295,4 @@ JOBS: Final = JobDialect(
     min_member=volcano_pod_min_member,
     marks=frozenset({TASK_SPEC, PREEMPTABLE}),
 )
-"""How groups of Volcano are read."""
+"""The dialect of the groups of Volcano."""

@@ -1,4 +1,4 @@
-"""What Volcano runs without a configuration, and the names that its configuration knows.
+"""The preset of Volcano: its actions and tiers without a configuration, and the names that a configuration may use.
 
 Sources: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go` and its plugins.
 """

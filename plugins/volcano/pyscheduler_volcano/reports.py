@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pyscheduler_batch.contract import CPU, MEMORY
+from pyscheduler_batch.model.amounts import NONE
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.reports import Reports
 from pyscheduler_batch.status.writer import Patch, StatusWish, changed_fields, status_of
@@ -48,7 +49,7 @@ class VolcanoReports(Reports):
         """Return the weight of a queue, whether others may reclaim from it, and its place in a hierarchy."""
         fields = [*super().queue_fields(spec), ("Reclaimable", "true" if spec.reclaimable else "false")]
         if spec.hierarchy:
-            fields.append(("Hierarchy", f"{spec.hierarchy} (weights {spec.hierarchy_weights or '<none>'})"))
+            fields.append(("Hierarchy", f"{spec.hierarchy} (weights {spec.hierarchy_weights or NONE})"))
         return fields
 
     def of_job(self, job: Job, session: Session, facts: JobFacts) -> GroupReport:

@@ -11,11 +11,11 @@ from pyscheduler_batch.model.axis import CPU, MEMORY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["UNLIMITED", "amount_text", "amounts_text"]
+__all__ = ["NONE", "UNLIMITED", "amount_text", "amounts_text"]
 
 UNLIMITED: Final = "unlimited"
 #: As kubectl prints it.
-_NONE: Final = "<none>"
+NONE: Final = "<none>"
 _BYTES: Final = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _UNITS: Final = (
     ("Ti", 2**40),
@@ -38,7 +38,7 @@ def amount_text(resource: str, amount: float) -> str:
     `amount` is in the units of `pyscheduler_batch.model.axis`: cpu in millicores, memory in bytes.
     """
     if math.isnan(amount):
-        return _NONE
+        return NONE
     if math.isinf(amount):
         return UNLIMITED if amount > 0 else f"-{UNLIMITED}"
     if amount < 0:
@@ -64,6 +64,6 @@ def _plain(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:.3f}".rstrip("0").rstrip(".")
 
 
-def amounts_text(amounts: Mapping[str, float], *, empty: str = _NONE) -> str:
+def amounts_text(amounts: Mapping[str, float], *, empty: str = NONE) -> str:
     """Return amounts by resource in one text, such as `cpu 4, memory 8Gi`."""
     return ", ".join(f"{name} {amount_text(name, value)}" for name, value in amounts.items()) or empty

@@ -49,7 +49,7 @@ PLAIN: Final = TaskFacts()
 
 
 class BatchPlugin(WorkSourcePlugin):
-    """What sessions ask of the plugin of their profile; `sessions.assembly.SessionPlugin` adds the sessions.
+    """Answers the questions of sessions about their profile; `sessions.assembly.SessionPlugin` adds the sessions.
 
     A pass begins soon after `on_change` callbacks, and after changes of pods and nodes, which the scheduler sees
     itself. All methods but `subscribe` are called within a pass; they must not await.

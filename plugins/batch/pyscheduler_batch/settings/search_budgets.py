@@ -16,14 +16,14 @@ from kube_objects.durations import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["GENERATORS", "SearchBudgets", "search_budgets"]
+__all__ = ["SearchBudgets", "search_budgets"]
 
 _DEFAULT: Final = "default"
 _ACTIONS: Final = (_DEFAULT, "reclaim", "preempt", "consolidation")
 _ACTION_SECONDS: Final = 300.0
 _GENERATOR_SECONDS: Final = 120.0
 #: The policies that propose victims, with the seconds that each may take by default.
-GENERATORS: Final[Mapping[str, float]] = {"sg-nodelocalgreedy": 30.0, "sg-multinodegang": 120.0}
+_GENERATORS: Final[Mapping[str, float]] = {"sg-nodelocalgreedy": 30.0, "sg-multinodegang": 120.0}
 _KEYS: Final = (
     "maxActionSearchDuration",
     "maxJobSearchDuration",
@@ -42,11 +42,6 @@ class SearchBudgets:
     least_job: float = 0.0
     generators: Mapping[str, float] = attrs.field(factory=dict, hash=False)
 
-    @property
-    def own_limits(self) -> Collection[str]:
-        """Return the policies with a limit of their own where none is configured."""
-        return GENERATORS
-
     def arguments(self, action: str) -> dict[str, str]:
         """Return the limits as arguments of an action."""
         limit = self.actions.get(action, self.actions.get(_DEFAULT, _ACTION_SECONDS))
@@ -56,9 +51,13 @@ class SearchBudgets:
             "minJobSearchDuration": str(self.least_job),
         }
 
+    def limits(self, policy: str) -> bool:
+        """Return whether a policy proposes victims, by itself or by the configuration, and so has a limit."""
+        return policy in _GENERATORS or policy in self.generators
+
     def generator_seconds(self, name: str) -> float:
         """Return how long a search may spend with a generator. A configured default replaces the built-in ones."""
-        built_in = GENERATORS.get(name, _GENERATOR_SECONDS)
+        built_in = _GENERATORS.get(name, _GENERATOR_SECONDS)
         return self.generators.get(name, self.generators.get(_DEFAULT, built_in))
 
 

@@ -154,7 +154,8 @@ def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
 
     A pod without a group's object belongs to the dialect whose jobs have its schedulerName.
     """
-    counts: dict[str, dict[str, int]] = {row.name: {} for row in JOB_DIALECTS}
+    systems = systems_by_dialect()
+    counts: dict[str, dict[str, int]] = {dialect: {} for dialect in systems}
     for state in inventory.directory:
         if state.object is None:
             continue
@@ -163,7 +164,7 @@ def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
             names[pod.scheduler_name] = names.get(pod.scheduler_name, 0) + 1
     found = {dialect: sorted(names, key=lambda name: (-names[name], name)) for dialect, names in counts.items()}
     for dialect, known in found.items():
-        scheduler_name = systems_by_dialect()[dialect].preset.scheduler_name
+        scheduler_name = systems[dialect].preset.scheduler_name
         if scheduler_name not in known:
             known.append(scheduler_name)
     return found
