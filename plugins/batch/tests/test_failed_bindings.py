@@ -77,7 +77,7 @@ async def test_a_gang_that_lost_all_bindings_has_no_precedence(batch: BatchClust
     fault = Fault(method="POST", path="/pods/gang-./binding$", status=409, times=4)
     await full_cluster_with_a_late_rival(batch, fault)
     await batch.pass_time(0.5)
-    assert not sessions_of(batch.scheduler.scheduler)[0].guards.leases
+    assert not sessions_of(batch.scheduler.scheduler)[0].commitments.promises
 
 
 async def test_a_gang_that_loses_all_bindings_one_by_one_has_no_precedence(kai: BatchCluster) -> None:

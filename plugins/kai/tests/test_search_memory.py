@@ -80,7 +80,7 @@ def rest(kai: BatchCluster) -> Callable[[Sessions], None]:
     gpu_queue(kai, "b", 8)
     gang(kai, "running", "a", 1, 8, node_name="n0")
     gang(kai, "wanted", "b", 1, 8)
-    return lambda sessions: sessions.guards._returned.clear()
+    return lambda sessions: sessions.commitments._returned.clear()
 
 
 @pytest.mark.sampled(2)
@@ -118,8 +118,8 @@ async def test_failed_search_is_repeated_once_it_may_succeed(
     if world is rest:
         (await sessions.decide(actions=())).session.ledger.put_back()
         uid = next(uid for uid, job in sessions.tables.jobs.items() if job.key == "default/running")
-        sessions.guards._rests[uid] = Backoff(10.0, float("inf"))
-        sessions.guards._returned.add(uid)
+        sessions.commitments._rests[uid] = Backoff(10.0, float("inf"))
+        sessions.commitments._returned.add(uid)
     assert await decided() == []
     assert counts["searched"] > counts["recalled"]
     assert await decided() == []

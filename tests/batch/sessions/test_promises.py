@@ -14,8 +14,8 @@ from pyscheduler.testing import make_pod
 from pyscheduler_batch.model.decisions import Decision, DecisionKind
 from pyscheduler_batch.model.tasks import Job, Task, TaskState
 from pyscheduler_batch.sessions.backoff import BACKOFF_SECONDS
-from pyscheduler_batch.sessions.guards import LEASE_SECONDS, Guards
-from pyscheduler_batch.sessions.promises import Promises
+from pyscheduler_batch.sessions.commitments import LEASE_SECONDS, Commitments, Promise
+from pyscheduler_batch.sessions.recovery import read_back
 from tests.batch.sessions.test_passes import Jobs, WholeJobs, add, begin, nodes_of
 
 if TYPE_CHECKING:
@@ -246,34 +246,45 @@ def job(name: str, *states: TaskState, minimum: int = 1, nominated: str = "") ->
     return made
 
 
+def nodes(commitments: Commitments) -> dict[str, dict[str, str]]:
+    """Return the promised nodes by uid of a job and of a task."""
+    return {uid: promise.nodes for uid, promise in commitments.promises.items()}
+
+
+async def after_a_crash(*jobs: Job) -> Commitments:
+    """Return what a new scheduler reads back at 5 s."""
+    commitments = Commitments()
+    await read_back(commitments, {each.uid: each for each in jobs}, now=5.0, wall=5.0, turn=no_turn)
+    return commitments
+
+
 def test_a_promise_ends_if_a_later_plan_of_the_pass_takes_the_room() -> None:
     """The task that lost its place must not come first in the next pass, at the cost of the job that has the room."""
     first, second = job("first", TaskState.RELEASING), job("second", TaskState.PIPELINED)
-    promises = Promises({"first": 90.0, "second": 90.0})
+    commitments = Commitments(promises={"first": Promise(90.0), "second": Promise(90.0)})
     (lost,), (kept,) = first.tasks.values(), second.tasks.values()
     decisions = [
         Decision(DecisionKind.NOMINATE, lost, 0),
         Decision(DecisionKind.EVICT, lost, 0, "preempt", second),
         Decision(DecisionKind.NOMINATE, kept, 0),
     ]
-    promises.note(decisions, {"first": first, "second": second}, ["n1"])
-    assert promises.nodes == {"first": {}, "second": {kept.uid: "n1"}}
+    commitments.decided(decisions, {"first": first, "second": second}, ["n1"], now=0.0, wall=0.0)
+    assert nodes(commitments) == {"first": {}, "second": {kept.uid: "n1"}}
 
 
 def test_a_lease_ends_when_the_minimum_is_bound() -> None:
     """A binding that is only decided does not end the lease: it may fail."""
     claimant = job("a", TaskState.BOUND, TaskState.BOUND, minimum=2)
     first, second = claimant.tasks.values()
-    promises = Promises({"a": 100.0})
-    promises.note([Decision(DecisionKind.BIND, first, 0)], {"a": claimant}, ["n1"])
-    assert promises.nodes == {"a": {first.uid: "n1"}}
+    commitments = Commitments(promises={"a": Promise(100.0)})
+    commitments.decided([Decision(DecisionKind.BIND, first, 0)], {"a": claimant}, ["n1"], now=0.0, wall=0.0)
+    assert nodes(commitments) == {"a": {first.uid: "n1"}}
     bound = {first.uid}
-    promises.end_kept({"a": claimant}, lambda pod: pod.uid in bound)
-    assert promises.leases
+    commitments.seen({"a": claimant}, 0.0, lambda pod: pod.uid in bound)
+    assert commitments.promises
     bound.add(second.uid)
-    promises.end_kept({"a": claimant}, lambda pod: pod.uid in bound)
-    assert not promises.leases
-    assert not promises.nodes
+    commitments.seen({"a": claimant}, 0.0, lambda pod: pod.uid in bound)
+    assert not commitments.promises
 
 
 async def test_a_crash_leaves_nominations_and_gangs_that_are_bound_in_part() -> None:
@@ -281,11 +292,9 @@ async def test_a_crash_leaves_nominations_and_gangs_that_are_bound_in_part() -> 
     nominated = job("a", TaskState.PENDING, nominated="n7")
     partial = job("b", TaskState.RUNNING, TaskState.PENDING, TaskState.PENDING, minimum=2)
     waiting, whole = job("c", TaskState.PENDING), job("d", TaskState.RUNNING, TaskState.PENDING)
-    promises = Promises({})
-    await promises.read_back([nominated, partial, waiting, whole], 5.0, (), no_turn)
-    assert promises.leases == dict.fromkeys("ab", 5.0 + LEASE_SECONDS)
-    assert [*promises.nodes["a"].values()] == ["n7"]
-    assert promises.nodes["b"] == {[*partial.tasks][1]: ""}
+    commitments = await after_a_crash(nominated, partial, waiting, whole)
+    assert {each.until for each in commitments.promises.values()} == {5.0 + LEASE_SECONDS}
+    assert nodes(commitments) == {"a": {next(iter(nominated.tasks)): "n7"}, "b": {[*partial.tasks][1]: ""}}
 
 
 async def test_after_a_crash_nominated_jobs_come_first_and_victims_get_nothing() -> None:
@@ -296,9 +305,7 @@ async def test_after_a_crash_nominated_jobs_come_first_and_victims_get_nothing()
     told = next(task for task in victim.tasks.values() if task.state is TaskState.RUNNING)
     condition = {"type": "DisruptionTarget", "status": "True", "message": "action=reclaim by=default/c"}
     told.pod = make_pod("b-0", status={"conditions": [condition]})
-    promises = Promises({})
-    await promises.read_back([partial, victim, nominated], 5.0, (), no_turn)
-    assert [*promises.leases] == ["c", "a"]
+    assert [*(await after_a_crash(partial, victim, nominated)).promises] == ["c", "a"]
 
 
 def begun(cluster: FakeCluster, name: str, cpu: str) -> str:
@@ -388,8 +395,8 @@ async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "message": "action=reclaim by=default/b"}
     task.pod = make_pod("a-0", status={"conditions": [condition]})
     jobs["c"].last_eviction = 1000.0
-    guards = Guards()
-    await guards.read_back(jobs, 0.0, 1001.0, no_turn)
+    guards = Commitments()
+    await read_back(guards, jobs, now=0.0, wall=1001.0, turn=no_turn)
     assert guards.protected(jobs["b"], 1.0, jobs) == {"a", "c"}
     later = BACKOFF_SECONDS[1] - 2
     assert guards.protected(jobs["b"], later, jobs) == {"a", "c"}

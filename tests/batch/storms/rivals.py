@@ -17,7 +17,7 @@ from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.model.tasks import Job
 from pyscheduler_batch.sessions.assembly import sessions_of
-from pyscheduler_batch.sessions.guards import Guards
+from pyscheduler_batch.sessions.commitments import Commitments
 from pyscheduler_kai.objects import KAI_QUEUES
 from pyscheduler_kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_lab.audit import Options, Verdict, check
@@ -85,8 +85,8 @@ class Outcome:
     problems: list[str]
 
 
-class CountingGuards(Guards):
-    """Guards that count how often each of their rules kept jobs from being evicted. `is_off`: they keep none."""
+class CountingGuards(Commitments):
+    """Commitments that count how often each of their rules kept jobs from being evicted. `is_off`: they keep none."""
 
     def __init__(self, counts: Counter[str], *, is_off: bool = False) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ async def storm(preset: str, seed: int, *, without_guards: bool = False) -> Outc
     config = loads(rivals.config, source="storm")
     scheduler = build(config, cluster.transport(), cluster.clock, random.Random(seed), registry=discover())
     for session in sessions_of(scheduler):
-        session.guards = CountingGuards(counts, is_off=without_guards)
+        session.submission.commitments = CountingGuards(counts, is_off=without_guards)
     starting = asyncio.create_task(scheduler.start())
     await cluster.clock.advance(0)
     await starting

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import msgspec
@@ -26,11 +26,10 @@ from pyscheduler.scheduler.assembly import build
 from pyscheduler_batch.contract import Action
 from pyscheduler_batch.model.axis import CPU
 from pyscheduler_batch.sessions.assembly import sessions_of
-from pyscheduler_batch.sessions.guards import Guards
 from pyscheduler_batch.settings.batch_file import FORM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
@@ -90,7 +89,8 @@ async def _run(
     scheduler = build(config, cluster, clock, random.Random(0), registry=_registry())
     await scheduler.start()
     sessions = sessions_of(scheduler)[0]
-    sessions.guards = _NoGuards(leases=sessions.guards.leases)
+    # A case is one pass of KAI or Volcano, in which two jobs may take each other's room. On a cluster they may not.
+    sessions.commitments.is_live = False
     async with scheduler.snapshot_access:
         if prepare is not None:
             (await sessions.decide(actions=())).session.ledger.put_back()
@@ -98,19 +98,6 @@ async def _run(
             sessions.tables.memory.forget()
         probes = _Probe(at_opening), _Probe(at_close)
         await sessions.decide(actions=[probes[0], *sessions.plugin.actions, probes[1]])
-
-
-class _NoGuards(Guards):
-    """Guards that protect no job.
-
-    A case is one pass of KAI or Volcano, in which two jobs may take each other's room. On a cluster they may not.
-    """
-
-    is_live: ClassVar[bool] = False
-
-    def protected(self, *_: object) -> Collection[str]:
-        """Return no uid."""
-        return ()
 
 
 @attrs.define(eq=False)

@@ -83,7 +83,6 @@ def _add(scheduler: Scheduler, profile: Profile, name: str, rng: random.Random) 
         evictions=evictions,
         texts=texts,
     )
-    evictions.promises = submission.promises
     tables = ClusterTables(plugin, profile.name, equivalence_key=partial(filter_key, profile))
     sessions = Sessions(
         profile=profile,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.decisions import Decision
     from pyscheduler_batch.model.tasks import Job, Task
 
+    _After = Callable[[Job | None], Awaitable[bool]]
+
 __all__ = ["Evictions", "FailedEviction", "record_of"]
 
 _log = logging.getLogger(__name__)
@@ -101,7 +103,7 @@ class _Group:
     _check: asyncio.Future[bool] | None = None
     _may_begin: bool = False
 
-    async def may_begin(self, after: Callable[[Job | None], Awaitable[bool]], by: Job | None) -> bool:
+    async def may_begin(self, after: _After, by: Job | None) -> bool:
         """Return what `after` says of the job that gets the room; victims that ask at once share one answer."""
         if not self._may_begin:
             if self._check is None or self._check.done():
@@ -152,8 +154,6 @@ class Evictions:
     pods: Lister[Pod]
     #: Called when an eviction failed: the pod holds its node for longer than the session thought.
     on_failure: Callable[[], object] = lambda: None
-    #: By uid of a pod that waits for room, the promised node. If these promises end, evictions for them are given up.
-    promises: Mapping[str, str] = attrs.Factory(dict)
     #: The pods whose deletion was decided and is not seen yet, by uid.
     under_way: dict[str, Pod] = attrs.Factory(dict)
     #: The uids of the pods that were evicted and still exist.
@@ -164,10 +164,11 @@ class Evictions:
     _pauses: dict[str, tuple[Pod, Backoff]] = attrs.Factory(dict)
     _releases: PermitReleases = attrs.Factory(PermitReleases)
 
-    def begin(self, decisions: Iterable[Decision], *, after: Callable[[Job | None], Awaitable[bool]]) -> bool:
+    def begin(self, decisions: Iterable[Decision], *, after: _After, nominated: Mapping[str, str]) -> bool:
         """Begin to evict in the background, once `after` has returned True for the job that gets the room.
 
-        Return whether any eviction began.
+        Return whether any eviction began. `nominated`: by uid of a pod that waits for room, its node; kept up to date.
+        If these nominations end, evictions for them are given up.
 
         If the eviction of a pod failed a short time ago, nothing begins for the same job, or of the same victim.
         """
@@ -194,7 +195,7 @@ class Evictions:
                 key = "" if each.by is None else each.by.uid
                 group = groups.get(key)
                 if group is None:
-                    group = groups[key] = _Group(self._releases, self._is_in_vain(each.by))
+                    group = groups[key] = _Group(self._releases, self._is_in_vain(each.by, nominated))
                 group.unmarked.add(pod.uid)
                 begun.append((pod, each, group))
         for pod, each, group in begun:
@@ -232,9 +233,7 @@ class Evictions:
         newest = self.pods.get(pod.name, pod.namespace)
         return newest if newest is not None and newest.uid == pod.uid else None
 
-    async def _evict(
-        self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
-    ) -> None:
+    async def _evict(self, pod: Pod, decision: Decision, group: _Group, after: _After) -> None:
         """Evict one pod; let the others of its group go on, whatever comes of it."""
         try:
             await self._try_to_evict(pod, decision, group, after)
@@ -243,9 +242,7 @@ class Evictions:
         if group.has_told(pod.uid) and pod.uid not in self._leaving and self._newest(pod) is not None:
             await self._tell_that_it_stays(pod)
 
-    async def _try_to_evict(
-        self, pod: Pod, decision: Decision, group: _Group, after: Callable[[Job | None], Awaitable[bool]]
-    ) -> None:
+    async def _try_to_evict(self, pod: Pod, decision: Decision, group: _Group, after: _After) -> None:
         """Evict one pod. A pod that is gone already is no failure."""
         action, by, message = decision.action, decision.by, _record(decision)
         if self.handle.reject_waiting_pod(pod.uid, reason=message):
@@ -307,19 +304,19 @@ class Evictions:
         self.handle.clock.call_at(pause.until, self.on_failure)
         return pause.until
 
-    def _is_in_vain(self, by: Job | None) -> Callable[[], bool]:
+    def _is_in_vain(self, by: Job | None, nominated: Mapping[str, str]) -> Callable[[], bool]:
         """Return what tells whether a job has lost the promises that it has now, or its pods if it has none.
 
         A job that is bound on its promised node has kept them, on the room of other victims: the pass has given the
         room of these to others.
         """
         pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
-        nodes = {pod.uid: self.promises[pod.uid] for pod in pods if pod.uid in self.promises}
+        nodes = {pod.uid: nominated[pod.uid] for pod in pods if pod.uid in nominated}
         asked = [pod for pod in pods if pod.uid in nodes] or pods
 
         def is_kept(pod: Pod) -> bool:
             # The promise of a pod that is bound may not be forgotten yet.
-            return not nodes or nodes[pod.uid] == (pod.node_name or self.promises.get(pod.uid))
+            return not nodes or nodes[pod.uid] == (pod.node_name or nominated.get(pod.uid))
 
         def is_in_vain() -> bool:
             there = (pod for pod in map(self._newest, asked) if pod is not None and not pod.is_terminating)

@@ -1,190 +1,63 @@
-"""Keep the promises that evictions paid for, from pass to pass.
+"""Keep the promises that evictions paid for: the first action of each pass.
 
-A job for which pods are evicted is promised their room. A preset forgets all promises at the begin of a pass and
-decides anew, as its model does; then another job could take the room, and the evictions would have been in vain. So a
-promise has a lease: the grace period of the victims and 60 s. While the lease lives, each pass first puts the tasks of
-the job on the nodes that they were promised, before the actions run. A promise is withdrawn if a limit of a queue or
-a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its task any more. The job then has no
-precedence. In kube-batch, which makes room for one task at a time, the other tasks keep their nodes.
-
-A crash may leave victims that were told of their eviction and not deleted. They are evicted if their promise holds, or
-if their gang has lost so many pods that it is below its minimum at the end of the pass.
+A job for which pods are evicted is promised their room (`commitments.py`). Presets forget promises at the begin of a
+pass. So before their actions run, this one puts the tasks of such jobs on the nodes that they were promised. A promise
+is withdrawn if a limit of a queue or a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its
+task any more. The job then has no precedence. In kube-batch, which makes room for one task at a time, the other tasks
+keep their nodes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
-import attrs
 import numpy as np
 
 from pyscheduler_batch.contract import Action, Predicate, PromiseGate
 from pyscheduler_batch.model.answers import mask_of
-from pyscheduler_batch.model.decisions import Decision, DecisionKind
-from pyscheduler_batch.model.sub_groups import is_whole
+from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import ACTIVE, ALLOCATED, TaskState
-from pyscheduler_batch.sessions.eviction import record_of
-from pyscheduler_batch.sessions.guards import LEASE_SECONDS, TURN_EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler.api import Pod
     from pyscheduler_batch.model.axis import Amounts
-    from pyscheduler_batch.model.decisions import Decisions
+    from pyscheduler_batch.model.decisions import Decision, Decisions
     from pyscheduler_batch.model.session import Session
     from pyscheduler_batch.model.statement import Statement
     from pyscheduler_batch.model.tasks import Job, Task
+    from pyscheduler_batch.sessions.commitments import Promise
+    from pyscheduler_batch.sessions.recovery import Interrupted
 
-__all__ = ["HoldPromises", "Promises"]
-
-_ON_NODES: Final = ALLOCATED | {TaskState.RELEASING}
-
-
-@attrs.define(eq=False)
-class Promises:
-    """The promised nodes of the jobs that have a lease."""
-
-    #: By uid of a job, in the order in which their leases began, when the lease ends, in clock seconds.
-    leases: dict[str, float]
-    #: By uid of a job: node names by uid of a task; "" for any node.
-    nodes: dict[str, dict[str, str]] = attrs.Factory(dict)
-    #: By uid of a job, the evictions for it that a crash interrupted; those that the pass has found to be right; and
-    #: those that may only end broken gangs.
-    interrupted: dict[str, list[Decision]] = attrs.Factory(dict)
-    resumed: list[Decision] = attrs.Factory(list)
-    unfinished: list[Decision] = attrs.Factory(list)
-
-    def note(self, decisions: Iterable[Decision], jobs: Mapping[str, Job], names: Sequence[str]) -> None:
-        """Remember what a pass promised; tasks on their way to a node count until they are bound. `names`: by row."""
-        before, self.nodes = self.nodes, {}
-        for uid in self.leases.keys() & before.keys() & jobs.keys():
-            tasks = jobs[uid].tasks
-            self.nodes[uid] = {
-                task: name
-                for task, name in before[uid].items()
-                if task in tasks and (not name or tasks[task].state in ACTIVE)
-            }
-        for each in decisions:
-            uid = each.task.job.uid
-            if each.kind is DecisionKind.EVICT:
-                self.nodes.get(uid, {}).pop(each.task.uid, None)  # a later plan took the room
-            elif uid in self.leases:
-                self.nodes.setdefault(uid, {})[each.task.uid] = names[each.node]
-
-    def keep_parts(self, jobs: Mapping[str, Job], decisions: Decisions) -> bool:
-        """Promise what the actions placed of a job with a promise and did not bind; return whether there is any.
-
-        kube-batch forgets it at the end of a session, in which the job was not ready because of what it is promised.
-        """
-        count, bound = (
-            len(decisions.items),
-            {each.task.uid for each in decisions.items if each.kind is DecisionKind.BIND},
-        )
-        for uid in self.leases:
-            for task in jobs[uid].tasks.values() if uid in jobs else ():
-                if task.state is TaskState.ALLOCATED and task.uid not in bound:
-                    decisions.nominate(task, task.node)
-        return len(decisions.items) > count
-
-    def end_kept(self, jobs: Mapping[str, Job], is_bound: Callable[[Pod], bool]) -> None:
-        """End the leases of jobs that are gone, or have all that they were promised. `is_bound`: in the API."""
-        for uid in [*self.leases]:
-            job, wanted = jobs.get(uid), self.nodes.get(uid, {})
-            if job is not None:
-                bound = {
-                    task.uid
-                    for task in job.tasks.values()
-                    if task.state in ALLOCATED and task.pod is not None and is_bound(task.pod)
-                }
-                missing = [task for task in wanted if task in job.tasks and task not in bound]
-                if missing or len(bound) < job.min_member:
-                    continue
-            del self.leases[uid]
-            self.nodes.pop(uid, None)
-
-    async def read_interrupted(self, jobs: Mapping[str, Job], turn: Callable[[], Awaitable[None]]) -> None:
-        """Note the evictions of which a crash left only the condition. `turn` lets other tasks of the scheduler run.
-
-        An old condition may be left of an eviction that was given up: a job is a victim if one of its pods is on a
-        promised node, or if it has lost pods already.
-        """
-        self.forget_interrupted()
-        by_key = {job.key: job for job in jobs.values()}
-        for at, job in enumerate(jobs.values()):
-            if at % TURN_EVERY == 0:
-                await turn()
-            if not any(map(record_of, job.pods(ALLOCATED) if job.count(ALLOCATED) else ())):
-                continue
-            found: dict[str, list[Decision]] = {}
-            for task in job.tasks.values():
-                record = record_of(task.pod) if task.state in ALLOCATED and task.pod is not None else None
-                if record is not None and record[1] in by_key:
-                    action, by, is_moved = record
-                    eviction = Decision(DecisionKind.EVICT, task, task.node, action, by_key[by], is_moved)
-                    found.setdefault(by_key[by].uid, []).append(eviction)
-            is_broken = not is_whole(job, ALLOCATED)
-            for uid, evictions in found.items():
-                names = {*self.nodes.get(uid, {}).values()} - {""}
-                nodes = {each.task.pod.node_name for each in evictions if each.task.pod is not None}
-                if names and (is_broken or names & nodes):
-                    self.interrupted.setdefault(uid, []).extend(evictions)
-                elif is_broken:
-                    self.unfinished += evictions
-
-    def forget_interrupted(self) -> None:
-        """Forget the evictions that were interrupted: the tasks of another pass may be other objects."""
-        self.interrupted.clear()
-        self.resumed.clear()
-        self.unfinished.clear()
-
-    async def read_back(
-        self, jobs: Iterable[Job], now: float, takers: Collection[str], turn: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Take up what a crash left, with a new lease for each job.
-
-        The nominations of waiting pods are promises, and come first. A gang of which a part is bound gets the rest of
-        its minimum, on any nodes with room, as long as its lease lives: its other bindings may have been lost. But if
-        it is a victim, its other pods were evicted. Jobs whose victims are still ending get it in any case; `takers`:
-        their uids. `turn` lets other tasks of the scheduler run.
-        """
-        further: dict[str, dict[str, str]] = {}
-        for at, job in enumerate(jobs):
-            if at % TURN_EVERY == 0:
-                await turn()
-            if not job.counts[TaskState.PENDING]:
-                continue
-            names = {pod.uid: pod.status.nominated_node_name for pod in job.pods((TaskState.PENDING,))}
-            found = {uid: name for uid, name in names.items() if name}
-            missing = job.min_member - job.count(ALLOCATED) - len(found)
-            has_begun = (job.count(ALLOCATED) > 0 and not _is_victim(job)) or job.uid in takers
-            if missing > 0 and has_begun and not job.sub_groups and not job.min_task_member:
-                more = dict.fromkeys([uid for uid in names if uid not in found][:missing], "")
-                if not found:
-                    further[job.uid] = more
-                    continue
-                found |= more
-            if found:
-                self.leases[job.uid], self.nodes[job.uid] = now + LEASE_SECONDS, found
-        for uid, found in further.items():
-            self.leases[uid], self.nodes[uid] = now + LEASE_SECONDS, found
+__all__ = ["HoldPromises", "keep_parts"]
 
 
-def _is_victim(job: Job) -> bool:
-    """Return whether a pod of the job was told of its eviction."""
-    return any(map(record_of, job.pods(_ON_NODES)))
+def keep_parts(promises: Iterable[str], jobs: Mapping[str, Job], decisions: Decisions) -> bool:
+    """Promise what the actions placed of a job with a promise and did not bind; return True if there is any.
+
+    kube-batch forgets it at the end of a session, in which the job was not ready because of what it is promised.
+    `promises`: uids of jobs.
+    """
+    count = len(decisions.items)
+    bound = {each.task.uid for each in decisions.items if each.kind is DecisionKind.BIND}
+    for uid in promises:
+        for task in jobs[uid].tasks.values() if uid in jobs else ():
+            if task.state is TaskState.ALLOCATED and task.uid not in bound:
+                decisions.nominate(task, task.node)
+    return len(decisions.items) > count
 
 
 class HoldPromises(Action):
-    """Puts the tasks of jobs with a lease on the nodes that they were promised; the first action of each pass."""
+    """Puts the tasks of jobs with a promise on their nodes; goes on with evictions that a crash interrupted."""
 
     name: ClassVar[str] = "promises"
 
-    def __init__(self, promises: Promises, *, keeps_parts: bool) -> None:
+    def __init__(self, promises: Mapping[str, Promise], interrupted: Interrupted, *, keeps_parts: bool) -> None:
         super().__init__()
         self._promises = promises
+        self._interrupted = interrupted
         self._keeps_parts = keeps_parts
         #: How many decisions it repeated.
         self.count = 0
@@ -192,23 +65,22 @@ class HoldPromises(Action):
     async def run(self, session: Session) -> None:
         """Run the action."""
         waiting = {}
-        for uid in [*self._promises.leases]:
-            job, nodes = session.jobs.get(uid), self._promises.nodes.get(uid, {})
-            tasks = [] if job is None else [task for task in job.tasks.values() if task.uid in nodes]
-            places = [(task, nodes[task.uid]) for task in tasks if task.state is TaskState.PENDING]
-            if places:
-                waiting[uid] = places
+        for uid, promise in self._promises.items():
+            tasks = session.jobs[uid].tasks.values() if uid in session.jobs else ()
+            pending = [task for task in tasks if task.uid in promise.nodes and task.state is TaskState.PENDING]
+            if pending:
+                waiting[uid] = [(task, promise.nodes[task.uid]) for task in pending]
         if not waiting:
             return
         owed = _Owed(session, [place for places in waiting.values() for place in places])
         for uid, places in sorted(waiting.items(), key=lambda each: owed.order(session.jobs[each[0]], each[1])):
-            evictions = self._promises.interrupted.get(uid, ())
+            evictions = self._interrupted.by_job.get(uid, ())
             kept = await _hold(session, session.jobs[uid], places, owed, evictions, keeps_parts=self._keeps_parts)
             if kept:
                 self.count += kept + len(evictions)
-                self._promises.resumed += evictions
+                self._interrupted.resumed.extend(evictions)
             else:
-                self._promises.unfinished += evictions
+                self._interrupted.unfinished.extend(evictions)
             for task, _ in places:
                 owed.end(task)
             await session.turn()

@@ -26,13 +26,12 @@ from pyscheduler_batch.model.tasks import ACTIVE, TaskState
 from pyscheduler_batch.queue_problems import BINDING_BACKOFF
 from pyscheduler_batch.sessions.culprit import culprit_of
 from pyscheduler_batch.sessions.filter_keys import FilterKeys
-from pyscheduler_batch.sessions.guards import Guards
 from pyscheduler_batch.sessions.idle_claims import give_back_devices
 from pyscheduler_batch.sessions.lasting_filters import KeptAnswers
-from pyscheduler_batch.sessions.lost_bindings import LostBindings
 from pyscheduler_batch.sessions.pending import PendingPods
 from pyscheduler_batch.sessions.placer import SnapshotPlacer
-from pyscheduler_batch.sessions.promises import HoldPromises, Promises
+from pyscheduler_batch.sessions.promises import HoldPromises, keep_parts
+from pyscheduler_batch.sessions.recovery import Interrupted, read_back, read_interrupted
 from pyscheduler_batch.sessions.submission import attributed
 from pyscheduler_batch.sessions.tables import ClusterTables, parts
 from pyscheduler_batch.sessions.waiting_reasons import waiting_texts
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.node_table import NodeTable
     from pyscheduler_batch.model.session import Session
     from pyscheduler_batch.model.tasks import Job
+    from pyscheduler_batch.sessions.commitments import Commitments
     from pyscheduler_batch.sessions.submission import Submission
 
 __all__ = ["Pass", "Sessions"]
@@ -98,6 +98,7 @@ class Pass:
     decisions: Sequence[Decision]
     is_cut: bool
     is_unfinished: bool
+    interrupted: Interrupted
     #: By uid of a task that the filters of the profile let on no node, why.
     rejections: Mapping[str, FitError | PluginError]
     #: By uid, the state of the last cycle of a task.
@@ -124,13 +125,6 @@ class Sessions:
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
-    guards: Guards = attrs.Factory(Guards)
-    promises: Promises = attrs.field(
-        init=False, default=attrs.Factory(lambda self: Promises(self.guards.leases), takes_self=True)
-    )
-    lost_bindings: LostBindings = attrs.field(
-        init=False, default=attrs.Factory(lambda self: LostBindings(self.promises), takes_self=True)
-    )
     _is_first: bool = True
     #: Whether evictions that a crash interrupted are not carried out yet.
     _is_interrupted: bool = False
@@ -149,6 +143,11 @@ class Sessions:
     def _read_pending(self) -> PendingPods:
         return PendingPods(self.submission.scheduling.queue.sub_queues, self.profile.name)
 
+    @property
+    def commitments(self) -> Commitments:
+        """The commitments of the profile."""
+        return self.submission.commitments
+
     # When
 
     def register(self, pods: Lister[Pod], nodes: Lister[Node]) -> None:
@@ -161,17 +160,17 @@ class Sessions:
     def _described(self, job_key: str | None) -> None:
         self.tables.changed(job_key)
         if job_key is None:
-            self.guards.news()
+            self.commitments.changed_outside()
         self.request()
 
     def _shares_changed(self) -> None:
         if self.waiting or self._is_due:
-            self.guards.news()
+            self.commitments.changed_outside()
             self.request()
             self.wake()
 
     def _node_changed(self, _: Node) -> None:
-        self.guards.news()
+        self.commitments.changed_outside()
         self.request()
 
     def _node_updated(self, old: Node, new: Node) -> None:
@@ -187,7 +186,7 @@ class Sessions:
         was_evicted = self.submission.evictions.was_evicted(pod.uid)
         if pod.node_name or pod.scheduler_name == self.profile.name:
             if not was_evicted:
-                self.guards.news()
+                self.commitments.changed_outside()
             self.request()
 
     def _updated(self, old: Pod, new: Pod) -> None:
@@ -196,7 +195,7 @@ class Sessions:
         # Some actions evict running pods only.
         runs_now = old.status.phase != new.status.phase and bool(self.waiting)
         # A promise that is kept protects its job no longer.
-        is_kept = bool(new.node_name) and not old.node_name and bool(self.guards.leases) and bool(self.waiting)
+        is_kept = bool(new.node_name) and not old.node_name and bool(self.commitments.promises) and bool(self.waiting)
         if is_changed or runs_now or is_kept or (new.is_terminating and not old.is_terminating):
             self.request()
 
@@ -238,7 +237,7 @@ class Sessions:
     async def _run(self, _has_waited: bool) -> WorkResult:
         self._last_began = began = self.submission.scheduling.clock.now()
         self.passes += 1
-        self.guards.take_back(self.submission.evictions.take_failed(), began)
+        self.commitments.evictions_failed(self.submission.evictions.take_failed(), began)
         try:
             found = await self.decide(until=began + LONGEST_PASS_SECONDS)
         except PLUGIN_FAILURES as error:  # a bug of a policy must cost this pass, not the loop
@@ -254,18 +253,15 @@ class Sessions:
         elif found.is_cut:
             self.request()
         try:
-            self.submission.evict_again(self.promises.resumed)
+            self.submission.evict_again(found.interrupted.resumed)
             decisions = attributed(found.decisions)
-            paid = self.guards.leases.keys() | {each.by.uid for each in decisions if each.by is not None}
+            paid = self.commitments.promises.keys() | {each.by.uid for each in decisions if each.by is not None}
             attempts = await self.submission.submit(decisions, session, found.tables, paid=paid)
             # The pass may have placed new members in the place of those that are gone.
-            broken = [each for each in self.promises.unfinished if not is_whole(each.task.job, ACTIVE)]
+            broken = [each for each in found.interrupted.unfinished if not is_whole(each.task.job, ACTIVE)]
             self.submission.evict_again(broken)
             self._is_interrupted = False
-            self.promises.forget_interrupted()
-            self.guards.note(decisions, session.jobs, began)
-            self.guards.note_lost(decisions, began, session.now)
-            self.promises.note(decisions, session.jobs, found.tables.names)
+            self.commitments.decided(decisions, session.jobs, found.tables.names, now=began, wall=session.now)
             if self.submission.has_evicted or found.is_unfinished:
                 self.request()  # kube-batch makes room for one task in each pass; and deletions may take long
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
@@ -348,13 +344,14 @@ class Sessions:
         self.submission.evictions.forget_seen()
         tables = self.tables
         turns, began = CooperativeYield(clock), clock.now()
-        tables.hold({**self._failed_jobs(), **self.guards.held(began)})
+        tables.hold({**self._failed_jobs(), **self.commitments.held(began)})
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
         if tables.take_new_jobs():
-            self.guards.news()
+            self.commitments.changed_outside()
         until += clock.now() - began
-        await self._follow_promises(turns)
-        decisions, held = Decisions(), HoldPromises(self.promises, keeps_parts=self.plugin.keeps_parts)
+        interrupted = await self._see_jobs(turns)
+        promises, keeps_parts = self.commitments.promises, self.plugin.keeps_parts
+        decisions, held = Decisions(), HoldPromises(promises, interrupted, keeps_parts=keeps_parts)
 
         async def turn() -> None:
             await turns.yield_if_due()
@@ -376,13 +373,13 @@ class Sessions:
             for pods in parts(tables.releasing(), _PART):
                 placer.remove_releasing(pods)
                 await turns.yield_if_due()
-            promised = [tables.infos[uid] for uid in self.submission.promises if uid in tables.infos]
+            promised = [tables.infos[uid] for uid in self.submission.nominated if uid in tables.infos]
             for infos in parts(promised, _PART):
                 placer.forget_nominations(infos)
                 await turns.yield_if_due()
             session = self._open(nodes, decisions, placer, turn, turns.yield_if_due)
             session.is_refused = self.submission.evictions.is_refused
-            session.is_live = self.guards.is_live
+            session.is_live = self.commitments.is_live
             session.plan_log = PlanLog() if explains else None
             try:
                 todo = self.plugin.actions if actions is None else actions
@@ -393,13 +390,14 @@ class Sessions:
                     raise wrong from error
                 raise
             session.turn = turns.yield_if_due  # what follows is not cut
-            is_unfinished = self.plugin.keeps_parts and self.promises.keep_parts(session.jobs, decisions)
+            is_unfinished = keeps_parts and keep_parts(promises, session.jobs, decisions)
         return Pass(
             tables=tables,
             session=session,
             decisions=decisions.items,
             is_cut=is_cut,
             is_unfinished=is_unfinished,
+            interrupted=interrupted,
             rejections=placer.rejections,
             states=placer.states,
         )
@@ -417,28 +415,27 @@ class Sessions:
                 found.setdefault(task.job.uid, f"{BINDING_BACKOFF}: {text}")
         return found
 
-    async def _follow_promises(self, turns: CooperativeYield) -> None:
-        """End the leases that are kept; in the first pass, take up what a crash left."""
-        jobs, pods = self.tables.jobs, self.submission.evictions.pods
+    async def _see_jobs(self, turns: CooperativeYield) -> Interrupted:
+        """Tell the commitments what there is; in the first pass, take up what a crash left."""
+        jobs, pods, commitments = self.tables.jobs, self.submission.evictions.pods, self.commitments
+        clock, turn = self.submission.scheduling.clock, turns.yield_if_due
         if self._is_first and self.passes:
             self._is_first = False
-            clock = self.submission.scheduling.clock
-            takers = await self.guards.read_back(jobs, clock.now(), clock.wall(), turns.yield_if_due)
-            await self.promises.read_back(jobs.values(), clock.now(), takers, turns.yield_if_due)
-            for nodes in self.promises.nodes.values():
-                self.submission.promises.update({uid: name for uid, name in nodes.items() if name})
+            await read_back(commitments, jobs, now=clock.now(), wall=clock.wall(), turn=turn)
+            for promise in commitments.promises.values():
+                self.submission.nominated.update({uid: name for uid, name in promise.nodes.items() if name})
             self._is_interrupted = True
-        if self._is_interrupted:
-            await self.promises.read_interrupted(jobs, turns.yield_if_due)
+        interrupted = await read_interrupted(commitments, jobs, turn) if self._is_interrupted else Interrupted()
 
         def is_bound(pod: Pod) -> bool:
             seen = pods.get(pod.name, pod.namespace)
             return seen is not None and seen.uid == pod.uid and bool(seen.node_name)
 
-        lost, self.submission.lost = self.submission.lost, {}
-        for uid in self.lost_bindings.follow(jobs, lost, self.submission.scheduling.clock.now(), is_bound):
-            self.tables.memory.note(uid)
-        self.promises.end_kept(jobs, is_bound)
+        for uid, lost in commitments.seen(jobs, clock.now(), is_bound).items():
+            if uid in jobs and jobs[uid].lost != lost:
+                jobs[uid].lost = lost
+                self.tables.memory.note(uid)
+        return interrupted
 
     async def _run_actions(self, session: Session, actions: Sequence[Action], until: float) -> bool:
         """Run the actions; return whether the pass was cut. An action that takes no turns is cancelled in the end."""
@@ -485,7 +482,7 @@ class Sessions:
         return self.submission.scheduling.clock.now() - began
 
     def _protected(self, now: float, takers: Mapping[str, set[str]], claimant: Job) -> Collection[str]:
-        return self.guards.protected(claimant, now, self.tables.jobs, takers)
+        return self.commitments.protected(claimant, now, self.tables.jobs, takers)
 
     def _plan_wake(self, session: Session) -> None:
         """Set the timer for what changes without an event: protections, backoffs and promises that end."""
@@ -495,7 +492,7 @@ class Sessions:
             self._wake_timer = None
         at = clock.now() + (session.wake_at - session.now)
         if self.waiting or session.reasons:
-            at = min(at, self.guards.next_end(clock.now()) or math.inf)
+            at = min(at, self.commitments.next_end(clock.now()) or math.inf)
         if at < math.inf:
             self._wake_timer = clock.call_at(at, self.request)
 
@@ -533,7 +530,7 @@ class Sessions:
             uncut_turn=uncut_turn,
             elapsed=partial(self._elapsed, clock.now()),
             protected=partial(self._protected, clock.now(), decisions.takers),
-            with_past=partial(self.guards.with_past, decisions.takers),
+            with_past=partial(self.commitments.with_past, decisions.takers),
             labels=placer.labels,
             lasts=placer.lasts,
             node_changes=self.tables.node_changes,

@@ -23,8 +23,8 @@ from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.sub_groups import is_whole
 from pyscheduler_batch.model.tasks import ACTIVE, ALLOCATED, TaskState
-from pyscheduler_batch.sessions.guards import TURN_EVERY
-from pyscheduler_batch.sessions.lost_bindings import Lost
+from pyscheduler_batch.sessions.commitments import Commitments
+from pyscheduler_batch.sessions.recovery import TURN_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -65,10 +65,9 @@ class Submission:
     statuses: PodStatusWriter
     evictions: Evictions
     texts: WaitTexts
-    #: By uid of a pod that waits for released resources, the node that it was promised.
-    promises: dict[str, str] = attrs.Factory(dict)
-    #: By uid of a job and of a pod, the bindings that the last pass decided and that did not come.
-    lost: dict[str, dict[str, Lost]] = attrs.Factory(dict)
+    commitments: Commitments = attrs.Factory(Commitments)
+    #: By uid of a pod that waits for released resources, its node.
+    nominated: dict[str, str] = attrs.Factory(dict)
     #: Number of jobs of the last pass that could not be reserved, and of pods that it placed and evicted again.
     failures: int = 0
     #: Whether the last pass began to evict.
@@ -106,7 +105,7 @@ class Submission:
 
     def evict_again(self, decisions: Iterable[Decision]) -> None:
         """Go on with evictions of a scheduler that crashed, with the words that it has written."""
-        self.evictions.begin(decisions, after=self._nominate)
+        self.evictions.begin(decisions, after=self._nominate, nominated=self.nominated)
 
     def _crowd(self, queues: QueueTable, tables: ClusterTables) -> NDArray[np.bool_] | None:
         """Return bool[Q]: the queues above a limit as long as the pods hold their nodes whose eviction is under way.
@@ -130,7 +129,7 @@ class Submission:
 
     async def _evict(self, decisions: Sequence[Decision], turn: Callable[[], Awaitable[None]]) -> None:
         """Begin to evict; tell the plugin once for each job that loses tasks, action and job that gets the room."""
-        self.has_evicted = self.evictions.begin(decisions, after=self._nominate)
+        self.has_evicted = self.evictions.begin(decisions, after=self._nominate, nominated=self.nominated)
         evicted: dict[tuple[str, str, str], list[Decision]] = {}
         for each in decisions:
             planner = each.planned_for
@@ -152,12 +151,12 @@ class Submission:
         After a crash, nominations say for whom the room of evicted pods is.
         """
         pods = [] if by is None else [task.pod for task in by.tasks.values() if task.pod is not None]
-        pods = [pod for pod in pods if pod.uid in self.promises]
+        pods = [pod for pod in pods if pod.uid in self.nominated]
         turns = CooperativeYield(self.scheduling.clock)
         for pod in pods:
             # Withdrawn meanwhile: then the job waits for no room.
-            if pod.uid in self.promises:
-                self.statuses.write(pod, nominating=NominatingInfo(self.promises[pod.uid]))
+            if pod.uid in self.nominated:
+                self.statuses.write(pod, nominating=NominatingInfo(self.nominated[pod.uid]))
             await turns.yield_if_due()
         return await self.statuses.sent([pod.uid for pod in pods])
 
@@ -173,11 +172,11 @@ class Submission:
         promised = {each.task.uid: names[each.node] for each in nominated if each.task.uid in infos}
         # The API server ends the nomination of a pod that it binds. Until then, a crash must not lose it.
         bound = {each.task.uid for each in decisions if each.kind is DecisionKind.BIND}
-        for uid in [uid for uid in self.promises if uid not in promised and uid not in bound]:
+        for uid in [uid for uid in self.nominated if uid not in promised and uid not in bound]:
             info = infos.get(uid)
             if info is not None and info.pod.node_name and info.pod.status.nominated_node_name:
                 continue  # its binding may fail
-            del self.promises[uid]
+            del self.nominated[uid]
             if info is not None and not info.pod.node_name:
                 self.scheduling.queue.nominator.delete(info.pod)
                 self.statuses.write(info.pod, nominating=CLEAR_NOMINATION)
@@ -187,8 +186,8 @@ class Submission:
             if info.pod.node_name:
                 continue
             nominating = NominatingInfo(node_name)
-            if self.promises.get(uid) != node_name:
-                self.promises[uid] = node_name
+            if self.nominated.get(uid) != node_name:
+                self.nominated[uid] = node_name
                 self.scheduling.queue.nominator.add(info, nominating)
             self.statuses.write(info.pod, nominating=nominating)
 
@@ -242,9 +241,8 @@ class Submission:
             self.scheduling.undo(attempt)
 
     def _note_loss(self, task: Task, node_name: str | None, *, has_failed: bool) -> None:
-        """Remember a task that is not bound: the pass may have counted on it."""
-        lost = Lost(node_name, has_failed=has_failed, at=self.scheduling.clock.wall())
-        self.lost.setdefault(task.job.uid, {})[task.uid] = lost
+        wall = self.scheduling.clock.wall()
+        self.commitments.binding_lost(task, node_name, has_failed=has_failed, wall=wall)
 
     def _let_wait(self, attempts: Sequence[Attempt], job: Job) -> None:
         """Let the pods of a gang wait for each other before they are bound, as far as the gang's minimum needs them."""

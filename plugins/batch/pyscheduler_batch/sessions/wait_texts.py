@@ -18,7 +18,7 @@ import attrs
 
 from pyscheduler.scheduler.failure import pending_version, truncated
 from pyscheduler_batch.model.tasks import TaskState
-from pyscheduler_batch.sessions.guards import TURN_EVERY
+from pyscheduler_batch.sessions.recovery import TURN_EVERY
 from pyscheduler_batch.sessions.tables import NO_GROUP
 
 if TYPE_CHECKING:

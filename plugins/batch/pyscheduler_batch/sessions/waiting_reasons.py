@@ -8,7 +8,7 @@ from pyscheduler.scheduler.failure import truncated
 from pyscheduler_batch.model.sub_groups import is_whole
 from pyscheduler_batch.model.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler_batch.queue_problems import queue_problem
-from pyscheduler_batch.sessions.guards import TURN_EVERY
+from pyscheduler_batch.sessions.recovery import TURN_EVERY
 from pyscheduler_batch.sessions.wait_texts import NOT_READY, waiting_text
 
 if TYPE_CHECKING:
