@@ -24,7 +24,6 @@ from pyscheduler_kai.rehearsal import Rehearsal
 from pyscheduler_kai.search_memory import Reads, may_remember
 from pyscheduler_kai.sparing_orders import SparingOrders
 from pyscheduler_kai.switches import ScenarioGenerator
-from pyscheduler_kai.wanted_line import WantedLine
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -211,12 +210,6 @@ class Cycle:
             accepts=lambda other: other.job.uid not in uids,
             is_total=self.knows_order,
         )
-
-    def wanted_line(self, wanted: Sequence[tuple[JobKey, Gang]]) -> WantedLine:
-        """Return the order of these jobs in `line_of`; only if `knows_order`."""
-        self.reads.tops.update(gang.job.queue_row for _, gang in wanted)
-        self._settle(self._pending, self._touched_pending)
-        return WantedLine(self, self._pending, wanted)
 
     def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""

@@ -10,7 +10,7 @@ Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyscheduler_kai.forest import TOP
 from pyscheduler_kai.gang import ZERO, Quantities, add
@@ -147,9 +147,6 @@ class _Node:
 
 class JobQueue:
     """Jobs by queue. `victims`: the last in every order comes first."""
-
-    #: Of two equal queues the heap knows which comes first.
-    is_tied: Final = False
 
     def __init__(
         self,

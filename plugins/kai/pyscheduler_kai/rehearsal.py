@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyscheduler_kai.scenario import Scenario
     from pyscheduler_kai.search_memory import Reads
     from pyscheduler_kai.vacancy import FreeGpus
-    from pyscheduler_kai.wanted_line import WantedLine
 
 __all__ = ["Outcome", "Rehearsal"]
 
@@ -51,7 +50,7 @@ class Outcome:
     #: For each other job that finds no room, the first task without a node.
     refused: list[Task] = attrs.Factory(list)
     #: The line, and the queues that still have wanted jobs in it.
-    line: JobQueue | WantedLine | None = None
+    line: JobQueue | None = None
     left: Collection[int] = ()
 
     def note(self, reads: Reads) -> None:
@@ -116,38 +115,29 @@ class Rehearsal:
         return await self._rehearse(wanted[0], free, wanted)
 
     async def _rehearse(self, own: Prospect, free: FreeGpus, wanted: Sequence[Prospect]) -> Outcome:
-        """Rehearse with the short line; if two queues are equal, with heaps. `own`: the job for which the plan is."""
+        """Place the jobs of a plan with the sums of queues as they will be. `own`: the job for which the plan is."""
         cycle = self._cycle
-        entries = [(each.key, each.gang) for each in wanted]
-        for line_of in (cycle.wanted_line, cycle.line_of) if cycle.knows_order else (cycle.line_of,):
-            with cycle.proportion.for_now() as book:
-                for each in wanted:
-                    if each.lost is not ZERO:
-                        book(each.gang.job, subtract(ZERO, each.lost))
-                found = await self._play(own, free.copy(), wanted, line_of(entries), book)
-            if found is not None:
-                return found
-        raise AssertionError("heaps know which of two equal queues comes first")
+        with cycle.proportion.for_now() as book:
+            for each in wanted:
+                if each.lost is not ZERO:
+                    book(each.gang.job, subtract(ZERO, each.lost))
+            line = cycle.line_of([(each.key, each.gang) for each in wanted])
+            return await self._play(own, free, wanted, line, book)
 
     async def _play(
         self,
         own: Prospect,
         free: FreeGpus,
         wanted: Sequence[Prospect],
-        line: JobQueue | WantedLine,
+        line: JobQueue,
         book: Callable[[Job, Quantities], None],
-    ) -> Outcome | None:
-        """Place the jobs of a line in plain numbers. None: two queues were equal.
-
-        `book` changes the sums of the queues of a job.
-        """
+    ) -> Outcome:
+        """Place the jobs of a line in plain numbers. `book` changes the sums of the queues of a job."""
         by_uid = {each.gang.job.uid: each for each in wanted}
         left = Counter([each.gang.job.queue_row for each in wanted])
         over_capacity, found = self._cycle.proportion.over_capacity, Outcome(line=line, left=left)
         for at in range(1, len(wanted) + 1):
             following = by_uid[line.take_one_of(by_uid, left).job.uid]
-            if line.is_tied:
-                return None
             if not following.is_plain:
                 return Outcome(is_sure=False)
             job, tasks, is_placed = following.gang.job, following.tasks, False

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyscheduler_kai.cycle import Cycle
     from pyscheduler_kai.gang import Gang, Quantities
     from pyscheduler_kai.job_queue import JobKey, JobQueue
-    from pyscheduler_kai.wanted_line import WantedLine
 
 __all__ = ["Attempt", "FailedSearches", "Reads", "attempt_of", "may_remember"]
 
@@ -63,7 +62,7 @@ class Reads:
         #: By queue row, the key of the last job; None for all jobs of the queue.
         self.last: dict[int, JobKey | None] = {}
 
-    def note(self, line: JobQueue | WantedLine, left: Collection[int]) -> None:
+    def note(self, line: JobQueue, left: Collection[int]) -> None:
         """Add what a line has read. `left`: the queues that still have jobs of interest."""
         for row, key in line.last_read(left):
             known = self.last.setdefault(row, key)

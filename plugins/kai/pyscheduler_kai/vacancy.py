@@ -41,10 +41,6 @@ class FreeGpus:
     def __init__(self, busy: list[tuple[float, int]], idle: list[tuple[float, float, int]]) -> None:
         self._busy, self._idle = busy, idle
 
-    def copy(self) -> FreeGpus:
-        """Return the same GPUs, to be taken by others."""
-        return FreeGpus([*self._busy], [*self._idle])
-
     def place(self, sizes: Sequence[float]) -> int | None:
         """Place the tasks of a job one by one; if one of them finds no node, place none and return its index."""
         before = ([*self._busy], [*self._idle]) if len(sizes) > 1 else None
