@@ -14,13 +14,10 @@ import attrs
 
 from pyscheduler_kai.gang import ZERO, subtract
 from pyscheduler_kai.prospects import Prospects
-from pyscheduler_kai.vacancy import TaskFacts, Vacancy
+from pyscheduler_kai.vacancy import TaskFacts, free_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Job, Task
     from pyscheduler_kai.cycle import Cycle
@@ -75,21 +72,13 @@ class Rehearsal:
         #: The job of the last plan; it stays the same while the victims of its plans differ.
         self._own: Prospect | None = None
 
-    def vacancy(self, rows: NDArray[np.int64]) -> Vacancy | None:
-        """Return what nodes have free, for `foresee`, until something is moved; None if GPUs alone do not decide.
-
-        `rows`: of the node table; other nodes have no free GPUs.
-        """
-        placement = self._cycle.placement
-        return Vacancy(placement, rows, self._facts) if placement.packs_gpus() else None
-
-    async def foresee(self, gang: Gang, scenario: Scenario, vacancy: Vacancy | None) -> Outcome | None:
+    async def foresee(self, gang: Gang, scenario: Scenario) -> Outcome | None:
         """Rehearse a plan before anything is evicted. None: the victims must be evicted first."""
         cycle, victims = self._cycle, scenario.tasks
         # Other orders may depend on what else is evicted; and what is named twice leaves its queues twice.
         if not cycle.kept.is_stable or len({task.uid for task in victims}) < len(victims):
             return None
-        free = self._free(gang, victims, vacancy)
+        free = self._free(gang, victims)
         if free is None:
             return Outcome(is_sure=False)
         own = self._own
@@ -105,9 +94,9 @@ class Rehearsal:
                 await cycle.session.turn()
         return await self._rehearse(own, free, wanted)
 
-    async def outcome(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> Outcome:
-        """Rehearse a plan whose victims are evicted already. `rows`: all nodes with free GPUs."""
-        free = self._free(gang, victims, self.vacancy(rows), is_evicted=True)
+    async def outcome(self, gang: Gang, victims: Sequence[Task]) -> Outcome:
+        """Rehearse a plan whose victims are evicted already."""
+        free = self._free(gang, victims, is_evicted=True)
         if free is None:
             return Outcome(is_sure=False)
         tasks = [*gang.to_place(), *victims]
@@ -156,16 +145,15 @@ class Rehearsal:
         found.is_placed = True
         return found
 
-    def _free(
-        self, gang: Gang, victims: Sequence[Task], vacancy: Vacancy | None, *, is_evicted: bool = False
-    ) -> FreeGpus | None:
+    def _free(self, gang: Gang, victims: Sequence[Task], *, is_evicted: bool = False) -> FreeGpus | None:
         """Return the GPUs without the victims, which are or are not evicted yet.
 
         None if more than GPUs decides where a task goes.
         """
+        placement = self._cycle.placement
         # A victim that is on its way to another node may go back to a node that has no room.
-        if vacancy is None or any(task.leaving for task in victims):
+        if not placement.packs_gpus() or any(task.leaving for task in victims):
             return None
         if not all(map(self._facts.size, [*gang.to_place(), *victims])):
             return None
-        return vacancy.without(() if is_evicted else victims)
+        return free_gpus(placement, self._facts, () if is_evicted else victims)

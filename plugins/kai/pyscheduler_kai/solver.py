@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyscheduler_kai.rehearsal import Outcome
     from pyscheduler_kai.scenario import Scenario
     from pyscheduler_kai.switches import ScenarioGenerator
-    from pyscheduler_kai.vacancy import Vacancy
 
 __all__ = ["Budget", "Solver"]
 
@@ -223,8 +222,6 @@ class _Search:
         )
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
-        # What one plan evicts is back before the next one is looked at.
-        vacancy = self._cycle.rehearsal.vacancy(rows)
         for scenario in self._generator.scenarios(probe):
             await self._cycle.session.turn()
             if scenario is None:
@@ -236,15 +233,13 @@ class _Search:
             if key in failed:
                 continue
             is_hopeless = self._solver.needs_room_for_all and not has_room_for_all(placement, pending, scenario.tasks)
-            solution = None if is_hopeless else await self._simulate(gang, scenario, rows, vacancy)
+            solution = None if is_hopeless else await self._simulate(gang, scenario, rows)
             if solution is not None:
                 return solution
             failed.add(key)
         return None
 
-    async def _simulate(
-        self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64], vacancy: Vacancy | None
-    ) -> _Solution | None:
+    async def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
         """Evict, place the job and the victims in the order of queues, and judge the result."""
         tasks = scenario.tasks
         if not tasks:
@@ -252,7 +247,7 @@ class _Search:
         cycle = self._cycle
         # Many searches succeed at once: only what follows a failure is rehearsed.
         rehearses, rehearsal = bool(self._solver.failed), cycle.rehearsal
-        foreseen = await rehearsal.foresee(gang, scenario, vacancy) if rehearses else None
+        foreseen = await rehearsal.foresee(gang, scenario) if rehearses else None
         if foreseen is not None and not self._is_promising(gang, scenario, foreseen):
             self._note_failure(gang, tasks)
             return None
@@ -265,7 +260,7 @@ class _Search:
             is_promising = (
                 not rehearses
                 or foreseen is not None
-                or self._is_promising(gang, scenario, await rehearsal.outcome(gang, tasks, rows))
+                or self._is_promising(gang, scenario, await rehearsal.outcome(gang, tasks))
             )
             is_placed = is_promising and await self._place_all(statement, gang, tasks, rows)
             if not is_placed:
