@@ -17,7 +17,7 @@ from pyscheduler_kai.prospects import Prospects
 from pyscheduler_kai.vacancy import TaskFacts, free_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler_batch.contract import Job, Task
     from pyscheduler_kai.cycle import Cycle
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyscheduler_kai.job_queue import JobQueue
     from pyscheduler_kai.prospects import Prospect
     from pyscheduler_kai.scenario import Scenario
-    from pyscheduler_kai.search_memory import Reads
     from pyscheduler_kai.vacancy import FreeGpus
 
 __all__ = ["Outcome", "Rehearsal"]
@@ -46,14 +45,6 @@ class Outcome:
     placed: set[str] = attrs.Factory(set)
     #: For each other job that finds no room, the first task without a node.
     refused: list[Task] = attrs.Factory(list)
-    #: The line, and the queues that still have wanted jobs in it.
-    line: JobQueue | None = None
-    left: Collection[int] = ()
-
-    def note(self, reads: Reads) -> None:
-        """Note what the line has read."""
-        if self.line is not None:
-            reads.note(self.line, self.left)
 
 
 class Rehearsal:
@@ -124,7 +115,7 @@ class Rehearsal:
         """Place the jobs of a line in plain numbers. `book` changes the sums of the queues of a job."""
         by_uid = {each.gang.job.uid: each for each in wanted}
         left = Counter([each.gang.job.queue_row for each in wanted])
-        over_capacity, found = self._cycle.proportion.over_capacity, Outcome(line=line, left=left)
+        over_capacity, found = self._cycle.proportion.over_capacity, Outcome()
         for at in range(1, len(wanted) + 1):
             following = by_uid[line.take_one_of(by_uid, left).job.uid]
             if not following.is_plain:

@@ -111,8 +111,6 @@ class Solver:
         #: A plan log wants to know what is wrong with each scenario.
         self.needs_room_for_all = keeps_all and cycle.is_large and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
-        #: Whether no search found anything, or ended before all scenarios were tried.
-        self.is_exhausted = True
         #: Scenarios that failed, so that another generator does not try them again.
         self.failed: set[object] = set()
 
@@ -131,7 +129,6 @@ class Solver:
             search = _Search(self, generator, gang, tasks, rows)
             solution = await (search.run() if domains is None else search.run_whole())
             if solution is not None:
-                self.is_exhausted = False
                 # A solution that leaves a leaf below its minimum is not carried out, nor undone within this pass: the
                 # original does neither, and decides with it.
                 is_solved = gang.is_satisfied() and gang.used > used
@@ -227,7 +224,6 @@ class _Search:
             if scenario is None:
                 continue
             if budget.is_spent or budget.elapsed() >= self._end:
-                self._solver.is_exhausted = False
                 return None
             key = (uids, scenario.fingerprint())
             if key in failed:
@@ -291,7 +287,6 @@ class _Search:
             cycle.session.plan_log is not None or self._solver.may_be_valid(gang, scenario, outcome.placed)
         )
         if not is_promising:
-            outcome.note(cycle.reads)
             for task in outcome.refused:
                 why = cycle.session.placer.why_not(task, beside_room=True) or no_room(task.key)
                 cycle.session.record(task.job, POD_SCHEDULING_ERRORS, why)
@@ -315,9 +310,7 @@ class _Search:
             if is_placed:
                 continue
             if following.job.uid == own:
-                cycle.reads.note(line, left)
                 return False
             # The original asks again here; the answer is kept, and decides what a later action sees of the job.
             following.to_place()
-        cycle.reads.note(line, left)
         return True
