@@ -37,12 +37,10 @@ class Backlog:
         self._gangs = gangs
         self.forest = Forest(parents)
         self.index = JobIndex(gangs, is_waiting, keys.of_gang)
-        self._ask_of: dict[str, Ask] = {}
         self._kinds: SharedValues[Ask] = SharedValues()
         self._asks: Asks | None = None
         #: What single pending tasks of a job request, as bytes; and the requests by their bytes.
         self._mixes: SharedValues[tuple[bytes, ...]] = SharedValues()
-        self._mix_of: dict[str, tuple[bytes, ...]] = {}
         self._amounts: dict[bytes, Amounts] = {}
         #: UIDs of the jobs that must not evict others for a while.
         self.delayed: set[str] = set()
@@ -77,25 +75,22 @@ class Backlog:
         mix = (*requests,)
         if mix not in self._mixes:
             self._amounts.update(requests)
-        self._mix_of[uid] = self._mixes.take(mix)
+        self._mixes.put(uid, mix)
 
     def _put_ask(self, uid: str, ask: Ask) -> None:
         self.forest.jobs_changed(ask.row)
         if ask not in self._kinds:
             self._asks = None
-        self._ask_of[uid] = self._kinds.take(ask)
+        self._kinds.put(uid, ask)
 
     def _take_out(self, uid: str) -> None:
-        ask = self._ask_of.pop(uid, None)
+        ask = self._kinds.put(uid, None)
         if ask is None:
             return
         self.forest.jobs_changed(ask.row)
-        self._kinds.leave(ask)
         if ask not in self._kinds:
             self._asks = None
-        mix = self._mix_of.pop(uid)
-        self._mixes.leave(mix)
-        if mix not in self._mixes:
+        if self._mixes.put(uid, None) not in self._mixes:
             left = {key for each in self._mixes for key in each}
             self._amounts = {key: request for key, request in self._amounts.items() if key in left}
         self.delayed.discard(uid)

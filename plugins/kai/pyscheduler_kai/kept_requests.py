@@ -9,11 +9,10 @@ import numpy as np
 from pyscheduler_batch.contract import TaskState
 from pyscheduler_batch.model.memory import Kept
 from pyscheduler_kai.gang import ZERO, Quantities, add, subtract
+from pyscheduler_kai.shared_values import SharedValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Amounts, Job, Session
 
@@ -30,11 +29,8 @@ class KeptRequests(Kept):
 
     def __init__(self) -> None:
         super().__init__()
-        #: By uid of a job with pending tasks, its place in the arrays: int64[n] and float64[n, 3].
-        self._places: dict[str, int] = {}
-        self._rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._amounts: NDArray[np.float64] = np.zeros((0, _COLUMNS))
-        self._free: list[int] = []
+        #: The queue of a job with pending tasks, and what they request.
+        self._kinds: SharedValues[tuple[int, Quantities]] = SharedValues()
         self._is_new = True
 
     def by_queue(self, session: Session, quantities: Callable[[Amounts], Quantities]) -> Amounts:
@@ -48,28 +44,14 @@ class KeptRequests(Kept):
             changed = [*self.changed()]
         for uid in changed:
             job = jobs.get(uid)
-            self._take_out(uid)
-            if job is not None and job.queue_row >= 0 and (job.counts[_PENDING] or job.counts[_PIPELINED]):
-                self._put(uid, job.queue_row, _requests(job, quantities))
+            waits = job is not None and job.queue_row >= 0 and (job.counts[_PENDING] or job.counts[_PIPELINED])
+            self._kinds.put(uid, (job.queue_row, _requests(job, quantities)) if job is not None and waits else None)
         own = np.zeros((len(session.queues), _COLUMNS))
-        np.add.at(own, self._rows, self._amounts)
+        kinds = self._kinds.users()
+        requested = np.array([amounts for _, amounts in kinds], dtype=np.float64).reshape(-1, _COLUMNS)
+        users = np.array([*kinds.values()], dtype=np.float64)
+        np.add.at(own, np.array([row for row, _ in kinds], dtype=np.int64), requested * users[:, None])
         return own
-
-    def _put(self, uid: str, row: int, amounts: Quantities) -> None:
-        if not self._free:
-            size = len(self._rows)
-            more = max(size, 64)
-            self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
-            self._amounts = np.concatenate([self._amounts, np.zeros((more, _COLUMNS))])
-            self._free = list(range(size + more - 1, size - 1, -1))
-        place = self._places[uid] = self._free.pop()
-        self._rows[place], self._amounts[place] = row, amounts
-
-    def _take_out(self, uid: str) -> None:
-        place = self._places.pop(uid, None)
-        if place is not None:
-            self._rows[place], self._amounts[place] = 0, 0.0
-            self._free.append(place)
 
 
 def _requests(job: Job, quantities: Callable[[Amounts], Quantities]) -> Quantities:

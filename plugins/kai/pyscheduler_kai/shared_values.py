@@ -1,11 +1,11 @@
-"""Equal values as one object, as long as somebody uses them: many jobs ask for the same."""
+"""One value of each job, kept from pass to pass: equal values are one object, because many jobs ask for the same."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Mapping
 
 __all__ = ["SharedValues"]
 
@@ -13,12 +13,14 @@ _T = TypeVar("_T", bound="Hashable")
 
 
 class SharedValues(Generic[_T]):
-    """The values in use, each with its number of users; iterate over them in the order in which they came."""
+    """The values of jobs; iterate over the different ones in the order in which they came."""
 
-    __slots__ = ("_counts", "_values")
+    __slots__ = ("_of", "_users", "_values")
 
     def __init__(self) -> None:
-        self._counts: dict[_T, int] = {}
+        #: By uid of a job.
+        self._of: dict[str, _T] = {}
+        self._users: dict[_T, int] = {}
         self._values: dict[_T, _T] = {}
 
     def __iter__(self) -> Iterator[_T]:
@@ -30,13 +32,18 @@ class SharedValues(Generic[_T]):
     def __contains__(self, value: object) -> bool:
         return value in self._values
 
-    def take(self, value: _T) -> _T:
-        """Add a user of a value; return the object for all of them."""
-        self._counts[value] = self._counts.get(value, 0) + 1
-        return self._values.setdefault(value, value)
+    def users(self) -> Mapping[_T, int]:
+        """Return the different values, each with how many jobs have it."""
+        return self._users
 
-    def leave(self, value: _T) -> None:
-        """Take a user of a value out; the last one ends it."""
-        self._counts[value] -= 1
-        if not self._counts[value]:
-            del self._counts[value], self._values[value]
+    def put(self, uid: str, value: _T | None) -> _T | None:
+        """Set the value of a job, None for none; return the one that it had."""
+        old = self._of.pop(uid, None)
+        if old is not None:
+            self._users[old] -= 1
+            if not self._users[old]:
+                del self._users[old], self._values[old]
+        if value is not None:
+            self._users[value] = self._users.get(value, 0) + 1
+            self._of[uid] = self._values.setdefault(value, value)
+        return old
