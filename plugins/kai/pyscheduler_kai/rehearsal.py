@@ -3,6 +3,8 @@
 A simulation places the victims again, in the order of queues. Evictions let queues fall below their shares, so that
 their victims come first and take the room back. That is most scenarios. The order depends on the sums of queues; which
 node a task takes often depends on GPUs alone. Then both are known without placing anything.
+
+Row of the benchmark: `batch-philly`. Its first 8,824 plans take 1.8 times as long without rehearsals.
 """
 
 from __future__ import annotations

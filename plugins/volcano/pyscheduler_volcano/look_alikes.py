@@ -4,6 +4,9 @@ A backlog has thousands of such jobs. In a pass, the policies are asked about on
 jobs of a kind in their order, and leaves out the rest of the kind after the first failure: the state is the same, so
 the next job would fail in the same way. Policies of others may look at anything; with one of them each job is a kind of
 its own.
+
+Row of the benchmark: `batch-cohorts`. On five full nodes with its 30 queues and 1,980 waiting pods, a pass takes 94 ms of
+CPU, and 842 ms if each job is a kind of its own.
 """
 
 from __future__ import annotations
