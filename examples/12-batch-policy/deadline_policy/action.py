@@ -25,6 +25,8 @@ class Next(Action):
 
     name: ClassVar[str] = "next"
     argument_names = ("annotation",)
+    # The step of `kubectl queue explain` that shows the reason.
+    steps: ClassVar = {"NoRoom": "nodes"}
 
     async def run(self, session: Session) -> None:
         """Place each waiting job as a whole, or change nothing for it."""

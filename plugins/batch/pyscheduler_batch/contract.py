@@ -164,6 +164,9 @@ class Policy:
     name: ClassVar[str]
     #: The names of its arguments; a configuration with another one is refused. None: any name is accepted.
     argument_names: ClassVar[Collection[str] | None] = None
+    #: By reason code, the step of `kubectl queue explain` that shows it: `pods`, `queue`, `gates`, `nodes` or
+    #: `evictions`; or `limits`, the part of `gates` about limits of queues, where amounts get their units.
+    steps: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         self.arguments = arguments or {}
@@ -185,8 +188,12 @@ class Action:
     """
 
     name: ClassVar[str]
-    #: The names of its arguments, as those of a policy.
+    #: The names of its arguments, and the steps of its reason codes, as those of a policy.
     argument_names: ClassVar[Collection[str] | None] = None
+    steps: ClassVar[Mapping[str, str]] = {}
+    #: The jobs that it evicts to make room for another one, as `kubectl queue explain` counts them: `preempt` for those
+    #: of lower priority in the same queue, `reclaim` for those of other queues, `any` for all; "" if it makes no room.
+    evicts: ClassVar[str] = ""
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         self.arguments = arguments or {}

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyscheduler_batch.contract import ACTIVE, ALLOCATED, Action, TaskState
 from pyscheduler_kai.cycle import Cycle, prepared_cycle
+from pyscheduler_kai.placement import POD_SCHEDULING_ERRORS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyscheduler_batch.contract import Session
     from pyscheduler_kai.gang import Gang
 
@@ -25,6 +28,7 @@ class Allocate(Action):
     """
 
     name: ClassVar[str] = "allocate"
+    steps: ClassVar[Mapping[str, str]] = {POD_SCHEDULING_ERRORS: "nodes"}
 
     async def run(self, session: Session) -> None:
         """Run the action."""

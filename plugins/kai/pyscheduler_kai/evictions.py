@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyscheduler.api import format_time
 from pyscheduler_batch.contract import ACTIVE, Action, Claim, Refusal, Tasks, TaskState
 from pyscheduler_batch.model.answers import mask_of
-from pyscheduler_kai.cycle import Cycle, prepared_cycle
+from pyscheduler_kai.cycle import DELAY_NOT_ELAPSED, Cycle, prepared_cycle
 from pyscheduler_kai.gang import DEFAULT_LEAF, ZERO, Gang, Quantities, add
 from pyscheduler_kai.kept_jobs import stale_tasks
 from pyscheduler_kai.look_alikes import LookAlikes
@@ -43,6 +43,8 @@ class _Evicting(Action, ABC):
     is skipped that looks like one that failed (default true); `maxActionSearchDuration`, `maxJobSearchDuration` and
     `minJobSearchDuration`, see `Budget`.
     """
+
+    steps: ClassVar[Mapping[str, str]] = {POD_SCHEDULING_ERRORS: "nodes", DELAY_NOT_ELAPSED: "evictions"}
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
@@ -258,6 +260,7 @@ class Consolidation(_Evicting):
     """
 
     name: ClassVar[str] = "consolidation"
+    evicts: ClassVar[str] = "any"
 
     @property
     def _most(self) -> int:
@@ -317,6 +320,7 @@ class Reclaim(_Evicting):
     """
 
     name: ClassVar[str] = "reclaim"
+    evicts: ClassVar[str] = "reclaim"
 
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether the queue of some job stays within its fair share, and there may be GPUs to take."""
@@ -414,6 +418,7 @@ class Preempt(_Evicting):
     """Take resources from jobs of lower priority in the same queue."""
 
     name: ClassVar[str] = "preempt"
+    evicts: ClassVar[str] = "preempt"
 
     def may_help(self, cycle: Cycle) -> bool:
         """Return whether some queue has a job of lower priority than one that waits."""

@@ -90,6 +90,7 @@ class Proportion(Policy):
     """Divide the pool into fair shares; order queues by them; keep limits and quotas; choose queues to reclaim from."""
 
     name: ClassVar[str] = "proportion"
+    steps: ClassVar[Mapping[str, str]] = {OVER_LIMIT: "limits", NON_PREEMPTIBLE_OVER_QUOTA: "gates"}
 
     def __init__(self, arguments: Mapping[str, str] | None = None) -> None:
         super().__init__(arguments)

@@ -11,6 +11,8 @@ from pyscheduler_volcano.job_facts import READY
 from pyscheduler_volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Claim, Job, Key, Tasks
@@ -25,6 +27,7 @@ class Gang(VolcanoPolicy):
     """Refuse jobs with too few pods; protect jobs at their minimum; order jobs that are not ready before others."""
 
     name: ClassVar[str] = "gang"
+    steps: ClassVar[Mapping[str, str]] = {"NotEnoughTasks": "pods"}
 
     def job_key(self, job: Job) -> Key:
         """Order jobs that are not ready first."""

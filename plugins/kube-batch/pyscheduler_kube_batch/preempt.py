@@ -29,6 +29,7 @@ class Preempt(Action):
     """
 
     name: ClassVar[str] = "preempt"
+    evicts: ClassVar[str] = "preempt"
 
     async def run(self, session: Session) -> None:
         """Make room, queue by queue."""

@@ -28,6 +28,7 @@ class Reclaim(Action):
     """
 
     name: ClassVar[str] = "reclaim"
+    evicts: ClassVar[str] = "reclaim"
 
     async def run(self, session: Session) -> None:
         """Make room, one task at a time."""

@@ -15,7 +15,7 @@ from pyscheduler_volcano.look_alikes import Backlog
 from pyscheduler_volcano.sub_jobs import SubJobs, parts_short
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,7 @@ class Allocate(Action):
     """
 
     name: ClassVar[str] = "allocate"
+    steps: ClassVar[Mapping[str, str]] = {NOT_ENOUGH_SUB_GROUPS: "nodes"}
 
     async def run(self, session: Session) -> None:
         """Place what fits; bind the tasks of ready jobs."""

@@ -16,7 +16,7 @@ from pyscheduler_volcano.policy import int_argument
 from pyscheduler_volcano.queue_policy import QueuePolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,7 @@ class Capacity(QueuePolicy):
     """
 
     name: ClassVar[str] = "capacity"
+    steps: ClassVar[Mapping[str, str]] = {**QueuePolicy.steps, "QueueTreeBroken": "queue"}
 
     def prepare(self) -> None:
         """Compute limits and shares."""

@@ -13,7 +13,7 @@ from pyscheduler_volcano.policy import VolcanoPolicy
 from pyscheduler_volcano.sub_jobs import PROMISED, parts_exist, parts_reach
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -28,6 +28,7 @@ class Gang(VolcanoPolicy):
     """Refuse jobs with too few pods; protect jobs at their minimum; order jobs that are not ready before others."""
 
     name: ClassVar[str] = "gang"
+    steps: ClassVar[Mapping[str, str]] = {"NotEnoughTasks": "pods", "NotEnoughPodsOfTask": "pods"}
 
     def ready_count(self, job: Job) -> int:
         """Return the tasks that are ready, with pending ones that request nothing."""

@@ -10,6 +10,8 @@ from pyscheduler_volcano.policy import VolcanoPolicy, float_argument
 from pyscheduler_volcano.reservations import Reservers, is_settled, minimum_of, reserved_rest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyscheduler_batch.contract import Amounts, Job
 
 __all__ = ["Overcommit"]
@@ -24,6 +26,7 @@ class Overcommit(VolcanoPolicy):
     """
 
     name: ClassVar[str] = "overcommit"
+    steps: ClassVar[Mapping[str, str]] = {"ClusterOverused": "gates"}
 
     def prepare(self) -> None:
         """Add up what is idle and what is reserved."""

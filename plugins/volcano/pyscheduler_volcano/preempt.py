@@ -28,6 +28,7 @@ class Preempt(Action):
     """
 
     name: ClassVar[str] = "preempt"
+    evicts: ClassVar[str] = "preempt"
 
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""

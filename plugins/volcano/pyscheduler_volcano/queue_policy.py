@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pyscheduler_volcano.policy import VolcanoPolicy
 from pyscheduler_volcano.reservations import QueueSums, Reservers, minimum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +54,8 @@ class QueuePolicy(VolcanoPolicy):
 
     All columns are float64[Q, R] by row of the queue table. `allocated` lives in the queue table.
     """
+
+    steps: ClassVar[Mapping[str, str]] = {"QueueClosed": "queue", "QueueLimit": "limits", "QueueQuota": "gates"}
 
     sums: QueueSums
     deserved: Amounts

@@ -29,6 +29,7 @@ class Reclaim(Action):
     """
 
     name: ClassVar[str] = "reclaim"
+    evicts: ClassVar[str] = "reclaim"
 
     async def run(self, session: Session) -> None:
         """Make room for starving jobs, queue by queue."""

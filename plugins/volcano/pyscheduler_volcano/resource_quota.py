@@ -24,6 +24,7 @@ class ResourceQuotas(VolcanoPolicy):
     """Admit jobs whose minimum fits into all quotas of their namespace, beside the jobs admitted before."""
 
     name: ClassVar[str] = "resourcequota"
+    steps: ClassVar[Mapping[str, str]] = {"ResourceQuota": "gates"}
 
     def prepare(self) -> None:
         """Begin without jobs that this pass admitted."""

@@ -62,6 +62,7 @@ class VolcanoSession(Session):
     """A session with Volcano's rules for tiers."""
 
     own_modules: ClassVar[tuple[str, ...]] = (*Session.own_modules, "pyscheduler_volcano.")
+    steps: ClassVar[Mapping[str, str]] = {_NOT_ENOUGH: "nodes", _OVERUSED: "gates", "NotEnqueued": "gates"}
 
     #: By job uid, the uids of the tasks that fitted no node in this session.
     fit_failures: defaultdict[str, set[str]] = attrs.Factory(lambda: defaultdict(set))

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pyscheduler.cli.main import main as pyscheduler
-from tests.batch.queue.test_queue import KAI, ROOT, Run, pod
+from tests.batch.queue.test_queue import KAI, ROOT, Run, pod, steps
 
 EXAMPLE = ROOT / "examples/12-batch-policy"
 PROFILE = EXAMPLE / "profile.yaml"
@@ -103,6 +103,18 @@ def test_explain_job_reads_a_profile_with_a_policy_of_another_distribution(
     out, err = capsys.readouterr()
     assert ended.value.code == 0, err
     assert "Verdict:  waits: OverLimit\n" in out
+
+
+@pytest.mark.usefixtures("deadline")
+def test_a_reason_is_shown_in_the_step_that_its_action_names(run: Run, tmp_path: Path) -> None:
+    """The action and its system are of another distribution, the groups are KAI's."""
+    config = tmp_path / "profile.yaml"
+    profile = yaml.safe_load(PROFILE.read_text())
+    profile["profiles"][0]["pluginConfig"][0]["args"] = {"preset": "deadlines"}
+    config.write_text(yaml.safe_dump(profile))
+    found = steps(run("explain", "yolo", "--config", str(config), objects=with_scheduler(tmp_path, "batch")))
+    assert found["nodes"][:2] == ["holds", "NoRoom"]
+    assert found["nodes"][2].startswith("no node has room for default/yolo-")
 
 
 @pytest.mark.usefixtures("deadline")

@@ -83,6 +83,8 @@ class Session:
 
     #: How the modules of the system begin, and of those on which it builds: see `is_own`.
     own_modules: ClassVar[tuple[str, ...]] = ("pyscheduler_batch.",)
+    #: The steps of the reason codes that the system itself records, as those of a policy.
+    steps: ClassVar[Mapping[str, str]] = {}
 
     axis: ResourceAxis
     nodes: NodeTable

@@ -6,8 +6,8 @@ The reason codes are those of the job's system where it has one; `docs/reference
 from __future__ import annotations
 
 import math
-from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -20,20 +20,25 @@ from pyscheduler_batch.model.axis import PODS
 from pyscheduler_batch.model.build import MISSING
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import ACTIVE, TaskState
-from pyscheduler_batch.queue_problems import BINDING_BACKOFF, HELD, SCHEDULING_BACKOFF, WAITING_FOR_QUOTA, queue_text
+from pyscheduler_batch.queue_problems import HELD, queue_text
 from pyscheduler_batch.sessions.tables import NO_QUEUE
+from pyscheduler_batch.sessions.wait_texts import NOT_READY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import KubeObject
     from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.cli.queue.model import DialectModel, JobEntry
     from pyscheduler_batch.cli.queue.offline_pass import PassResult
+    from pyscheduler_batch.contract import Action, Policy, Session
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.decisions import Decision
     from pyscheduler_batch.model.plan_log import RejectedPlan
     from pyscheduler_batch.model.tasks import Job
+
+    #: By step, reasons with their messages.
+    _Reasons: TypeAlias = defaultdict[str, list[tuple[str, str]]]
 
 __all__ = ["HOLDS", "Explanation", "Step", "explain", "placements"]
 
@@ -45,33 +50,6 @@ INFO: Final = "info"
 #: The reasons of jobs that no pass considers.
 NO_PROFILE: Final = "NoBatchProfile"
 OTHER_POOL: Final = "OtherNodePool"
-#: The step to which a reason code of a pass belongs.
-_STEP_OF: Final = {
-    "NotReady": "pods",
-    "NotEnoughTasks": "pods",
-    "NotEnoughPodsOfTask": "pods",
-    "QueueClosed": "queue",
-    "QueueTreeBroken": "queue",
-    "OverLimit": "gates",
-    "NonPreemptibleOverQuota": "gates",
-    "QueueLimit": "gates",
-    "QueueQuota": "gates",
-    "ClusterOverused": "gates",
-    "ResourceQuota": "gates",
-    "NotEnqueued": "gates",
-    "QueueOverused": "gates",
-    WAITING_FOR_QUOTA: "gates",
-    SCHEDULING_BACKOFF: "gates",
-    BINDING_BACKOFF: "gates",
-    "PodSchedulingErrors": "nodes",
-    "NotEnoughSubGroups": "nodes",
-    "NotEnoughResources": "nodes",
-    "PreemptionDelayNotElapsed": "evictions",
-}
-#: The reasons that say which queue is at its limit.
-_LIMITS: Final = ("OverLimit", "QueueLimit")
-#: The actions that evict pods of other jobs.
-_EVICTING: Final = ("consolidation", "reclaim", "preempt", "gangpreempt", "gangreclaim")
 #: How many names a sentence lists.
 _NAMED: Final = 5
 
@@ -115,7 +93,7 @@ def explain(
     """
     job = result.job(entry.job.key) if result is not None else None
     decisions = result.decisions_for(job) if result is not None and job is not None else []
-    reasons = result.reasons_of(job) if result is not None and job is not None else {}
+    reasons = _by_step(result, job) if result is not None and job is not None else defaultdict(list)
     steps = [_declared(model, entry), _pods(model, entry, reasons), _queue(model, entry, reasons)]
     unserved = _unserved(model, entry, result, job, args)
     if unserved is not None:
@@ -137,6 +115,22 @@ def explain(
     return Explanation(
         job=entry.job.key, dialect=model.name, queue=entry.spec.queue, verdict=verdict, reason=reason, steps=steps
     )
+
+
+def _by_step(result: PassResult, job: Job) -> _Reasons:
+    """Return by step why a job waits; what its policy gives the step `limits` is among `gates`, too."""
+    session, steps = result.found.session, {NOT_READY: "pods", **dict.fromkeys(HELD, "gates")}
+    policies = (entry.policy for tier in session.tiers for entry in tier)
+    parts: Iterable[Session | Action | Policy] = (session, *result.sessions.plugin.actions, *policies)
+    for part in parts:
+        steps.update(part.steps)
+    found = defaultdict(list)
+    for reason in result.reasons_of(job).items():
+        step = steps.get(reason[0], "")
+        found[step].append(reason)
+        if step == "limits":
+            found["gates"].append(reason)
+    return found
 
 
 def placements(result: PassResult, decisions: Iterable[Decision]) -> list[tuple[str, str, str]]:
@@ -214,8 +208,8 @@ def _declared(model: DialectModel, entry: JobEntry) -> Step:
     return Step("declared", INFO if notes else OK, "", "; ".join([text, *notes]))
 
 
-def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
-    job, missing, found = entry.job, missing_pods(model.system, entry), _of_step("pods", reasons)
+def _pods(model: DialectModel, entry: JobEntry, reasons: _Reasons) -> Step:
+    job, missing, found = entry.job, missing_pods(model.system, entry), reasons["pods"]
     if missing:
         default = model.system.reports.too_few_pods
         reason = found[0][0] if found else default
@@ -238,12 +232,12 @@ def _pods(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> S
     return Step("pods", OK, "", f"{present} of minimum {entry.spec.min_member} present: {', '.join(parts)}")
 
 
-def _queue(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
+def _queue(model: DialectModel, entry: JobEntry, reasons: _Reasons) -> Step:
     job, queues = entry.job, model.queues
     problems = [each for each in model.problems_of(job.key, "job") if each.reason == job.queue_error]
     if problems:
         return Step("queue", HOLDS, problems[0].reason, problems[0].message)
-    for reason, message in _of_step("queue", reasons):
+    for reason, message in reasons["queue"]:
         return Step("queue", HOLDS, reason, message)
     if job.queue_row < 0:
         return Step("queue", INFO, "", "not known, because the group does not exist")
@@ -254,17 +248,13 @@ def _queue(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> 
     return Step("queue", OK, "", f"queue {path} is Open")
 
 
-def _of_step(step: str, reasons: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(reason, message) for reason, message in reasons.items() if _STEP_OF.get(reason) == step]
-
-
-def _gates(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> Step:
+def _gates(model: DialectModel, entry: JobEntry, reasons: _Reasons) -> Step:
     """Return what the limits of queues say; the reasons are those of the pass, the amounts those of the cluster now."""
     over = _over_limits(model, entry)
-    found = _of_step("gates", reasons)
+    found = reasons["gates"]
     if found:
         # The amounts of `over` have units, those of a reason are what the policy computes with.
-        kept = [each for each in found if not over or each[0] not in _LIMITS]
+        kept = [each for each in found if not over or each not in reasons["limits"]]
         texts = [f"{reason}: {message}" if len(found) > 1 else message for reason, message in kept]
         return Step("gates", HOLDS, found[0][0], "; ".join([*texts, *over]))
     if over:
@@ -344,7 +334,7 @@ def _nodes(
     result: PassResult,
     job: Job,
     decisions: Sequence[Decision],
-    reasons: Mapping[str, str],
+    reasons: _Reasons,
     node_text: str,
 ) -> Step:
     placed = [each for each in decisions if each.kind is not DecisionKind.EVICT]
@@ -360,7 +350,7 @@ def _nodes(
     rejections = result.found.rejections
     errors = [rejections[uid] for uid in job.tasks if uid in rejections]
     messages = [result.rejection(error) for error in errors]
-    found = _of_step("nodes", reasons)
+    found = reasons["nodes"]
     # The filters count the nodes by reason, unless the pass knew without asking them.
     by_reason = messages[:1] or ([node_text] if node_text else [])
     said = {str(error) for error in errors}
@@ -370,9 +360,7 @@ def _nodes(
     return Step("nodes", INFO, "", text or "not tried, because an earlier step holds the job")
 
 
-def _evictions(
-    entry: JobEntry, result: PassResult, job: Job, decisions: Sequence[Decision], reasons: Mapping[str, str]
-) -> Step:
+def _evictions(entry: JobEntry, result: PassResult, job: Job, decisions: Sequence[Decision], reasons: _Reasons) -> Step:
     victims = [each for each in decisions if each.kind is DecisionKind.EVICT]
     if victims:
         by_action: dict[str, list[str]] = {}
@@ -380,42 +368,44 @@ def _evictions(
             by_action.setdefault(each.action, []).append(each.task.key)
         texts = [f"{action} evicts {_listed(names)}" for action, names in by_action.items()]
         return Step("evictions", OK, "", "; ".join(texts))
-    for reason, message in _of_step("evictions", reasons):
+    for reason, message in reasons["evictions"]:
         return Step("evictions", HOLDS, reason, message)
     log = result.found.session.plan_log
-    stale = log.plans.get((job.uid, "stalegangeviction")) if log is not None else None
-    if stale is not None:
-        return Step("evictions", INFO, "", f"stalegangeviction: {_rejected(stale)}")
+    for action in result.sessions.plugin.actions:
+        plan = log.plans.get((job.uid, action.name)) if log is not None and not action.evicts else None
+        if plan is not None:
+            return Step("evictions", INFO, "", f"{action.name}: {_rejected(plan)}")
     if not entry.is_waiting or any(each.kind is DecisionKind.BIND for each in decisions):
         return Step("evictions", OK, "", "none needed")
-    actions = [action.name for action in result.sessions.plugin.actions if action.name in _EVICTING]
+    actions = [action for action in result.sessions.plugin.actions if action.evicts]
     if not actions:
         return Step("evictions", INFO, "", "the actions of the profile evict nothing")
     return Step("evictions", INFO, "", _candidates(result, job, actions))
 
 
-def _candidates(result: PassResult, job: Job, actions: Sequence[str]) -> str:
+def _candidates(result: PassResult, job: Job, actions: Sequence[Action]) -> str:
     """Return for each action its best plan and the rule it failed; without a plan, whether there are candidates."""
     session = result.found.session
     holders = [each for each in session.jobs.values() if each.uid != job.uid and each.preemptible and _runs(each)]
     texts = []
     log = session.plan_log
     for action in actions:
-        plan = log.plans.get((job.uid, action)) if log is not None else None
+        plan = log.plans.get((job.uid, action.name)) if log is not None else None
         if plan is not None:
-            texts.append(f"{action}: {_rejected(plan)}")
+            texts.append(f"{action.name}: {_rejected(plan)}")
             continue
-        if action.endswith("preempt"):
+        if action.evicts == "preempt":
             count = sum(each.queue == job.queue and each.priority < job.priority for each in holders)
             which = f"of lower priority in queue {job.queue}"
-        elif action.endswith("reclaim"):
+        elif action.evicts == "reclaim":
             gives = session.queues.reclaimable
             count = sum(each.queue != job.queue and each.queue_row >= 0 and gives[each.queue_row] for each in holders)
             which = "in other queues" if gives.all() else "in other reclaimable queues"
         else:
             count, which = len(holders), "that could move"
         jobs = f"preemptible job{'' if count == 1 else 's'} {which}"
-        texts.append(f"{action}: {f'{count} {jobs}, but no allowed plan makes enough room' if count else f'no {jobs}'}")
+        found = f"{count} {jobs}, but no allowed plan makes enough room" if count else f"no {jobs}"
+        texts.append(f"{action.name}: {found}")
     return "; ".join(texts)
 
 

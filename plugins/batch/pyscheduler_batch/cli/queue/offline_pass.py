@@ -27,7 +27,7 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.wait_texts import waiting_text
 from pyscheduler_batch.sessions.waiting_reasons import reasons_of
 from pyscheduler_batch.settings.configuration import batch_args
-from pyscheduler_batch.systems import presets, systems_by_dialect
+from pyscheduler_batch.systems import presets, system_of, systems_by_dialect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -221,7 +221,7 @@ def profiles_for(
 
 
 def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
-    """Return by dialect the first profile whose plugin `Batch` has that preset: its schedulerName and args."""
+    """Return by dialect the first profile whose system reads its groups: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
     for index, profile in enumerate(config.profiles):
         for entry in profile.plugin_config:
@@ -235,7 +235,8 @@ def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> d
                         more_policies=dict.fromkeys(extensions.policies),
                         presets=presets(extensions),
                     )
-                found.setdefault(args.preset, (profile.scheduler_name, args))
+                dialect = system_of(args.preset, extensions).jobs.name
+                found.setdefault(dialect, (profile.scheduler_name, args))
     return found
 
 
