@@ -149,3 +149,5 @@ def test_a_script_with_the_official_client_runs_alone(alone: Alone, tmp_path: Pa
     done = alone.python("-c", SCRIPT, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["{'a': '1'}", "['kube_objects', 'kube_testserver']", "[]"]
+    helped = processes.run(alone.folder / "bin/kube-testserver", "--help", cwd=tmp_path, env=clean())
+    assert (helped.returncode, helped.stdout[:23]) == (0, "Usage: kube-testserver "), helped.stderr

@@ -1,12 +1,13 @@
 """A cluster that is served over HTTP together with its simulated kubelets and controllers.
 
-`TestServer` and the command `pyscheduler cluster` run a cluster this way. Kubelets and controllers start before the
+`TestServer` and the command `kube-testserver` run a cluster this way. Kubelets and controllers start before the
 port is open, because the controllers define the custom resources of their workloads: a client finds them at its first
 request.
 """
 
 from __future__ import annotations
 
+import ssl
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from kube_objects.errors import APIError, ConfigError
 from kube_testserver.workloads.controllers import WorkloadControllers
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kube_testserver.serving.http_server import ApiServer
     from kube_testserver.store import Object
 
-__all__ = ["load_file", "serve_cluster"]
+__all__ = ["load_file", "make_tls", "serve_cluster"]
 
 
 @asynccontextmanager
@@ -64,3 +64,18 @@ def load_file(cluster: EmbeddedCluster, path: Path, *, source: str) -> list[Obje
         raise ConfigError(f"{source}: {path} cannot be read: {error.strerror}; name a file of manifests") from error
     except (APIError, ConfigError) as error:
         raise ConfigError(f"{source}: {path} was rejected: {error}") from error
+
+
+def make_tls(address: str, *, wanted_by: str) -> tuple[ssl.SSLContext, bytes]:
+    """Return a TLS context for an address and this host, and the certificate of the CA that signed for it, in PEM.
+
+    `ConfigError` names the option that wants it if the library is missing.
+    """
+    try:
+        import trustme
+    except ImportError as error:
+        raise ConfigError(f'{wanted_by} needs trustme; run: pip install "kube-testserver[tls]"') from error
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*dict.fromkeys(("127.0.0.1", "localhost", address))).configure_cert(context)
+    return context, authority.cert_pem.bytes()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import ssl
 import tempfile
 import threading
 from concurrent.futures import Future
@@ -26,7 +25,7 @@ from kube_objects.errors import ConfigError
 from kube_testserver.access.users import ADMIN
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.kubeconfig import write_kubeconfig
-from kube_testserver.served_cluster import load_file, serve_cluster
+from kube_testserver.served_cluster import load_file, make_tls, serve_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -180,7 +179,7 @@ class TestServer:
             started.set_exception(error)
 
     async def _serve_until_stopped(self, started: Future[None]) -> None:
-        context, authority = _make_tls() if self._tls else (None, b"")
+        context, authority = make_tls(_HOST, wanted_by="tls=True") if self._tls else (None, b"")
         token = secrets.token_urlsafe(32) if self._authorization == "rbac" else ""
         cluster = EmbeddedCluster(
             clock=LoopClock(), authorization=self._authorization, tokens={token: ADMIN} if token else None
@@ -224,15 +223,3 @@ def _load(cluster: EmbeddedCluster, source: str | PathLike[str]) -> None:
     path = Path(source)
     for file in sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES) if path.is_dir() else [path]:
         load_file(cluster, file, source="load")
-
-
-def _make_tls() -> tuple[ssl.SSLContext, bytes]:
-    """Return a TLS context for this host, and the certificate of the CA that signed for it, in PEM."""
-    try:
-        import trustme
-    except ImportError as error:
-        raise ConfigError('tls=True needs trustme; run: pip install "kube-testserver[tls]"') from error
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(_HOST, "localhost").configure_cert(context)
-    return context, authority.cert_pem.bytes()
