@@ -43,8 +43,6 @@ __all__ = [
     "Attribute",
     "Conditional",
     "Qualifier",
-    "constant_qualifier",
-    "dynamic_qualifier",
     "go_type",
     "presence",
     "qualifier_problem",
@@ -144,16 +142,6 @@ class Qualifier:
             return _ABSENT
         meter.cost += optional
         return found
-
-
-def constant_qualifier(key: Any, *, optional: bool = False, test_only: bool = False) -> Qualifier:
-    """Return the field or index of a key that is known."""
-    return Qualifier(key, optional=optional, test_only=test_only)
-
-
-def dynamic_qualifier(resolve: Callable[[Meter], Any], *, optional: bool = False) -> Qualifier:
-    """Return the index that a function finds out."""
-    return Qualifier(None, resolve, optional=optional)
 
 
 @attrs.frozen(eq=False)

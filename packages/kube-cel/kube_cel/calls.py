@@ -9,24 +9,7 @@ from kube_cel.costs import FAILED, cost_of
 from kube_cel.declarations import overloads_of
 from kube_cel.errors import CelError
 from kube_cel.operators import BINARY, CONVERSIONS, NO_OVERLOAD, negate, no_overload
-from kube_cel.values import (
-    LIST_CLASSES,
-    Cidr,
-    DefaultMap,
-    Duration,
-    Ip,
-    Map,
-    NamedFormat,
-    Optional,
-    Quantity,
-    Semver,
-    Timestamp,
-    TypeValue,
-    UInt,
-    Url,
-    type_name,
-    value_of_key,
-)
+from kube_cel.values import LIST_CLASSES, DefaultMap, Map, type_name, value_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,27 +21,6 @@ __all__ = ["charge_failure", "dispatch"]
 
 Run: TypeAlias = "Callable[[Meter], Any]"
 
-_CLASSES: Final[dict[str, frozenset[Any]]] = {
-    "bool": frozenset({bool}),
-    "int": frozenset({int}),
-    "uint": frozenset({UInt}),
-    "double": frozenset({float}),
-    "string": frozenset({str}),
-    "bytes": frozenset({bytes}),
-    "null_type": frozenset({type(None)}),
-    "list": LIST_CLASSES,
-    "map": frozenset({Map, DefaultMap}),
-    "type": frozenset({TypeValue}),
-    "google.protobuf.Timestamp": frozenset({Timestamp}),
-    "google.protobuf.Duration": frozenset({Duration}),
-    "optional_type": frozenset({Optional}),
-    "kubernetes.Quantity": frozenset({Quantity}),
-    "kubernetes.Semver": frozenset({Semver}),
-    "kubernetes.URL": frozenset({Url}),
-    "kubernetes.NamedFormat": frozenset({NamedFormat}),
-    "net.IP": frozenset({Ip}),
-    "net.CIDR": frozenset({Cidr}),
-}
 _FUNCTIONS: Final = {**library.FUNCTIONS, **library_kubernetes.FUNCTIONS}
 #: Functions that ask their argument instead of its type.
 _SIZED: Final[frozenset[Any]] = frozenset({str, bytes, *LIST_CLASSES, Map, DefaultMap})
@@ -70,7 +32,7 @@ def _fits(type_: Type, value: Any) -> bool:
     """Return whether a value is of a type. As in Go, only the first entry of a list or a map is checked."""
     if type_.kind in ("dyn", "any", "param"):
         return True
-    if value.__class__ not in _CLASSES[type_.name]:
+    if type_name(value) != type_.name:
         return False
     if type_.kind == "list" and len(value):
         return _fits(type_.params[0], value[0])

@@ -21,6 +21,7 @@ from kube_cel.syntax import (
     Node,
     Select,
     StructExpr,
+    dotted_name,
 )
 from kube_cel.types import Type, TypePool, format_type, is_dynamic
 from kube_cel.validation import validate
@@ -138,7 +139,7 @@ class _Checker:
         self._issues.add(node.offset, f"undeclared reference to '{name}' (in container '')")
 
     def _select(self, node: Select) -> Type:
-        name = _dotted(node)
+        name = dotted_name(node)
         type_ = _TYPE_NAMES.get(name) if name else None
         if type_ is not None and not node.test_only and self._look_up(name.split(".")[0]) is None:
             node.operand.type = types.TYPE
@@ -185,7 +186,7 @@ class _Checker:
         for arg in node.args:
             self.check(arg)
         if node.target is not None:
-            prefix = _dotted(node.target)
+            prefix = dotted_name(node.target)
             if prefix and overloads_of(f"{prefix}.{node.function}"):
                 node.function, node.target = f"{prefix}.{node.function}", None
             else:
@@ -451,14 +452,3 @@ class _Checker:
             found = self._pool.make(type_.kind, type_.name, params)
         known[type_] = found
         return found
-
-
-def _dotted(node: Node) -> str:
-    """Return the dotted name that a node is, or nothing."""
-    names: list[str] = []
-    while isinstance(node, Select):
-        if node.test_only:
-            return ""
-        names.append(node.field)
-        node = node.operand
-    return ".".join([node.name, *reversed(names)]) if isinstance(node, Ident) else ""

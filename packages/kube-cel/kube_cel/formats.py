@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import datetime as dt
+import functools
 import re
 from base64 import b64decode
 from typing import TYPE_CHECKING, Final
@@ -63,21 +64,21 @@ def _checked(text: str, most: int, pattern: str, rule: str) -> list[str]:
     return found
 
 
-def _label(text: str) -> list[str]:
-    return _checked(text, 63, _LABEL, _rule(_LABEL_RULE, _LABEL, "my-name", "123-abc"))
-
-
-def _subdomain(text: str) -> list[str]:
-    return _checked(text, 253, _SUBDOMAIN, _rule(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com"))
-
-
-def _label_1035(text: str) -> list[str]:
-    return _checked(text, 63, _LABEL_1035, _rule(_LABEL_1035_RULE, _LABEL_1035, "my-name", "abc-123"))
-
-
-def _label_value(text: str) -> list[str]:
-    rule = _rule(_LABEL_VALUE_RULE, f"({_QUALIFIED})?", "MyValue", "my_value", "12345")
-    return _checked(text, 63, _LABEL_VALUE, rule)
+_label: Final = functools.partial(
+    _checked, most=63, pattern=_LABEL, rule=_rule(_LABEL_RULE, _LABEL, "my-name", "123-abc")
+)
+_subdomain: Final = functools.partial(
+    _checked, most=253, pattern=_SUBDOMAIN, rule=_rule(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com")
+)
+_label_1035: Final = functools.partial(
+    _checked, most=63, pattern=_LABEL_1035, rule=_rule(_LABEL_1035_RULE, _LABEL_1035, "my-name", "abc-123")
+)
+_label_value: Final = functools.partial(
+    _checked,
+    most=63,
+    pattern=_LABEL_VALUE,
+    rule=_rule(_LABEL_VALUE_RULE, _LABEL_VALUE, "MyValue", "my_value", "12345"),
+)
 
 
 def _qualified_name(text: str) -> list[str]:
@@ -150,7 +151,7 @@ def _datetime(text: str) -> list[str]:
     return [] if is_valid else ["invalid datetime"]
 
 
-_CHECKS: Final = {
+_CHECKS: Final[dict[str, tuple[str, Callable[[str], list[str]], int]]] = {
     "dns1123Label": ("DNS1123Label", _label, 30),
     "dns1123Subdomain": ("DNS1123Subdomain", _subdomain, 60),
     "dns1035Label": ("DNS1035Label", _label_1035, 30),

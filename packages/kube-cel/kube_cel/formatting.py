@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from kube_cel.errors import CelError
-from kube_cel.operators import CONVERSIONS
+from kube_cel.operators import COMPARABLE, CONVERSIONS
 from kube_cel.times import show_duration, show_timestamp
 from kube_cel.values import (
     LIST_CLASSES,
@@ -23,6 +23,7 @@ from kube_cel.values import (
     UInt,
     find_key,
     items_of,
+    show_double,
     type_name,
 )
 
@@ -31,10 +32,35 @@ if TYPE_CHECKING:
 
     from kube_cel.meter import Meter
 
-__all__ = ["Clause", "FormatError", "format_text", "quote_go", "read_format", "text_of"]
+__all__ = [
+    "CLAUSES",
+    "NOT_PRINTABLE",
+    "QUOTED",
+    "Clause",
+    "FormatError",
+    "format_text",
+    "quote_go",
+    "read_format",
+]
+
+CLAUSES: Final = {
+    "d": (("int", "uint"), "decimal clause can only be used on integers"),
+    "f": (("double", "string"), "fixed-point clause can only be used on doubles"),
+    "e": (("double", "string"), "scientific clause can only be used on doubles"),
+    "b": (("int", "uint", "bool"), "only integers and bools can be formatted as binary"),
+    **dict.fromkeys(
+        ("x", "X"),
+        (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
+    ),
+    "o": (("int", "uint"), "octal clause can only be used on integers"),
+}
+"""By letter of a clause: the types that it takes, and how it says so."""
+NOT_PRINTABLE: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
+    "timestamps"
+)
 
 _PRECISION: Final = 6
-_PRINTABLE: Final[frozenset[Any]] = frozenset({bool, int, UInt, float, str, bytes, Timestamp, Duration})
 _NOT_READ: Final = "could not parse formatting clause: "
 _NO_PRECISION: Final = f"{_NOT_READ}error while parsing precision: "
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
@@ -114,43 +140,23 @@ def format_text(text: str, args: Sequence[Any], meter: Meter) -> str:
 
 
 def _apply(clause: Clause, value: Any, meter: Meter) -> str:
-    kind = value.__class__
-    given = f", was given {type_name(value)}"
-    match clause.letter:
-        case "s":
-            return text_of(value, meter)
-        case "d":
-            if kind is int or kind is UInt:
-                return str(int(value))
-            raise FormatError(f"decimal clause can only be used on integers{given}")
-        case "f" | "e":
-            return _number(clause, value, meter)
-        case "b":
-            if kind is bool:
-                return "1" if value else "0"
-            if kind is int or kind is UInt:
-                return format(int(value), "b")
-            raise FormatError(f"only integers and bools can be formatted as binary{given}")
-        case "o":
-            if kind is int or kind is UInt:
-                return format(int(value), "o")
-            raise FormatError(f"octal clause can only be used on integers{given}")
-    if kind is int or kind is UInt:
-        return format(int(value), clause.letter)
-    if kind is str or kind is bytes:
+    letter = clause.letter
+    if letter == "s":
+        return _text_of(value, meter)
+    name = type_name(value)
+    wanted, message = CLAUSES[letter]
+    if name not in wanted or (letter in "fe" and name == "string" and value not in _SPECIAL):
+        raise FormatError(f"{message}, was given {name}")
+    if letter in "fe":
+        return _number(clause, float(value), meter)
+    if name in ("string", "bytes"):
         meter.made_text(2 * len(value))
-        digits = str((value.encode() if kind is str else value).hex())
-        return digits.upper() if clause.letter == "X" else digits
-    raise FormatError(f"only integers, byte buffers, and strings can be formatted as hex{given}")
+        digits = str((value.encode() if name == "string" else value).hex())
+        return digits.upper() if letter == "X" else digits
+    return format(int(value), letter)
 
 
-def _number(clause: Clause, value: Any, meter: Meter) -> str:
-    kind = value.__class__
-    if kind is str and value in _SPECIAL:
-        value = float(value)
-    elif kind is not float:
-        name = "fixed-point" if clause.letter == "f" else "scientific"
-        raise FormatError(f"{name} clause can only be used on doubles, was given {type_name(value)}")
+def _number(clause: Clause, value: float, meter: Meter) -> str:
     precision = _PRECISION if clause.precision is None else clause.precision
     meter.made_text(precision + 310)
     if math.isnan(value) or math.isinf(value):
@@ -170,7 +176,7 @@ def _raised(exponent: str) -> str:
     return sign + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in f"{abs(int(exponent)):02d}")
 
 
-def text_of(value: Any, meter: Meter) -> str:
+def _text_of(value: Any, meter: Meter) -> str:
     """Return a value as ``%s`` shows it; raise `FormatError` for what cannot be shown."""
     meter.tick()
     kind = value.__class__
@@ -182,11 +188,8 @@ def text_of(value: Any, meter: Meter) -> str:
         return "null"
     if kind is TypeValue:
         return str(value)
-    if kind not in _PRINTABLE:
-        raise FormatError(
-            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
-            f"and timestamps, was given {type_name(value)}"
-        )
+    if kind not in COMPARABLE:
+        raise FormatError(f"{NOT_PRINTABLE}, was given {type_name(value)}")
     try:
         return str(CONVERSIONS["string"](value, meter))
     except CelError as error:
@@ -197,8 +200,7 @@ def _member(value: Any, meter: Meter) -> str:
     """Return a value as it is shown within a list or a map."""
     kind = value.__class__
     if kind is float:
-        text = f"{value:.{_PRECISION}f}"
-        return f'"{_go_number(value)}"' if math.isinf(value) or math.isnan(value) else text
+        return f"{value:.{_PRECISION}f}" if math.isfinite(value) else f'"{show_double(value)}"'
     if kind is Timestamp:
         return f'timestamp("{show_timestamp(value)}")'
     if kind is Duration:
@@ -206,16 +208,10 @@ def _member(value: Any, meter: Meter) -> str:
     if kind is str:
         return quote_go(value)
     if kind is bytes:
-        return f"b{quote_go(text_of(value, meter))}"
+        return f"b{quote_go(_text_of(value, meter))}"
     if kind in LIST_CLASSES or kind in (Map, DefaultMap, bool, int, UInt, TypeValue) or value is None:
-        return text_of(value, meter)
+        return _text_of(value, meter)
     raise FormatError(f"no formatting function for {type_name(value)}")
-
-
-def _go_number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "+Inf" if value > 0 else "-Inf"
 
 
 def _list(value: Any, meter: Meter) -> str:
@@ -240,17 +236,18 @@ def _map(value: Map, meter: Meter) -> str:
     return f"{{{', '.join(f'{name}:{text}' for name, text in pairs)}}}"
 
 
-_QUOTED: Final = {
+QUOTED: Final = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'
 }  # fmt: skip
+"""Characters that Go's quotes escape by letters."""
 
 
 def quote_go(text: str) -> str:
     """Return a text between quotes as Go's ``%q`` writes it."""
     made = []
     for character in text:
-        if character in _QUOTED:
-            made.append(_QUOTED[character])
+        if character in QUOTED:
+            made.append(QUOTED[character])
         elif character == " " or character.isprintable():
             made.append(character)
         elif ord(character) < 0x80:

@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from kube_cel.errors import CelError
-from kube_cel.formatting import format_text
+from kube_cel.formatting import QUOTED, format_text
 from kube_cel.operators import BINARY, COMPARABLE, NO_OVERLOAD, compare, contains, equal, is_zero
 from kube_cel.regex import Regex, RegexError
 from kube_cel.times import timestamp_part
@@ -40,21 +40,9 @@ _ZERO: Final[dict[str, Any]] = {"int": 0, "uint": UInt(0), "double": 0.0, "durat
 _MOST_INCLUDED: Final = 48
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_QUOTED: Final = str.maketrans(QUOTED)
 #: What Go's unicode.IsSpace takes for space; Python strips more.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-_QUOTED: Final = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
 
 
 def _collect(items: Sequence[Any] | Any, meter: Meter) -> list[Any]:

@@ -26,10 +26,10 @@ __all__ = ["FUNCTIONS", "semver_of"]
 _LONGEST: Final = 4096
 
 
-def _succeeds(read: Callable[[Meter, str], Any]) -> Callable[[Meter, str], bool]:
-    def run(meter: Meter, text: str) -> bool:
+def _succeeds(read: Callable[..., Any]) -> Callable[..., bool]:
+    def run(meter: Meter, *args: Any) -> bool:
         try:
-            read(meter, text)
+            read(meter, *args)
         except CelError:
             return False
         return True
@@ -81,14 +81,6 @@ def semver_of(text: str, *, relaxed: bool = False) -> Semver:
 def _semver(meter: Meter, text: str, relaxed: bool = False) -> Semver:
     meter.tick(len(text) >> 2)
     return semver_of(text, relaxed=relaxed)
-
-
-def _is_semver(meter: Meter, text: str, relaxed: bool = False) -> bool:
-    try:
-        _semver(meter, text, relaxed)
-    except CelError:
-        return False
-    return True
 
 
 def _compare_versions(meter: Meter, left: Semver, right: Semver) -> int:
@@ -178,8 +170,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "quantity_sub_int": _add(-1),
     "string_to_semver": _semver,
     "string_bool_to_semver": _semver,
-    "is_semver_string": _is_semver,
-    "is_semver_string_bool": _is_semver,
+    "is_semver_string": _succeeds(_semver),
+    "is_semver_string_bool": _succeeds(_semver),
     "semver_is_greater_than": lambda meter, left, right: _compare_versions(meter, left, right) > 0,
     "semver_is_less_than": lambda meter, left, right: _compare_versions(meter, left, right) < 0,
     "semver_compare_to": _compare_versions,
@@ -198,7 +190,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "cidr_ip": lambda meter, cidr: Ip(cidr.address),
     "is_ip": _succeeds(_ip),
     "ip_is_canonical": lambda meter, text: str(_ip(meter, text).address) == text,
-    "ip_family": lambda meter, ip: networks.family(ip.address),
+    "ip_family": lambda meter, ip: ip.address.version,
     "ip_is_unspecified": lambda meter, ip: ip.address.is_unspecified,
     "ip_is_loopback": lambda meter, ip: ip.address.is_loopback,
     "ip_is_link_local_multicast": lambda meter, ip: networks.is_link_local_multicast(ip.address),

@@ -12,7 +12,6 @@ from kube_cel.values import Cidr, Ip
 __all__ = [
     "contains_address",
     "contains_network",
-    "family",
     "is_global_unicast",
     "is_link_local_multicast",
     "is_link_local_unicast",
@@ -102,11 +101,6 @@ def parse_network(text: str) -> Cidr:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         raise CelError(f"IPv4-mapped IPv6 address {shown} is not allowed")
     return Cidr(address, int(bits))
-
-
-def family(address: Address) -> int:
-    """Return 4 or 6."""
-    return address.version
 
 
 def _network(cidr: Cidr) -> int:

@@ -49,7 +49,18 @@ if TYPE_CHECKING:
 
     from kube_cel.meter import Meter
 
-__all__ = ["BINARY", "CONVERSIONS", "NO_OVERLOAD", "compare", "contains", "equal", "is_zero", "negate", "no_overload"]
+__all__ = [
+    "BINARY",
+    "COMPARABLE",
+    "CONVERSIONS",
+    "NO_OVERLOAD",
+    "compare",
+    "contains",
+    "equal",
+    "is_zero",
+    "negate",
+    "no_overload",
+]
 
 NO_OVERLOAD: Final = "no such overload"
 _RECEIVERS: Final[frozenset[Any]] = frozenset({str, Timestamp, Duration})

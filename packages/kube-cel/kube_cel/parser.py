@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from kube_cel.issues import Issues
 from kube_cel.lexer import RESERVED, Token, UnescapeError, tokenize, unescape
 from kube_cel.macros import MACROS, MacroError
-from kube_cel.syntax import Call, Ident, ListExpr, Literal, MapEntry, MapExpr, Node, Select, StructExpr
-from kube_cel.values import UInt
+from kube_cel.syntax import Call, Ident, ListExpr, Literal, MapEntry, MapExpr, Node, Select, StructExpr, dotted_name
+from kube_cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +36,6 @@ _OPERATORS: Final = {"in": "@in", **{mark: f"_{mark}_" for mark in _LEVELS if ma
 _OPERAND: Final = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
-_MAX_INT: Final = 2**63 - 1
-_MAX_UINT: Final = 2**64 - 1
 
 
 def parse(source: str, meter: Meter) -> Node:
@@ -158,7 +156,7 @@ class _Parser:
         chain = 0
         while (token := self._token).kind == "mark" and token.text in (".", "[", "{"):
             if token.text == "{":
-                name = _qualified(node)
+                name = dotted_name(node)
                 if not name:
                     break
                 self._at += 1
@@ -352,15 +350,15 @@ class _Parser:
             return Literal(where, value)
         digits = token.text.rstrip("uU") if token.kind == "uint" else token.text
         if len(digits) > 64:
-            number = _MAX_UINT + 1 if digits.lstrip("0x") else 0
+            number = MAX_UINT + 1 if digits.lstrip("0x") else 0
         else:
             number = int(digits, 16 if digits.startswith("0x") else 10)
         if token.kind == "uint":
-            if number > _MAX_UINT:
+            if number > MAX_UINT:
                 self._issues.add(where, "invalid uint literal")
             return Literal(where, UInt(number))
         number = -number if sign else number
-        if not -_MAX_INT - 1 <= number <= _MAX_INT:
+        if not MIN_INT <= number <= MAX_INT:
             self._issues.add(where, "invalid int literal")
         return Literal(where, number)
 
@@ -373,15 +371,6 @@ def _call(offset: int, function: str, target: Node | None, args: list[Node], ste
     call = Call(offset, function, target, args)
     call.height = max(target.height if target is not None else 0, _highest(args)) + step
     return call
-
-
-def _qualified(node: Node) -> str:
-    """Return the dotted name that a node is, or nothing."""
-    names: list[str] = []
-    while isinstance(node, Select):
-        names.append(node.field)
-        node = node.operand
-    return ".".join([node.name, *reversed(names)]) if isinstance(node, Ident) else ""
 
 
 def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:

@@ -14,8 +14,7 @@ import attrs
 from kube_cel.attributes import (
     Attribute,
     Conditional,
-    constant_qualifier,
-    dynamic_qualifier,
+    Qualifier,
     presence,
     qualifier_problem,
 )
@@ -127,9 +126,9 @@ class Planner:
             return _constant(TypeValue(node.type.params[0].name))  # a name with dots that stands for a type
         attribute = self._as_attribute(self.plan(node.operand))
         if node.test_only:
-            test = attribute.extend(constant_qualifier(node.field, test_only=True))
+            test = attribute.extend(Qualifier(node.field, test_only=True))
             return Planned(presence(test), attribute=test)
-        return _attribute(attribute.extend(constant_qualifier(node.field)))
+        return _attribute(attribute.extend(Qualifier(node.field)))
 
     def _as_attribute(self, planned: Planned) -> Attribute | Conditional:
         return planned.attribute if planned.attribute is not None else Attribute(planned.run)
@@ -141,10 +140,10 @@ class Planner:
             problem = qualifier_problem(index.constant)
             if problem:
                 raise CelCompileError(f"program instantiation failed: {problem}")
-            qualifier = constant_qualifier(index.constant, optional=optional)
+            qualifier = Qualifier(index.constant, optional=optional)
         else:
             resolve = index.attribute.resolve if index.attribute is not None else index.run
-            qualifier = dynamic_qualifier(resolve, optional=optional)
+            qualifier = Qualifier(None, resolve, optional=optional)
         return _attribute(attribute.extend(qualifier))
 
     # Lists and maps

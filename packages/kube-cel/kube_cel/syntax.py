@@ -24,6 +24,7 @@ __all__ = [
     "Node",
     "Select",
     "StructExpr",
+    "dotted_name",
 ]
 
 
@@ -120,3 +121,12 @@ class Comprehension(Node):
     step: Node
     result: Node
     parts: tuple[Node, ...]
+
+
+def dotted_name(node: Node) -> str:
+    """Return the dotted name that a node is, or nothing."""
+    names: list[str] = []
+    while isinstance(node, Select) and not node.test_only:
+        names.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(names)]) if isinstance(node, Ident) else ""

@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import re
 import zoneinfo
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -115,25 +116,7 @@ def show_duration(value: Duration) -> str:
     # Go goes through a floating-point number of seconds.
     seconds = float(whole) + rest / 1e9
     sign = "-" if value.nanos < 0 else ""
-    return f"{sign}{_plain(seconds)}s"
-
-
-def _plain(number: float) -> str:
-    text = repr(number)
-    if "e" in text:
-        text = _expanded(text)
-    return text.removesuffix(".0")
-
-
-def _expanded(text: str) -> str:
-    mantissa, _, exponent = text.partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    power = int(exponent)
-    digits = whole + fraction
-    point = len(whole) + power
-    if point <= 0:
-        return f"0.{'0' * -point}{digits}".rstrip("0").rstrip(".")
-    return digits.ljust(point, "0")
+    return f"{sign}{format(Decimal(repr(seconds)), 'f').removesuffix('.0')}s"
 
 
 def show_timestamp(value: Timestamp) -> str:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from kube_cel import types
 from kube_cel.errors import CelError
-from kube_cel.formatting import FormatError, read_format
+from kube_cel.formatting import CLAUSES, NOT_PRINTABLE, FormatError, read_format
+from kube_cel.operators import CONVERSIONS
 from kube_cel.regex import Regex, RegexError
 from kube_cel.syntax import Call, Comprehension, ListExpr, Literal, MapExpr, Node, Select, StructExpr
-from kube_cel.times import parse_duration, parse_timestamp, timestamp_of
 from kube_cel.types import Type, format_type
 
 if TYPE_CHECKING:
@@ -17,26 +17,11 @@ if TYPE_CHECKING:
 
     from kube_cel.issues import Issues
     from kube_cel.meter import Meter
-    from kube_cel.values import Duration, Timestamp
 
-__all__ = ["children_of", "to_duration", "to_timestamp", "validate"]
+__all__ = ["children_of", "validate"]
 
-#: What each clause of a format takes, and how it says so.
-_CLAUSES: Final = {
-    "d": (("int", "uint"), "decimal clause can only be used on integers"),
-    "f": (("double", "string"), "fixed-point clause can only be used on doubles"),
-    "e": (("double", "string"), "scientific clause can only be used on doubles"),
-    "b": (("int", "uint", "bool"), "only integers and bools can be formatted as binary"),
-    "x": (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
-    "X": (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
-    "o": (("int", "uint"), "octal clause can only be used on integers"),
-}
 _PRINTABLE: Final = frozenset(
     {"list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null"}
-)
-_NOT_PRINTABLE: Final = (
-    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
-    "timestamps"
 )
 
 
@@ -90,27 +75,12 @@ def _literal_argument(node: Call, issues: Issues, meter: Meter) -> None:
         return
     literal = node.args[0]
     try:
-        match node.function:
-            case "duration":
-                to_duration(literal.value)
-            case "timestamp":
-                to_timestamp(literal.value)
-            case "matches":
-                Regex(literal.value, meter)
+        if node.function in ("duration", "timestamp"):
+            CONVERSIONS[node.function](literal.value, meter)
+        elif node.function == "matches":
+            Regex(literal.value, meter)
     except (CelError, RegexError):
         issues.add(literal.offset, f"invalid {node.function} argument")
-
-
-def to_duration(value: object) -> Duration:
-    """Return the duration that a text or a number of nanoseconds stands for; raise `CelError`."""
-    if value.__class__ is str:
-        return parse_duration(str(value))
-    raise CelError("type conversion error from 'int' to 'google.protobuf.Duration'")
-
-
-def to_timestamp(value: object) -> Timestamp:
-    """Return the moment that a text or a number of seconds stands for; raise `CelError`."""
-    return parse_timestamp(str(value)) if value.__class__ is str else timestamp_of(int(str(value)))
 
 
 def _equivalent(left: Type, right: Type) -> bool:
@@ -197,7 +167,7 @@ def _argument(letter: str, node: Node) -> tuple[str, Node]:
     assert node.type is not None, "it was checked"
     if letter == "s":
         return _printable(node)
-    wanted, message = _CLAUSES[letter]
+    wanted, message = CLAUSES[letter]
     if node.type is types.DYN or node.type.kind in wanted:
         return "", node
     return f"{message}, was given {node.type.name}", node
@@ -206,7 +176,7 @@ def _argument(letter: str, node: Node) -> tuple[str, Node]:
 def _printable(node: Node) -> tuple[str, Node]:
     assert node.type is not None, "it was checked"
     if node.type is not types.DYN and node.type.kind not in _PRINTABLE:
-        return f"{_NOT_PRINTABLE}, was given {node.type.name}", node
+        return f"{NOT_PRINTABLE}, was given {node.type.name}", node
     if isinstance(node, ListExpr | MapExpr):
         for child in children_of(node):
             problem, where = _printable(child)
