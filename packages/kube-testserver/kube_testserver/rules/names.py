@@ -1,4 +1,4 @@
-"""What names of objects and of things in them may look like, in the words in which the server refuses others."""
+"""Names of objects and of things in them: their form, and no two alike, in the words of the real server."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from kube_testserver.errors import FieldProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["label_problems", "subdomain_problems"]
+__all__ = ["duplicate_problems", "label_problems", "subdomain_problems"]
 
 _SUBDOMAIN_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_FORMAT: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -40,3 +40,12 @@ def subdomain_problems(path: str, name: str) -> Iterator[FieldProblem]:
         yield FieldProblem.invalid(path, name, "must be no more than 253 bytes")
     elif not _SUBDOMAIN.fullmatch(name):
         yield FieldProblem.invalid(path, name, _SUBDOMAIN_RULE)
+
+
+def duplicate_problems(path: str, keys: Iterable[str]) -> Iterator[FieldProblem]:
+    """Yield a problem for every repeated key in a list."""
+    seen: set[str] = set()
+    for index, key in enumerate(keys):
+        if key in seen:
+            yield FieldProblem.duplicate(f"{path}[{index}]", key)
+        seen.add(key)

@@ -6,15 +6,14 @@ Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kube_objects.names import label_key_errors
 from kube_testserver.errors import FieldProblem
 from kube_testserver.resources.table import CHANGE_VERBS, Resource, Subresource
-from kube_testserver.rules.devices.common import too_many_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kube_testserver.store import Object
 
@@ -60,7 +59,7 @@ def pod_group_problems(resource: Resource, old: Object | None, new: Object) -> I
         path = "spec.podGroupTemplates"
         if not templates:
             yield FieldProblem.required(path)
-        yield from too_many_problems(path, templates, _MOST_TEMPLATES)
+        yield from _too_many_problems(path, templates, _MOST_TEMPLATES)
         seen: set[str] = set()
         for index, template in enumerate(templates):
             name = template.get("name") or ""
@@ -87,7 +86,7 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.required(f"{where}.gang.minCount")
         elif count < 1:
             yield FieldProblem.invalid(f"{where}.gang.minCount", count, "must be greater than or equal to 1")
-    yield from too_many_problems(f"{path}.resourceClaims", owner.get("resourceClaims") or [], _MOST_CLAIMS)
+    yield from _too_many_problems(f"{path}.resourceClaims", owner.get("resourceClaims") or [], _MOST_CLAIMS)
     constraints = owner.get("schedulingConstraints") or {}
     mode, priority = owner.get("disruptionMode"), owner.get("priority")
     if mode is not None and mode not in _DISRUPTION_MODES:
@@ -96,7 +95,7 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
         why = f"must be less than or equal to {_HIGHEST_PRIORITY}"
         yield FieldProblem.invalid(f"{path}.priority", priority, why)
     where, topology = f"{path}.schedulingConstraints.topology", constraints.get("topology") or []
-    too_many = [*too_many_problems(where, topology, 1)]
+    too_many = [*_too_many_problems(where, topology, 1)]
     yield from too_many
     for index, each in enumerate(() if too_many else topology):
         key = each.get("key") or ""
@@ -104,3 +103,9 @@ def _policy_problems(path: str, owner: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.required(f"{where}[{index}].key")
         else:
             yield from (FieldProblem.invalid(f"{where}[{index}].key", key, rule) for rule in label_key_errors(key))
+
+
+def _too_many_problems(path: str, items: Sequence[Any], most: int) -> Iterator[FieldProblem]:
+    if len(items) > most:
+        noun = "item" if most == 1 else "items"
+        yield FieldProblem(path, "FieldValueTooMany", f"Too many: {len(items)}: must have at most {most} {noun}")

@@ -1,6 +1,7 @@
 """What the server refuses of claims, templates and classes; slices have their own module.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from it: lengths and
+numbers are not limited, and selectors, tolerations and configurations are only checked for their types.
 """
 
 from __future__ import annotations
@@ -10,20 +11,8 @@ from typing import TYPE_CHECKING, Final
 from kube_objects import is_extended_resource
 from kube_testserver.errors import FieldProblem
 from kube_testserver.rules.devices.claims import EXACT_COUNT, asked_for
-from kube_testserver.rules.devices.common import (
-    binding_condition_problems,
-    configuration_problems,
-    driver_problems,
-    duplicate_problems,
-    pool_problems,
-    qualified_name_problems,
-    required_name_problems,
-    selector_problems,
-    toleration_problems,
-    too_many_problems,
-)
-from kube_testserver.rules.devices.slices import slice_problems
-from kube_testserver.rules.names import label_problems
+from kube_testserver.rules.devices.slices import driver_problems, pool_problems, slice_problems
+from kube_testserver.rules.names import duplicate_problems, label_problems, subdomain_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,11 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["admin_request", "admin_result", "device_problems"]
 
-_MOST: Final = 32
-_MOST_WAYS: Final = 8
-_MOST_USERS: Final = 256
 _ALL: Final = "All"
-_SOURCES: Final = ("FromClaim", "FromClass")
 _NAMED: Final = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _IMMUTABLE: Final = "field is immutable"
 
@@ -51,10 +36,6 @@ def device_problems(resource: Resource, old: Object | None, new: Object) -> Iter
     if resource.kind == "ResourceSlice":
         yield from slice_problems(None if old is None else old.get("spec") or {}, spec)
     elif resource.kind == "DeviceClass":
-        yield from selector_problems("spec.selectors", spec.get("selectors") or [])
-        yield from too_many_problems("spec.config", spec.get("config") or [], _MOST)
-        for index, one in enumerate(spec.get("config") or ()):
-            yield from configuration_problems(f"spec.config[{index}]", one)
         resource_name = spec.get("extendedResourceName")
         if resource_name is not None and not is_extended_resource(resource_name):
             yield FieldProblem.invalid(
@@ -100,19 +81,13 @@ def _claim_problems(path: str, spec: Object) -> Iterator[FieldProblem]:
     where = f"{path}.devices"
     requests = devices.get("requests") or []
     names = _request_names(spec)
-    yield from too_many_problems(f"{where}.requests", requests, _MOST)
     for index, request in enumerate(requests):
         yield from _request_problems(f"{where}.requests[{index}]", request)
     yield from duplicate_problems(f"{where}.requests", (one.get("name") or "" for one in requests))
-    constraints = devices.get("constraints") or []
-    yield from too_many_problems(f"{where}.constraints", constraints, _MOST)
-    for index, constraint in enumerate(constraints):
+    for index, constraint in enumerate(devices.get("constraints") or ()):
         yield from _constraint_problems(f"{where}.constraints[{index}]", constraint, names)
-    configurations = devices.get("config") or []
-    yield from too_many_problems(f"{where}.config", configurations, _MOST)
-    for index, one in enumerate(configurations):
+    for index, one in enumerate(devices.get("config") or ()):
         yield from _references_problems(f"{where}.config[{index}].requests", one, names)
-        yield from configuration_problems(f"{where}.config[{index}]", one)
 
 
 def _request_names(spec: Object) -> _Names:
@@ -134,7 +109,6 @@ def _request_problems(path: str, request: Object) -> Iterator[FieldProblem]:
         yield from _way_problems(f"{path}.exactly", exactly)
     else:
         where = f"{path}.firstAvailable"
-        yield from too_many_problems(where, ways, _MOST_WAYS)
         for index, way in enumerate(ways):
             yield from label_problems(f"{where}[{index}].name", way.get("name") or "")
             yield from _way_problems(f"{where}[{index}]", way)
@@ -143,8 +117,11 @@ def _request_problems(path: str, request: Object) -> Iterator[FieldProblem]:
 
 def _way_problems(path: str, asked: Object) -> Iterator[FieldProblem]:
     """Yield what is wrong with one way to meet a request; what is left open has its default."""
-    yield from required_name_problems(f"{path}.deviceClassName", asked.get("deviceClassName") or "", subdomain=True)
-    yield from selector_problems(f"{path}.selectors", asked.get("selectors") or [])
+    name = asked.get("deviceClassName") or ""
+    if not name:
+        yield FieldProblem.required(f"{path}.deviceClassName")
+    else:
+        yield from subdomain_problems(f"{path}.deviceClassName", name)
     mode, count = asked.get("allocationMode") or EXACT_COUNT, asked.get("count") or 0
     if mode == _ALL:
         if count:
@@ -155,22 +132,18 @@ def _way_problems(path: str, asked: Object) -> Iterator[FieldProblem]:
             yield FieldProblem.invalid(f"{path}.count", count, "must be greater than zero")
     else:
         yield FieldProblem.unsupported(f"{path}.allocationMode", mode, (_ALL, EXACT_COUNT))
-    yield from toleration_problems(f"{path}.tolerations", asked.get("tolerations") or [])
 
 
 def _constraint_problems(path: str, constraint: Object, names: _Names) -> Iterator[FieldProblem]:
     yield from _references_problems(f"{path}.requests", constraint, names)
-    for field in ("matchAttribute", "distinctAttribute"):
-        if constraint.get(field) is not None:
-            yield from qualified_name_problems(f"{path}.{field}", constraint[field], fully=True)
-            return
+    if any(constraint.get(field) is not None for field in ("matchAttribute", "distinctAttribute")):
+        return
     why = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     yield FieldProblem.required(path, why)
 
 
 def _references_problems(path: str, owner: Object, names: _Names) -> Iterator[FieldProblem]:
     references = owner.get("requests") or []
-    yield from too_many_problems(path, references, _MOST)
     for index, name in enumerate(references):
         yield from _reference_problems(f"{path}[{index}]", name, names)
     yield from duplicate_problems(path, references)
@@ -205,7 +178,6 @@ def _status_problems(old: Object, new: Object) -> Iterator[FieldProblem]:
 
 def _user_problems(before: Object, status: Object, *, leaving: bool) -> Iterator[FieldProblem]:
     users, path = status.get("reservedFor") or [], "status.reservedFor"
-    yield from too_many_problems(path, users, _MOST_USERS)
     for index, user in enumerate(users):
         for name in ("resource", "name", "uid"):
             if not user.get(name):
@@ -242,20 +214,7 @@ def _device_problems(path: str, device: Object) -> Iterator[FieldProblem]:
 
 
 def _allocation_problems(claim: Object, names: _Names) -> Iterator[FieldProblem]:
-    results, path = _results(claim), "status.allocation.devices"
-    yield from too_many_problems(f"{path}.results", results, _MOST)
-    for index, result in enumerate(results):
-        where = f"{path}.results[{index}]"
+    for index, result in enumerate(_results(claim)):
+        where = f"status.allocation.devices.results[{index}]"
         yield from _reference_problems(f"{where}.request", result.get("request") or "", names)
         yield from _device_problems(where, result)
-        yield from binding_condition_problems(where, result)
-    configurations = (claim["status"]["allocation"].get("devices") or {}).get("config") or []
-    yield from too_many_problems(f"{path}.config", configurations, 2 * _MOST)
-    for index, one in enumerate(configurations):
-        where, source = f"{path}.config[{index}]", one.get("source") or ""
-        if not source:
-            yield FieldProblem.required(f"{where}.source")
-        elif source not in _SOURCES:
-            yield FieldProblem.unsupported(f"{where}.source", source, _SOURCES)
-        yield from _references_problems(f"{where}.requests", one, names)
-        yield from configuration_problems(where, one)
