@@ -1,4 +1,4 @@
-"""The rows of storage, configuration, access and devices: mostly a field per column."""
+"""The rows of volumes, configuration, access and devices: mostly a field per column."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kube_testserver.printing.columns import (
     AGE,
     NAME,
-    NONE,
     Column,
     Field,
     Printer,
@@ -65,23 +64,6 @@ def _storage_class_name(one: Object, _now: float) -> Any:
     return one["metadata"]["name"] + (" (default)" if is_default else "")
 
 
-def _audiences(driver: Object, _now: float) -> str:
-    tokens = (driver.get("spec") or {}).get("tokenRequests")
-    return _UNSET if tokens is None else ",".join(one.get("audience") or "" for one in tokens)
-
-
-def _subjects(column: str, kind: str, *parts: str) -> Field:
-    def names(subjects: Iterable[Object]) -> str:
-        own = (one for one in subjects if one.get("kind") == kind)
-        return ", ".join("/".join(one.get(part) or "" for part in parts) for one in own)
-
-    return field(column, "subjects", convert=names)
-
-
-def _flag(name: str, path: str, *, otherwise: bool = False) -> Field:
-    return field(name, path, otherwise=otherwise, type="boolean", convert=bool)
-
-
 def _claim_state(claim: Object, _now: float) -> str:
     leaving, status = "deletionTimestamp" in claim["metadata"], claim.get("status") or {}
     states = ["deleted"] if leaving else []
@@ -99,8 +81,6 @@ _BINDINGS: Final = printer(
     NAME,
     field("Role", "roleRef", otherwise="/", convert=lambda role: f"{role.get('kind', '')}/{role.get('name', '')}"),
     AGE,
-    *wide(_subjects("Users", "User", "name"), _subjects("Groups", "Group", "name")),
-    *wide(_subjects("ServiceAccounts", "ServiceAccount", "namespace", "name")),
 )
 OTHER_PRINTERS: Final[dict[str, Printer]] = {
     "persistentvolumeclaims": printer(
@@ -135,32 +115,6 @@ OTHER_PRINTERS: Final[dict[str, Printer]] = {
         field("AllowVolumeExpansion", "allowVolumeExpansion", otherwise=False),
         AGE,
     ),
-    "csidrivers.storage.k8s.io": printer(
-        NAME,
-        _flag("AttachRequired", "spec.attachRequired", otherwise=True),
-        _flag("PodInfoOnMount", "spec.podInfoOnMount"),
-        _flag("StorageCapacity", "spec.storageCapacity"),
-        (Column("TokenRequests"), _audiences),
-        _flag("RequiresRepublish", "spec.requiresRepublish"),
-        field("Modes", "spec.volumeLifecycleModes", otherwise=NONE, convert=",".join),
-        AGE,
-    ),
-    "csinodes.storage.k8s.io": printer(
-        NAME, field("Drivers", "spec.drivers", otherwise=0, type="integer", convert=len), AGE
-    ),
-    "csistoragecapacities.storage.k8s.io": printer(
-        NAME,
-        field("StorageClassName", "storageClassName"),
-        field("Capacity", "capacity", otherwise=_UNSET, convert=str),
-    ),
-    "volumeattachments.storage.k8s.io": printer(
-        NAME,
-        (Column("Attacher", format="name"), field("", "spec.attacher")[1]),
-        field("PV", "spec.source.persistentVolumeName"),
-        field("Node", "spec.nodeName"),
-        _flag("Attached", "status.attached"),
-        AGE,
-    ),
     "configmaps": printer(
         NAME,
         (Column("Data"), lambda one, _: len(one.get("data") or ()) + len(one.get("binaryData") or ())),
@@ -170,7 +124,7 @@ OTHER_PRINTERS: Final[dict[str, Printer]] = {
     "priorityclasses.scheduling.k8s.io": printer(
         NAME,
         number("Value", "value"),
-        _flag("Global-Default", "globalDefault"),
+        field("Global-Default", "globalDefault", otherwise=False, type="boolean", convert=bool),
         AGE,
         field("PreemptionPolicy", "preemptionPolicy"),
     ),

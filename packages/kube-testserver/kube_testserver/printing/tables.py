@@ -1,7 +1,8 @@
 """Tables: what the server prints for `kubectl get`, so that every client shows an object the same way.
 
-A `Table` has columns (those of priority 1 only show with ``-o wide``) and one row of cells per object. Built-in kinds
-have a printer each; a custom resource prints what its definition names; everything else prints name and age.
+A `Table` has columns (those of priority 1 only show with ``-o wide``) and one row of cells per object. The kinds that
+people list have a printer each; a custom resource prints what its definition names; everything else prints name and
+age.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from kube_testserver.printing.columns import (
     printer,
     wide,
 )
-from kube_testserver.printing.networking import NETWORKING_PRINTERS
 from kube_testserver.printing.other_kinds import OTHER_PRINTERS
 from kube_testserver.printing.pods import POD_COLUMNS, pod_cells
 from kube_testserver.printing.workloads import WORKLOAD_PRINTERS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kube_testserver.resources.table import Resource
     from kube_testserver.store import Object
 
-__all__ = ["make_table"]
+__all__ = ["make_table", "partial_metadata"]
 
 _ROLE_PREFIX: Final = "node-role.kubernetes.io/"
 
@@ -59,11 +59,7 @@ def make_table(
     for obj in objects:
         row: Object = {"cells": printer.cells(obj, now)}
         if include_object == "Metadata":
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": obj["metadata"],
-            }
+            row["object"] = partial_metadata(obj)
         elif include_object == "Object":
             row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
         rows.append(row)
@@ -74,6 +70,11 @@ def make_table(
         "columnDefinitions": definitions(printer.columns) if with_columns else None,
         "rows": rows,
     }
+
+
+def partial_metadata(obj: Object) -> Object:
+    """Return the metadata of an object as an object of its own."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
 def _printer_of(resource: Resource) -> Printer:
@@ -197,6 +198,5 @@ _PRINTERS: Final[dict[str, Printer]] = {
         AGE,
     ),
     **WORKLOAD_PRINTERS,
-    **NETWORKING_PRINTERS,
     **OTHER_PRINTERS,
 }

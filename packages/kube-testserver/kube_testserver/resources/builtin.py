@@ -7,7 +7,6 @@ from typing import Final
 
 from kube_testserver.resources import event_views
 from kube_testserver.resources.devices import DEVICE_RESOURCES
-from kube_testserver.resources.networking import AUTOSCALERS, ENDPOINT_SLICES, ENDPOINTS, NETWORKING_RESOURCES
 from kube_testserver.resources.rbac import RBAC_RESOURCES, REVIEW_RESOURCES
 from kube_testserver.resources.secrets import merge_string_data
 from kube_testserver.resources.table import CHANGE_VERBS, WORKLOAD, Resource, Subresource
@@ -50,6 +49,7 @@ def _workload(group: str, plural: str, kind: str, short: str, *, scaled: bool = 
 
 
 _core: Final = functools.partial(Resource, "", "v1", has_generation=False)
+_networking: Final = functools.partial(Resource, "networking.k8s.io", "v1")
 _storage: Final = functools.partial(
     Resource, "storage.k8s.io", "v1", namespaced=False, has_generation=False, returns_deleted=True
 )
@@ -167,7 +167,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
 BUILTIN_RESOURCES: Final = (
     Resource("", "v1", "bindings", "Binding", verbs=("create",)),
     _core("configmaps", "ConfigMap", short_names=("cm",)),
-    ENDPOINTS,
+    _core("endpoints", "Endpoints", short_names=("ep",), registry_path="/registry/services/endpoints"),
     EVENTS,
     _core("limitranges", "LimitRange", short_names=("limits",)),
     NAMESPACES,
@@ -212,7 +212,16 @@ BUILTIN_RESOURCES: Final = (
     _workload("apps", "replicasets", "ReplicaSet", "rs"),
     _workload("apps", "statefulsets", "StatefulSet", "sts"),
     *REVIEW_RESOURCES,
-    AUTOSCALERS,
+    Resource(
+        "autoscaling",
+        "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short_names=("hpa",),
+        categories=("all",),
+        subresources=(_status("HorizontalPodAutoscaler"),),
+        has_generation=False,
+    ),
     _workload("batch", "cronjobs", "CronJob", "cj", scaled=False),
     _workload("batch", "jobs", "Job", "", scaled=False),
     MUTATING_WEBHOOKS,
@@ -227,9 +236,17 @@ BUILTIN_RESOURCES: Final = (
         unconditional_update=False,
         create_on_update=True,
     ),
-    ENDPOINT_SLICES,
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
     EVENTS_V1,
-    *NETWORKING_RESOURCES,
+    _networking("ingressclasses", "IngressClass", namespaced=False),
+    _networking(
+        "ingresses",
+        "Ingress",
+        short_names=("ing",),
+        subresources=(_status("Ingress"),),
+        registry_path="/registry/ingress",
+    ),
+    _networking("networkpolicies", "NetworkPolicy", short_names=("netpol",)),
     DISRUPTION_BUDGETS,
     *RBAC_RESOURCES,
     *DEVICE_RESOURCES,

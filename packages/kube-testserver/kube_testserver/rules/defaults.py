@@ -23,7 +23,6 @@ from kube_testserver.rules.devices.claims import (
     default_template,
     keep_status_of_allocated,
 )
-from kube_testserver.rules.networking import NETWORKING_DEFAULTS, NETWORKING_STATUS
 from kube_testserver.rules.rbac import default_binding
 from kube_testserver.rules.webhooks import default_mutating, default_validating
 from kube_testserver.rules.workload_defaults import (
@@ -277,7 +276,6 @@ _DEFAULTS: Final[dict[str, Callable[[Object], None]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": definitions.complete_definition,
     "services": service_defaults,
     **{collection: functools.partial(rule, as_pod=_default_pod) for collection, rule in WORKLOAD_DEFAULTS.items()},
-    **NETWORKING_DEFAULTS,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": default_mutating,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": default_validating,
     "rolebindings.rbac.authorization.k8s.io": default_binding,
@@ -291,6 +289,7 @@ _FIELDS: Final[dict[str, Object]] = {
     "persistentvolumeclaims": {"spec": {"volumeMode": "Filesystem"}},
     "storageclasses.storage.k8s.io": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     "secrets": {"type": "Opaque"},
+    "horizontalpodautoscalers.autoscaling": {"spec": {"minReplicas": 1}},
 }
 """By collection: the values of fields that an object may leave out."""
 
@@ -307,7 +306,8 @@ _FIRST: Final[dict[str, Object]] = {
         "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
     },
     "services": {"status": {"loadBalancer": {}}},
+    "ingresses.networking.k8s.io": {"status": {"loadBalancer": {}}},
     "resourceclaims.resource.k8s.io": {"status": {}},
-    **{collection: {"status": status} for collection, status in (WORKLOAD_STATUS | NETWORKING_STATUS).items()},
+    **{collection: {"status": status} for collection, status in WORKLOAD_STATUS.items()},
 }
 """By collection: fields of every new object, whatever the client sent."""
