@@ -45,11 +45,12 @@ _METADATA_NAMES: Final = (
 )
 _METADATA_PLACES: Final = {name: place for place, name in enumerate(_METADATA_NAMES)}
 _SUMMARY_LENGTH: Final = 30
-#: How Python's decoder begins a message, and where Go's says that the mistake is; lists have a rule of their own.
+#: How Python's decoder begins a message, and where Go's says that the mistake is; lists count as objects.
 _SYNTAX: Final = (
     ("Expecting property name", "looking for beginning of object key string"),
     ("Illegal trailing comma before end of obj", "looking for beginning of object key string"),
     ("Expecting ':'", "after object key"),
+    ("Expecting ','", "after object key:value pair"),
     ("Extra data", "after top-level value"),
     ("Invalid control", "in string literal"),
     ("Invalid \\", "in string escape code"),
@@ -126,32 +127,12 @@ def go_json_error(body: bytes) -> str:
         if not shown or error.msg.startswith("Unterminated"):
             return "unexpected end of JSON input"
         quoted = {"'": "'\\''", '"': "'\"'"}.get(shown, f"'{shown}'")
-        if error.msg.startswith("Expecting ','"):
-            within = "object key:value pair" if _innermost(text[: error.pos]) == "{" else "array element"
-            return f"invalid character {quoted} after {within}"
         otherwise = "looking for beginning of value"
         where = next((words for start, words in _SYNTAX if error.msg.startswith(start)), otherwise)
         return f"invalid character {quoted} {where}"
     except RecursionError:
         return "exceeded max depth"
     return "invalid UTF-8 in string"
-
-
-def _innermost(text: str) -> str:
-    """Return the bracket that is open at the end of a text that is JSON so far."""
-    opened: list[str] = []
-    in_string = escaped = False
-    for character in text:
-        if in_string:
-            in_string = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            in_string = True
-        elif character in "{[":
-            opened.append(character)
-        elif character in "}]" and opened:
-            opened.pop()
-    return opened[-1] if opened else ""
 
 
 def go_text(value: Any) -> str:

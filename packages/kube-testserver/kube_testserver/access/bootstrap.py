@@ -1,7 +1,7 @@
 """The roles and bindings a cluster is born with: those of people, discovery and schedulers.
 
 The facts are those of Kubernetes 1.36's bootstrap policy with its default feature gates
-(`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of the controllers of kube-controller-manager, of nodes
+(`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of kube-controller-manager and its controllers, of nodes
 and of certificates are left out, because no program here uses them.
 """
 
@@ -24,7 +24,6 @@ AUTHENTICATION_CONFIG: Final = "extension-apiserver-authentication"
 
 _AGGREGATE: Final = "rbac.authorization.k8s.io/aggregate-to-"
 _SCHEDULER: Final = {"kind": "User", "name": "system:kube-scheduler"}
-_CONTROLLERS: Final = {"kind": "User", "name": "system:kube-controller-manager"}
 _READ: Final = "get list watch"
 _WRITE: Final = "create update patch delete deletecollection"
 _READ_WRITE: Final = f"{_READ} {_WRITE}"
@@ -154,19 +153,6 @@ _RULES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "system:aggregate-to-edit": _EDIT,
     "system:aggregate-to-view": _VIEW,
     "system:auth-delegator": (_TOKEN_REVIEW, _ACCESS_REVIEW),
-    "system:kube-controller-manager": (
-        _EVENTS,
-        _on("create", "coordination.k8s.io", "leases"),
-        _on("get update", "coordination.k8s.io", "leases", "kube-controller-manager"),
-        _on("create", _CORE, "secrets serviceaccounts"),
-        _on("delete", _CORE, "secrets"),
-        _on("get", _CORE, "namespaces secrets serviceaccounts configmaps"),
-        _on("update", _CORE, "secrets serviceaccounts"),
-        _TOKEN_REVIEW,
-        _ACCESS_REVIEW,
-        _on("list watch", "*", "*"),
-        _on("create", _CORE, "serviceaccounts/token"),
-    ),
     "system:volume-scheduler": (
         _on(_READ_UPDATE, _CORE, "persistentvolumes"),
         _on(_READ, "storage.k8s.io", "storageclasses"),
@@ -191,7 +177,6 @@ _BOUND: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "system:discovery": (_ALL,),
     "system:basic-user": (_ALL,),
     "system:public-info-viewer": (_ALL, {"kind": "Group", "name": "system:unauthenticated"}),
-    "system:kube-controller-manager": (_CONTROLLERS,),
     "system:kube-scheduler": (_SCHEDULER,),
     "system:volume-scheduler": (_SCHEDULER,),
 }
@@ -203,19 +188,13 @@ _READER: Final = "extension-apiserver-authentication-reader"
 _SYSTEM_ROLES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     _READER: (_on(_READ, _CORE, "configmaps", AUTHENTICATION_CONFIG),),
     "system::leader-locking-kube-scheduler": _LEADERS,
-    "system::leader-locking-kube-controller-manager": _LEADERS,
 }
 _SYSTEM_BOUND: Final[tuple[tuple[str, str, tuple[dict[str, str], ...]], ...]] = (
-    (f"system::{_READER}", _READER, (_CONTROLLERS, _SCHEDULER)),
+    (f"system::{_READER}", _READER, (_SCHEDULER,)),
     (
         "system::leader-locking-kube-scheduler",
         "system::leader-locking-kube-scheduler",
         (_SCHEDULER, {"kind": "ServiceAccount", "name": "kube-scheduler", "namespace": "kube-system"}),
-    ),
-    (
-        "system::leader-locking-kube-controller-manager",
-        "system::leader-locking-kube-controller-manager",
-        (_CONTROLLERS, {"kind": "ServiceAccount", "name": "kube-controller-manager", "namespace": "kube-system"}),
     ),
 )
 

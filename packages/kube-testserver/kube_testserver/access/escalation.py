@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from kube_testserver import errors
-from kube_testserver.access.attributes import Attributes
-from kube_testserver.access.claims import check_binding
+from kube_testserver.access.attributes import Attributes, not_authorized
 from kube_testserver.access.rules import Cell, compile_rule, uncovered
 from kube_testserver.access.usage import RoleName
 from kube_testserver.access.users import MASTERS, User
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EscalationGuard"]
 
+_BOUND: Final = ("allocation", "reservedFor")
 _EVERYTHING: Final = (
     compile_rule({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
     compile_rule({"verbs": ["*"], "nonResourceURLs": ["*"]}),
@@ -56,7 +56,7 @@ class EscalationGuard:
             return
         user, asked = self._acting
         if resource is CLAIMS and before is not None:
-            check_binding(self._authorizer, user, asked.verb, before, new)
+            _check_binding(self._authorizer, user, asked.verb, before, new)
         if resource.group != RBAC_GROUP:
             return
         if MASTERS in user.groups or (before is not None and _same_but_for_collection(before, new)):
@@ -124,3 +124,28 @@ def _compact(cells: Iterable[Cell]) -> Iterator[str]:
         names = f', ResourceNames:["{name}"]' if name else ""
         listed = " ".join(f'"{verb}"' for verb in of_resource)
         yield f'{{APIGroups:["{group}"], Resources:["{resource}"]{names}, Verbs:[{listed}]}}'
+
+
+def _check_binding(authorizer: RbacAuthorizer, user: User, verb: str, before: Object, new: Object) -> None:
+    """Refuse (422) a change of allocation or reservations by a user without the permission to bind claims.
+
+    Drivers write into the status of claims, too, and must not be able to hand out devices. So such a change takes the
+    verb of the request on ``resourceclaims/binding``, in all namespaces. Source: Kubernetes 1.36, feature gate
+    DRAResourceClaimGranularStatusAuthorization. Differs from the real server: `status.devices` takes nothing beside,
+    where it asks for ``resourceclaims/driver``.
+    """
+    old, status = before.get("status") or {}, new.get("status") or {}
+    if all(old.get(name) == status.get(name) for name in _BOUND):
+        return
+    asked = Attributes(verb, group=CLAIMS.group, resource=CLAIMS.plural, subresource="binding")
+    decision = authorizer.authorize(user, asked, note=True)
+    if decision.allowed:
+        return
+    refusal = not_authorized(user.name, asked, decision.reason)
+    authorizer.usage.refused(user.name, str(refusal))
+    why = (
+        'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '
+        f'verb="{verb}" permission: {refusal}'
+    )
+    problem = errors.FieldProblem.forbidden("status.allocation", why)
+    raise errors.invalid(CLAIMS.group, CLAIMS.kind, new["metadata"]["name"], [problem])

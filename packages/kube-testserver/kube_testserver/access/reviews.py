@@ -10,11 +10,10 @@ from kube_testserver.access.attributes import Attributes
 from kube_testserver.access.tokens import AUDIENCE, BadTokenError
 from kube_testserver.access.users import User
 from kube_testserver.errors import FieldProblem
-from kube_testserver.rules.rbac import TOKEN_REQUEST
-from kube_testserver.rules.validation import check_fits, fit
+from kube_testserver.rules.validation import check_body, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kube_testserver.access.gate import AccessGate
     from kube_testserver.registry import Registry
@@ -58,20 +57,6 @@ def _review_token(gate: AccessGate, _user: User, _namespace: str, body: Object) 
     return {"spec": spec, "status": status}
 
 
-def _review_local_access(gate: AccessGate, _user: User, namespace: str, body: Object) -> Object:
-    spec = body.get("spec") or {}
-    problems = []
-    of_resource = spec.get("resourceAttributes")
-    if of_resource is not None and (of_resource.get("namespace") or "") != namespace:
-        path = "spec.resourceAttributes.namespace"
-        problems.append(FieldProblem.invalid(path, of_resource.get("namespace") or "", "must match metadata.namespace"))
-    if spec.get("nonResourceAttributes") is not None:
-        why = "disallowed on this kind of request"
-        problems.append(FieldProblem.invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], why))
-    metadata = {name: value for name, value in (body.get("metadata") or {}).items() if name != "namespace"}
-    return _reviewed(gate, "LocalSubjectAccessReview", {**body, "metadata": metadata}, None, problems)
-
-
 def _review_own_rules(gate: AccessGate, user: User, _namespace: str, body: Object) -> Object:
     namespace = (body.get("spec") or {}).get("namespace") or ""
     if not namespace:
@@ -96,7 +81,6 @@ REVIEWS: Final[dict[str, Callable[[AccessGate, User, str, Object], Object]]] = {
     "tokenreviews": _review_token,
     "subjectaccessreviews": lambda gate, _, __, body: _reviewed(gate, "SubjectAccessReview", body, None),
     "selfsubjectaccessreviews": lambda gate, user, _, body: _reviewed(gate, "SelfSubjectAccessReview", body, user),
-    "localsubjectaccessreviews": _review_local_access,
     "selfsubjectrulesreviews": _review_own_rules,
 }
 
@@ -105,23 +89,20 @@ def _picked(rule: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: rule[name] for name in names if rule.get(name)}
 
 
-def _reviewed(
-    gate: AccessGate, kind: str, body: Object, user: User | None, more: Sequence[FieldProblem] = ()
-) -> Object:
+def _reviewed(gate: AccessGate, kind: str, body: Object, user: User | None) -> Object:
     """Answer whether `user` (None: the one that the review names) may do what the review names."""
     spec = body.get("spec") or {}
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     metadata = {n: value for n, value in (body.get("metadata") or {}).items() if value and n not in _SYSTEM_METADATA}
     both, none = of_resource is not None and of_path is not None, of_resource is None and of_path is None
     nobody = user is None and not spec.get("user") and not spec.get("groups")
-    empty = "must be empty except for namespace" if kind == "LocalSubjectAccessReview" else "must be empty"
     checks = (
         (both, "spec.nonResourceAttributes", of_path, "cannot be specified in combination with resourceAttributes"),
         (none, "spec.resourceAttributes", None, _EXACTLY_ONE),
         (nobody, "spec.user", "", "at least one of user or group must be specified"),
-        (metadata, "metadata", metadata, empty),
+        (metadata, "metadata", metadata, "must be empty"),
     )
-    problems = [*(FieldProblem.invalid(path, value, why) for wrong, path, value, why in checks if wrong), *more]
+    problems = [FieldProblem.invalid(path, value, why) for wrong, path, value, why in checks if wrong]
     if problems:
         raise errors.invalid("authorization.k8s.io", kind, "", problems)
     if user is None:
@@ -146,7 +127,7 @@ def _asked(of_resource: dict[str, Any] | None, of_path: dict[str, Any] | None) -
 
 def request_token(gate: AccessGate, registry: Registry, account: Record, body: Object) -> Object:
     """Answer a TokenRequest for a service account; refuse (400, 404, 409, 422) what cannot be granted."""
-    check_fits(body, TOKEN_REQUEST, "TokenRequest", "v1")
+    check_body(body, "authentication.k8s.io", "v1", "TokenRequest")
     metadata, spec = body.get("metadata") or {}, dict(body.get("spec") or {})
     for name, own in (("name", account.name), ("namespace", account.namespace)):
         if metadata.get(name) not in (None, "", own):

@@ -18,6 +18,7 @@ from kube_objects.errors import DecodeError
 from kube_objects.times import format_time, parse_time
 from kube_testserver.conditions import has_condition, set_condition
 from kube_testserver.controllers.follower import Follower
+from kube_testserver.controllers.garbage_collection import OwnerReference, controller_of
 from kube_testserver.resources.builtin import DISRUPTION_BUDGETS, PODS
 from kube_testserver.store import StaleRecordError
 from kube_testserver.subresources.eviction import budget_selector
@@ -49,20 +50,13 @@ class _SyncError(Exception):
     """The numbers of a budget cannot be worked out; the text says why."""
 
 
-class _Owner(NamedTuple):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-
-
 class _Pod(NamedTuple):
     """What counts of a pod."""
 
     name: str
     healthy: bool
     leaving: bool
-    owner: _Owner | None
+    owner: OwnerReference | None
 
 
 @attrs.define
@@ -234,7 +228,7 @@ class DisruptionBudgets:
             scales[found[0]] = found[1]
         return sum(scales.values())
 
-    def _controller(self, owner: _Owner, namespace: str) -> tuple[str, int] | None:
+    def _controller(self, owner: OwnerReference, namespace: str) -> tuple[str, int] | None:
         """Return uid and scale of the controller behind a pod; a Deployment speaks for its ReplicaSets."""
         resource = self._registry.table.find_kind(owner.api_version, owner.kind)
         if resource is None:
@@ -245,11 +239,10 @@ class DisruptionBudgets:
         record = self._registry.collection(resource).get(resource.key(namespace, owner.name))
         if record is None or record.uid != owner.uid:
             return None
-        obj = record.decode()
-        above = _owner_of(obj) if owner.kind == "ReplicaSet" else None
+        above = controller_of(record) if owner.kind == "ReplicaSet" else None
         if above is not None and above.kind == "Deployment":
             return self._controller(above, namespace)
-        replicas = (obj.get("spec") or {}).get("replicas")
+        replicas = (record.decode().get("spec") or {}).get("replicas")
         return record.uid, 1 if replicas is None else int(replicas)
 
     def _disrupted(self, noted: Object, budget: _Budget, now: float) -> Object:
@@ -278,15 +271,7 @@ def _facts(record: Record) -> _Pod:
     pod = record.decode()
     leaving = "deletionTimestamp" in pod["metadata"]
     ready = has_condition(pod.get("status") or {}, "Ready")
-    return _Pod(record.name, ready and not leaving, leaving, _owner_of(pod))
-
-
-def _owner_of(obj: Object) -> _Owner | None:
-    """Return the controller that an object belongs to."""
-    for one in obj["metadata"].get("ownerReferences") or ():
-        if one.get("controller"):
-            return _Owner(one.get("apiVersion") or "", one.get("kind") or "", one.get("name") or "", one.get("uid", ""))
-    return None
+    return _Pod(record.name, ready and not leaving, leaving, controller_of(record))
 
 
 def _share(value: str | int, total: int) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kube_testserver.resources.table import Resource
     from kube_testserver.store import Change, Record
 
-__all__ = ["GarbageCollector", "OwnerReference", "owners_of"]
+__all__ = ["GarbageCollector", "OwnerReference", "controller_of", "owners_of"]
 
 _HAS_OWNERS: Final = b'"ownerReferences"'
 _LEAVING: Final = b'"deletionTimestamp"'
@@ -58,6 +58,11 @@ _decode: Final[Callable[[bytes], _Head]] = msgspec.json.Decoder(_Head).decode
 def owners_of(record: Record) -> tuple[OwnerReference, ...]:
     """Return the owner references of an object."""
     return (_metadata_of(record).owner_references or ()) if _HAS_OWNERS in record.body else ()
+
+
+def controller_of(record: Record) -> OwnerReference | None:
+    """Return the owner reference to the controller of an object."""
+    return next((owner for owner in owners_of(record) if owner.controller), None)
 
 
 def _metadata_of(record: Record) -> _Metadata:

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from kube_testserver.controllers.follower import Follower
+from kube_testserver.controllers.garbage_collection import controller_of
 from kube_testserver.controllers.pod_events import record_warning
 from kube_testserver.errors import StatusError
 from kube_testserver.resources.builtin import PODS
@@ -216,7 +217,7 @@ class ClaimController:
             if not known[1]:
                 return ""  # it was decided that none is needed
             present = self._claims.get(f"{record.namespace}/{known[1]}")
-            if present is not None and _owner(present.decode()) == (record.name, record.uid):
+            if present is not None and _owner(present) == (record.name, record.uid):
                 return ""
         return self._find(record, wanted) or self._make(record, wanted, template)
 
@@ -228,7 +229,7 @@ class ClaimController:
         for present in self._claims.page(prefix=f"{record.namespace}/{base}").records:
             claim = present.decode()
             annotations = claim["metadata"].get("annotations") or {}
-            if annotations.get(_ANNOTATION) == wanted and _owner(claim) == (record.name, record.uid):
+            if annotations.get(_ANNOTATION) == wanted and _owner(present) == (record.name, record.uid):
                 return present.name
         return ""
 
@@ -273,7 +274,7 @@ class ClaimController:
             claim = present.decode()
             status = claim.get("status") or {}
             users = status.get("reservedFor") or []
-            foreign = of_template and _owner(claim) != (record.name, record.uid)
+            foreign = of_template and _owner(present) != (record.name, record.uid)
             reserved = any(user.get("uid") == record.uid for user in users)
             if foreign or status.get("allocation") is None or reserved or len(users) >= _MOST_USERS:
                 continue
@@ -310,7 +311,7 @@ class ClaimController:
 
     def _is_left(self, record: Record, *, used: bool) -> bool:
         """Return True if the pod that a claim was made for is gone, or has ended and the claim has no other user."""
-        name, uid = _owner(record.decode())
+        name, uid = _owner(record)
         if not name:
             return False
         pod = self._pods.get(f"{record.namespace}/{name}")
@@ -347,12 +348,11 @@ def _base_of(pod: str, wanted: str) -> str:
     return pod[: len(pod) * _LONGEST_BASE // share] + "-" + wanted[: len(wanted) * _LONGEST_BASE // share]
 
 
-def _owner(claim: Object) -> tuple[str, str]:
+def _owner(record: Record) -> tuple[str, str]:
     """Return name and uid of the pod that a claim was made for; empty where it was made for none."""
-    for one in claim["metadata"].get("ownerReferences") or ():
-        if one.get("controller") and one.get("apiVersion") == "v1" and one.get("kind") == "Pod":
-            return one.get("name") or "", one.get("uid") or ""
-    return "", ""
+    owner = controller_of(record)
+    is_pod = owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
+    return (owner.name, owner.uid) if owner is not None and is_pod else ("", "")
 
 
 def _has_claims(record: Record) -> bool:

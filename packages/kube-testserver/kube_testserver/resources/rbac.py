@@ -25,8 +25,8 @@ def _rbac(plural: str, kind: str, *, namespaced: bool) -> Resource:
     return Resource(RBAC_GROUP, "v1", plural, kind, namespaced=namespaced, has_generation=False, create_on_update=True)
 
 
-def _review(group: str, plural: str, kind: str, *, namespaced: bool = False) -> Resource:
-    return Resource(group, "v1", plural, kind, namespaced=namespaced, verbs=("create",))
+def _review(group: str, plural: str, kind: str) -> Resource:
+    return Resource(group, "v1", plural, kind, namespaced=False, verbs=("create",))
 
 
 ROLES: Final = _rbac("roles", "Role", namespaced=True)
@@ -38,7 +38,6 @@ RBAC_RESOURCES: Final = (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, RO
 REVIEW_RESOURCES: Final = (
     _review(_AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview"),
     _review(_AUTHENTICATION, "tokenreviews", "TokenReview"),
-    _review(_AUTHORIZATION, "localsubjectaccessreviews", "LocalSubjectAccessReview", namespaced=True),
     _review(_AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     _review(_AUTHORIZATION, "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     _review(_AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview"),

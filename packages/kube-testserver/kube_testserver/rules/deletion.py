@@ -12,8 +12,7 @@ import msgspec
 
 from kube_objects.times import format_time, parse_time
 from kube_testserver import errors
-from kube_testserver.rules.validation import check_fits
-from kube_testserver.schema.shapes import DELETE_OPTIONS
+from kube_testserver.rules.validation import check_body
 from kube_testserver.wire import decode_body
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 def read_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
     """Read delete options from the body, or from the query if the body is empty."""
     options: Object = decode_body(body, "DeleteOptions") if body else {}
-    check_fits(options, DELETE_OPTIONS, "DeleteOptions", "v1")
+    check_body(options, "", "v1", "DeleteOptions")
     asked = query.get("gracePeriodSeconds", "")
     if options.get("gracePeriodSeconds") is None and asked:
         try:

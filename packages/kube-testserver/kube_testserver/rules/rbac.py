@@ -1,4 +1,4 @@
-"""What roles, bindings and token requests have to look like beyond their fields, and what the server fills in.
+"""What roles and bindings have to look like beyond their fields, and what the server fills in.
 
 The checks are those of `pkg/apis/rbac/validation` in Kubernetes.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kube_objects.meta import Wire
 from kube_testserver.errors import FieldProblem
 
 if TYPE_CHECKING:
@@ -15,36 +14,9 @@ if TYPE_CHECKING:
 
     from kube_testserver.store import Object
 
-__all__ = ["TOKEN_REQUEST", "default_binding", "rbac_problems"]
+__all__ = ["default_binding", "rbac_problems"]
 
 _GROUP: Final = "rbac.authorization.k8s.io"
-
-
-class _BoundObject(Wire):
-    kind: str = ""
-    api_version: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class _TokenRequestSpec(Wire):
-    audiences: tuple[str, ...] = ()
-    expiration_seconds: int | None = None
-    bound_object_ref: _BoundObject | None = None
-
-
-class _Name(Wire):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-
-
-class _TokenRequest(Wire):
-    metadata: _Name = _Name()
-    spec: _TokenRequestSpec = _TokenRequestSpec()
-
-
-TOKEN_REQUEST: Final = (_TokenRequest,)
 
 
 def default_binding(binding: Object) -> None:

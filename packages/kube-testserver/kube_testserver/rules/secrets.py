@@ -10,8 +10,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kube_testserver.errors import FieldProblem
-from kube_testserver.store import decode
-from kube_testserver.wire import go_json_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,14 +26,12 @@ _KEY_RULE: Final = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
-_REDACTED: Final = "<secret contents redacted>"
 _REQUIRED_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-_JSON_KEYS: Final = frozenset({".dockercfg", ".dockerconfigjson"})
 _LOGIN_KEYS: Final = ("username", "password")
 
 
@@ -58,8 +54,6 @@ def secret_problems(old: Object | None, new: Object) -> Iterator[FieldProblem]:
     for key in _REQUIRED_KEYS.get(kind, ()):
         if key not in data or (key == "ssh-privatekey" and not data[key]):
             yield FieldProblem.required(f"data[{key}]")
-        elif key in _JSON_KEYS and (problem := _json_problem(base64.b64decode(data[key]))):
-            yield FieldProblem.invalid(f"data[{key}]", _REDACTED, problem)
 
 
 def _change_problems(old: Object, new: Object) -> Iterator[FieldProblem]:
@@ -83,11 +77,3 @@ def _key_problems(key: str) -> Iterator[str]:
         yield f"must not be '{key}'"
     elif key.startswith(".."):
         yield "must not start with '..'"
-
-
-def _json_problem(raw: bytes) -> str:
-    try:
-        decode(raw)
-    except ValueError:
-        return go_json_error(raw)
-    return ""

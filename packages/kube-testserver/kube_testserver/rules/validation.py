@@ -30,6 +30,8 @@ from kube_testserver.rules.rbac import rbac_problems
 from kube_testserver.rules.secrets import secret_problems
 from kube_testserver.rules.webhooks import webhook_problems
 from kube_testserver.schema.custom_schemas import has_rules
+from kube_testserver.schema.kinds import schema_of
+from kube_testserver.schema.shapes import shapes_of
 from kube_testserver.schema.unknown_fields import prune
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from kube_testserver.schema.unknown_fields import FieldCheck
     from kube_testserver.store import Object
 
-__all__ = ["check_creation", "check_fits", "check_update", "fit"]
+__all__ = ["check_body", "check_creation", "check_fits", "check_update", "fit"]
 
 _QUANTITY_RULE: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _POD_IMMUTABLE: Final = (
@@ -109,6 +111,16 @@ def check_fits(obj: Object, shapes: Sequence[type], kind: str, version: str) -> 
             _convert(_without_nulls(obj), shapes)
         except msgspec.ValidationError as error:
             raise _not_decodable(kind, version, str(error)) from error
+
+
+def check_body(obj: Object, group: str, version: str, kind: str) -> None:
+    """Refuse (400) a body that is no object of a built-in kind; unknown fields are ignored."""
+    schema, shapes = schema_of(group, version, kind), shapes_of(group, version, kind, custom=False)
+    assert schema is not None, "the kind is in the table"
+    try:
+        _convert(obj, shapes)
+    except msgspec.ValidationError:
+        check_fits(prune(obj, schema)[0], shapes, kind, version)
 
 
 def _convert(obj: Object, shapes: Sequence[type]) -> None:

@@ -113,10 +113,3 @@ def _client_problems(path: str, client: Object) -> Iterator[FieldProblem]:
         yield FieldProblem.invalid(f"{path}.url", parts.scheme, rule)
     if not parts.netloc:
         yield FieldProblem.invalid(f"{path}.url", parts.netloc, f"host must be specified; {wanted}")
-    if "@" in parts.netloc:
-        credentials = parts.netloc.rpartition("@")[0]
-        yield FieldProblem.invalid(f"{path}.url", credentials, "user information is not permitted in the URL")
-    if parts.fragment:
-        yield FieldProblem.invalid(f"{path}.url", parts.fragment, "fragments are not permitted in the URL")
-    if parts.query:
-        yield FieldProblem.invalid(f"{path}.url", parts.query, "query parameters are not permitted in the URL")

@@ -24,6 +24,7 @@ Node = dict[str, Any]
 METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 """The name of the schema of every object's metadata."""
 
+_DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 
 
@@ -37,11 +38,12 @@ def definitions() -> dict[str, Node]:
 
 @functools.cache
 def _by_kind() -> dict[tuple[str, str, str], str]:
-    return {
+    named = {
         (one["group"], one["version"], one["kind"]): name
         for name, schema in definitions().items()
         for one in schema.get("x-kubernetes-group-version-kind", ())
     }
+    return {**named, ("", "v1", "DeleteOptions"): _DELETE_OPTIONS}  # of every group, so it names none
 
 
 def schema_of(group: str, version: str, kind: str) -> Node | None:

@@ -1,16 +1,14 @@
-"""Unknown and repeated fields: found, told in the words of the real server, and dropped.
+"""Unknown fields: found, told in the words of the real server, and dropped.
 
 A built-in kind has the fields of its Go type and no others. What a client sends beyond them is lost in the decoder; a
 client may ask to be told (``fieldValidation=Warn``, the default) or to be refused (``Strict``, which `kubectl` asks
 for). A custom resource is pruned by its schema in the same way.
 
-Differs from the real server: repeated fields are looked for only when a request names a `fieldValidation`, because that
-takes a second look at the text.
+Differs from the real server: repeated fields are not looked for; the last one counts.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     from kube_testserver.schema.kinds import Node
 
-__all__ = ["FieldCheck", "field_check", "prune", "repeated_fields"]
+__all__ = ["FieldCheck", "field_check", "prune"]
 
 _MODES: Final = ("", "Ignore", "Strict", "Warn")
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
@@ -127,37 +125,3 @@ def _keeps_null(node: Node) -> bool:
     """Return True if Go writes an absent value of this kind as null: a time, or anything at all."""
     node = resolved(node)
     return node.get("format") == "date-time" or "type" not in node
-
-
-class _Pairs(dict[str, Any]):
-    """A JSON object that remembers which of its names came twice."""
-
-    repeated: tuple[str, ...] = ()
-
-
-def _paired(pairs: list[tuple[str, Any]]) -> _Pairs:
-    made = _Pairs(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        made.repeated = tuple(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # add returns None, which is not true
-    return made
-
-
-def repeated_fields(body: bytes) -> list[str]:
-    """Return what is to be told about names that come twice in one object of a JSON text; nothing where it is none."""
-    try:
-        parsed = json.loads(body, object_pairs_hook=_paired)
-    except (ValueError, RecursionError):
-        return []
-    return [f'duplicate field "{path}"' for path in _repeated(parsed, "")]
-
-
-def _repeated(value: Any, path: str) -> Iterable[str]:
-    if isinstance(value, _Pairs):
-        for name in dict.fromkeys(value.repeated):
-            yield f"{path}.{name}" if path else name
-        for name, inner in value.items():
-            yield from _repeated(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _repeated(inner, f"{path}[{index}]")

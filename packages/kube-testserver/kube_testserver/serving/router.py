@@ -18,7 +18,7 @@ from kube_testserver.access.authorizer import RbacAuthorizer
 from kube_testserver.access.reviews import REVIEWS, request_token, review
 from kube_testserver.manifests import decode_yaml
 from kube_testserver.patching.requests import apply_patch, patched_scale, read_patch_options
-from kube_testserver.printing.tables import make_table
+from kube_testserver.printing.tables import make_table, partial_metadata
 from kube_testserver.protobuf import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf
 from kube_testserver.requests import ResourcePath, split_path
 from kube_testserver.resources.devices import DEVICE_GROUP
@@ -27,7 +27,7 @@ from kube_testserver.resources.scale import scale_of, with_scale
 from kube_testserver.resources.table import Resource, ScalePaths
 from kube_testserver.rules.admission_requests import AdmissionRequest
 from kube_testserver.rules.deletion import read_options
-from kube_testserver.schema.unknown_fields import FieldCheck, field_check, repeated_fields
+from kube_testserver.schema.unknown_fields import FieldCheck, field_check
 from kube_testserver.serving import discovery, openapi
 from kube_testserver.serving.accept import Form, accepted_form
 from kube_testserver.serving.listing import (
@@ -249,11 +249,8 @@ class Router:
         objects = [resource.view(record.decode()) for record in listing.page.records]
         metadata = list_metadata(listing)
         if form is Form.TABLE:
-            table = make_table(
-                resource, objects, metadata, now=self.registry.wall(), include_object=options.include_object
-            )
-            return _json(200, encode(table))
-        items = [_partial(obj) for obj in objects]
+            return _json(200, self._table(target, objects, metadata, options.include_object))
+        items = [partial_metadata(obj) for obj in objects]
         partial_list = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
         return _json(200, encode({**partial_list, "metadata": metadata, "items": items}))
 
@@ -265,13 +262,13 @@ class Router:
         if resource.plural in REVIEWS:
             user, now = self.gate.identify(request), self.registry.wall()
             return _json(201, encode(review(self.gate, resource, user, target.namespace, body, now=now)))
-        fields = _field_check(request, "CreateOptions", resource.kind, resource.version)
+        fields = field_check(request.query, "CreateOptions")
         record = self.registry.create(resource, target.namespace, body, dry_run=_dry_run(request), fields=fields)
         return self._object(201, request, target, record, fields)
 
     def _update(self, request: Request, target: Target) -> Response:
         body = self._body(request, target.resource.kind)
-        fields = _field_check(request, "UpdateOptions", target.resource.kind, target.resource.version)
+        fields = field_check(request.query, "UpdateOptions")
         record, created = self.registry.update(
             target.resource,
             target.namespace,
@@ -435,23 +432,25 @@ class Router:
         if form is Form.JSON:
             return lambda record: registry.render(resource, record)
         if form is Form.METADATA:
-            return lambda record: encode(_partial(resource.view(record.decode())))
+            return lambda record: encode(partial_metadata(resource.view(record.decode())))
         first = True
 
         def render_row(record: Record) -> bytes:
             nonlocal first
             with_columns, first = first, False
-            table = make_table(
-                resource,
-                [resource.view(record.decode())],
-                {"resourceVersion": str(record.version)},
-                now=registry.wall(),
-                include_object=options.include_object,
-                with_columns=with_columns,
-            )
-            return encode(table)
+            obj, metadata = resource.view(record.decode()), {"resourceVersion": str(record.version)}
+            return self._table(target, [obj], metadata, options.include_object, with_columns=with_columns)
 
         return render_row
+
+    def _table(
+        self, target: Target, objects: list[Object], metadata: Object, include: str, *, with_columns: bool = True
+    ) -> bytes:
+        now = self.registry.wall()
+        made = make_table(
+            target.resource, objects, metadata, now=now, include_object=include, with_columns=with_columns
+        )
+        return encode(made)
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -466,15 +465,9 @@ class Router:
             return _json(status, body)
         obj = target.resource.view(record.decode())
         if form is Form.METADATA:
-            return _json(status, encode(_partial(obj)))
-        table = make_table(
-            target.resource,
-            [obj],
-            {"resourceVersion": str(record.version)},
-            now=self.registry.wall(),
-            include_object=request.query.get("includeObject") or "Metadata",
-        )
-        return _json(status, encode(table))
+            return _json(status, encode(partial_metadata(obj)))
+        include = request.query.get("includeObject") or "Metadata"
+        return _json(status, self._table(target, [obj], {"resourceVersion": str(record.version)}, include))
 
     def _body(self, request: Request, kind: str) -> Object:
         content_type = request.content_type.partition(";")[0].strip()
@@ -548,18 +541,6 @@ def _page_not_found() -> Response:
 
 def _dry_run(request: Request) -> bool:
     return bool(request.query.get("dryRun"))
-
-
-def _field_check(request: Request, options_kind: str, kind: str, version: str) -> FieldCheck:
-    """Return what a write wants done about fields that are not known; repeated ones are noted already."""
-    fields = field_check(request.query, options_kind)
-    if request.query.get("fieldValidation") and not fields.silent:
-        fields.tell(repeated_fields(request.body), kind=kind, version=version)
-    return fields
-
-
-def _partial(obj: Object) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
 def _bookmark(resource: Resource, version: int, annotations: bytes = b"") -> bytes:

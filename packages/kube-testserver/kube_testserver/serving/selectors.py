@@ -5,6 +5,7 @@ The text of a selector is compiled once; a request without selectors tests nothi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kube_objects.errors import SelectorError
@@ -33,26 +34,19 @@ def compile_selection(resource: Resource, label_text: str, field_text: str) -> C
         raise errors.bad_request(str(error)) from error
     of_metadata = tuple(one for one in fields.requirements if one.field in _METADATA_FIELDS)
     of_object = FieldSelector(tuple(one for one in fields.requirements if one.field not in _METADATA_FIELDS))
-    match_labels = None if labels.is_empty else labels.matches
-    match_fields = of_object.matches if of_object.requirements else None
-    if not of_metadata:
-        if match_labels is None and match_fields is None:
-            return None
-        if match_labels is None and match_fields is not None:
-            return lambda record: match_fields(record.fields)
-        if match_fields is None and match_labels is not None:
-            return lambda record: match_labels(record.labels)
+    tests: list[Callable[[Record], bool]] = []
+    if not labels.is_empty:
+        tests.append(lambda record: labels.matches(record.labels))
+    if of_object.requirements:
+        tests.append(lambda record: of_object.matches(record.fields))
+    if of_metadata:
+        tests.append(lambda record: all(map(partial(_has_name, record), of_metadata)))
+    return tests[0] if len(tests) == 1 else lambda record: all(test(record) for test in tests)
 
-    def matches(record: Record) -> bool:
-        for field, value, negated in of_metadata:
-            have = record.name if field == "metadata.name" else record.namespace
-            if (have == value) == negated:
-                return False
-        if match_labels is not None and not match_labels(record.labels):
-            return False
-        return match_fields is None or match_fields(record.fields)
 
-    return matches
+def _has_name(record: Record, required: FieldRequirement) -> bool:
+    own = record.name if required.field == "metadata.name" else record.namespace
+    return (own == required.value) is not required.negated
 
 
 def _known_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:

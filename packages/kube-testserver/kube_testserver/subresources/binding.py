@@ -13,8 +13,7 @@ from kube_objects.times import format_time
 from kube_testserver import errors
 from kube_testserver.conditions import set_condition
 from kube_testserver.resources import builtin
-from kube_testserver.rules.validation import check_fits
-from kube_testserver.schema.shapes import BINDING
+from kube_testserver.rules.validation import check_body
 
 if TYPE_CHECKING:
     from kube_testserver.registry import Registry
@@ -30,7 +29,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
 
     An empty name is the one in the binding.
     """
-    check_fits(binding, BINDING, "Binding", "v1")
+    check_body(binding, "", "v1", "Binding")
     metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
     name = name or metadata.get("name") or ""
     if metadata.get("name") != name:

@@ -20,8 +20,7 @@ from kube_testserver.conditions import has_condition, set_condition
 from kube_testserver.resources import builtin
 from kube_testserver.rules import deletion
 from kube_testserver.rules.deletion import DeleteOptions
-from kube_testserver.rules.validation import check_fits
-from kube_testserver.schema.shapes import EVICTION
+from kube_testserver.rules.validation import check_body
 
 if TYPE_CHECKING:
     from kube_objects.requirements import CompiledSelector
@@ -36,7 +35,7 @@ _RETRY_SECONDS: Final = 10
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool = False) -> None:
     """Evict the pod of that name, or refuse (400, 404, 409, 429, 500)."""
-    check_fits(eviction, EVICTION, "Eviction", "v1")
+    check_body(eviction, "policy", "v1", "Eviction")
     if (eviction.get("metadata") or {}).get("name") != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options = deletion.options_of(eviction.get("deleteOptions") or {}, dry_run=dry_run)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kube_objects.errors import ConfigError
 from kube_objects.times import format_time
 from kube_testserver.controllers.follower import Follower
-from kube_testserver.controllers.garbage_collection import owners_of
+from kube_testserver.controllers.garbage_collection import controller_of, owners_of
 from kube_testserver.errors import StatusError
 from kube_testserver.resources.builtin import PRIORITY_CLASSES
 from kube_testserver.resources.open_definitions import open_definition
@@ -132,7 +132,7 @@ class WorkloadControllers:
         """Yield an object and the controllers above it."""
         while record is not None:
             yield place
-            owner = next((one for one in owners_of(record) if one.controller), None)
+            owner = controller_of(record)
             kind = owner and self._cluster.table.find_kind(owner.api_version, owner.kind)
             if owner is None or not kind:
                 return

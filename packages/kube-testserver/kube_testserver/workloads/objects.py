@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kube_objects.quantity import parse_quantity
+from kube_testserver.conditions import has_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,8 +64,7 @@ def is_active(obj: Object) -> bool:
 
 def is_ready(pod: Object) -> bool:
     """Return True if a pod is active and has the condition Ready."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return is_active(pod) and any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return is_active(pod) and has_condition(pod.get("status") or {}, "Ready")
 
 
 def merged(*parts: Mapping[str, Any] | None) -> Object:

@@ -121,17 +121,6 @@ async def test_the_rules_of_oneself(guarded: EmbeddedCluster, api_of: Any) -> No
     assert (await api.refused("POST", path, {"spec": {}}))[2] == "no namespace on request"
 
 
-async def test_a_local_review(admin: Any) -> None:
-    """It asks about its own namespace only."""
-    path = f"{AUTHORIZATION}/namespaces/a/localsubjectaccessreviews"
-    good = {"metadata": {"namespace": "a"}, "spec": {"user": SCHEDULER, **GET_PODS}}
-    assert (await admin.ok("POST", path, good))["status"]["allowed"] is True
-    other = {"spec": {"user": "x", "resourceAttributes": {"namespace": "b", "verb": "get", "resource": "pods"}}}
-    assert "must match metadata.namespace" in (await admin.refused("POST", path, other))[2]
-    of_path = {"spec": {"user": "x", "nonResourceAttributes": {"path": "/", "verb": "get"}}}
-    assert "disallowed on this kind of request" in (await admin.refused("POST", path, of_path))[2]
-
-
 async def test_always_allow_accepts_every_request(cluster: EmbeddedCluster, api: Any) -> None:
     """The answers say so."""
     answer = await api.ok("POST", f"{AUTHORIZATION}/subjectaccessreviews", {"spec": {"user": "x", **GET_PODS}})

@@ -52,17 +52,6 @@ async def test_otherwise_they_are_dropped(api: Any, pod: Any, mode: str) -> None
     assert warnings == ("" if mode == "Ignore" else expected)
 
 
-async def test_names_that_come_twice(api: Any) -> None:
-    """Where the client names a field validation, repeated names are told as well; the last value counts."""
-    body = b'{"metadata":{"name":"a"},"data":{"x":"1","x":"2"},"data":{"y":"1","y":"2"}}'
-    path = "/api/v1/namespaces/default/configmaps"
-    refused = await api.refused("POST", path, body, fieldValidation="Strict")
-    assert refused[2].endswith('strict decoding error: duplicate field "data", duplicate field "data.y"')
-    answer = await api.send("POST", path, body, fieldValidation="Warn")
-    assert '299 - "duplicate field \\"data\\""' in answer.headers["warning"]
-    assert (await api.ok("GET", f"{path}/a"))["data"] == {"y": "2"}
-
-
 @pytest.mark.parametrize(
     ("content_type", "patch"),
     [
