@@ -21,6 +21,7 @@ __all__ = [
     "is_true",
     "name_ending",
     "new_uid",
+    "read_object",
     "tidy_metadata",
     "warning_header",
 ]
@@ -86,27 +87,28 @@ def is_true(text: str) -> bool:
     return bool(text) and text.lower() not in ("0", "false")
 
 
-def decode_body(body: bytes, kind: str) -> Object:
-    """Decode a request's JSON object, or refuse it in the real server's words."""
+def read_object(raw: bytes) -> Object:
+    """Return a JSON object; raise `ValueError` in the words of Go's decoder for what is none."""
     try:
-        obj: Any = decode(body)
+        obj: Any = decode(raw)
     except ValueError as error:
-        reason = f"couldn't get version/kind; json parse error: {go_json_error(body)}"
-        raise _unrecognized(body, kind, reason) from error
+        raise ValueError(f"couldn't get version/kind; json parse error: {go_json_error(raw)}") from error
     if not isinstance(obj, dict):
         named = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
-        reason = (
+        raise ValueError(  # noqa: TRY004 - callers treat both mistakes alike
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {named} into Go value of type "
             'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         )
-        raise _unrecognized(body, kind, reason)
     return obj
 
 
-def _unrecognized(body: bytes, kind: str, reason: str) -> errors.StatusError:
-    return errors.bad_request(
-        f"the object provided is unrecognized (must be of type {kind}): {reason} ({_summary(body)})"
-    )
+def decode_body(body: bytes, kind: str) -> Object:
+    """Decode a request's JSON object, or refuse it in the real server's words."""
+    try:
+        return read_object(body)
+    except ValueError as error:
+        why = f"the object provided is unrecognized (must be of type {kind}): {error} ({_summary(body)})"
+        raise errors.bad_request(why) from error
 
 
 def _summary(body: bytes) -> str:

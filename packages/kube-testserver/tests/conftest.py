@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -18,66 +16,13 @@ from kube_testserver.access.users import ADMIN, User
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.requests import Request
 from kube_testserver.serving.watching import WatchStream
+from kube_testserver.virtual_time import VirtualClock, settle
 
 EPOCH = 1_800_000_000.0
 
 if hypothesis.settings.default.deadline is not None:  # run alone; machines may be busy
     hypothesis.settings.register_profile("alone", deadline=None, derandomize=True, max_examples=20)
     hypothesis.settings.load_profile("alone")
-
-
-class ManualTimer:
-    def __init__(self, callback: Callable[[], object]) -> None:
-        self.callback: Callable[[], object] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
-class ManualClock:
-    """Time that stands still until `advance`."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._order = itertools.count()
-        self._timers: list[tuple[float, int, ManualTimer]] = []
-
-    def now(self) -> float:
-        return self._now
-
-    def wall(self) -> float:
-        return EPOCH + self._now
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> ManualTimer:
-        timer = ManualTimer(callback)
-        heapq.heappush(self._timers, (when, next(self._order), timer))
-        return timer
-
-    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> ManualTimer:
-        return self.call_at(self._now + delay_seconds, callback)
-
-    async def sleep(self, delay_seconds: float) -> None:
-        woken = asyncio.get_running_loop().create_future()
-        self.call_later(delay_seconds, lambda: woken.done() or woken.set_result(None))
-        await woken
-
-    async def advance(self, seconds: float) -> None:
-        """Move on, firing what is due on the way and letting tasks run in between."""
-        await settle()
-        end = self._now + seconds
-        while self._timers and self._timers[0][0] <= end:
-            when, _, timer = heapq.heappop(self._timers)
-            self._now = max(self._now, when)
-            if timer.callback is not None:
-                timer.callback()
-            await settle()
-        self._now = end
-
-
-async def settle() -> None:
-    """Let every task run until it waits for something."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 class Api:
@@ -165,13 +110,13 @@ class Watcher:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock() -> VirtualClock:
     """Return a clock that stands still."""
-    return ManualClock()
+    return VirtualClock(start=0.0, epoch=EPOCH)
 
 
 @pytest.fixture
-def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
+def cluster(clock: VirtualClock) -> Iterator[EmbeddedCluster]:
     """Yield a fresh cluster, checked for contradictions when the test is over."""
     made = EmbeddedCluster(clock=clock, rng=random.Random(7))
     yield made
@@ -179,7 +124,7 @@ def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture
-def guarded(clock: ManualClock) -> Iterator[EmbeddedCluster]:
+def guarded(clock: VirtualClock) -> Iterator[EmbeddedCluster]:
     """Yield a cluster that goes by roles, with tokens for an administrator and for `sched`, who may nothing."""
     tokens = {"admin-token": ADMIN, "sched-token": User("sched", "u-1", ("devs",))}
     made = EmbeddedCluster(clock=clock, rng=random.Random(7), authorization="rbac", tokens=tokens)

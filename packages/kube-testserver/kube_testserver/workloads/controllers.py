@@ -16,6 +16,7 @@ from kube_objects.times import format_time
 from kube_testserver.controllers.follower import Follower
 from kube_testserver.controllers.garbage_collection import controller_of, owners_of
 from kube_testserver.errors import StatusError
+from kube_testserver.patching.json_patches import apply_merge_patch
 from kube_testserver.resources.builtin import PRIORITY_CLASSES
 from kube_testserver.resources.open_definitions import open_definition
 from kube_testserver.rules.deletion import DeleteOptions
@@ -256,10 +257,12 @@ class WorkloadControllers:
         """Write fields of an object, and of its status; without a change nothing is written."""
         registry = self._cluster.registry
         if change:
-            record = registry.change(resource, record, _overlaid(record.decode(), change))
+            record = registry.change(resource, record, apply_merge_patch(record.decode(), change))
         if status:
             subresource = "status" if resource.has_status else ""
-            registry.change(resource, record, _overlaid(record.decode(), {"status": status}), subresource=subresource)
+            registry.change(
+                resource, record, apply_merge_patch(record.decode(), {"status": status}), subresource=subresource
+            )
 
     # --- what rules read -------------------------------------------------------------------------
 
@@ -312,19 +315,6 @@ def _slot(owner: str, obj: Object) -> tuple[str, str, str]:
 def _namespace(obj: Object) -> str:
     namespace: str = obj["metadata"].get("namespace") or ""
     return namespace
-
-
-def _overlaid(obj: Object, change: Object) -> Object:
-    """Return an object with the fields of `change`; mappings are merged, everything else is replaced."""
-    return {
-        **obj,
-        **{
-            key: _overlaid(obj.get(key) or {}, value) if isinstance(value, dict) and key != "status" else value
-            for key, value in change.items()
-            if key != "status"
-        },
-        **({"status": {**(obj.get("status") or {}), **change["status"]}} if "status" in change else {}),
-    }
 
 
 def _api_version(row: WorkloadKind) -> str:

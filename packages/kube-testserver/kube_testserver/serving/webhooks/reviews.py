@@ -10,7 +10,7 @@ import msgspec
 
 from kube_testserver.errors import StatusError, internal_error
 from kube_testserver.store import decode
-from kube_testserver.wire import go_json_error
+from kube_testserver.wire import go_json_error, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +27,6 @@ _GROUP: Final = "admission.k8s.io"
 _OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 _VERSIONS: Final = ("v1", "v1beta1")
 _BAD_REQUEST: Final = 400
-_JSON_TYPE: Final = (
-    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-)
-_GO_TYPES: Final = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 
 class CallError(Exception):
@@ -85,7 +81,10 @@ def review_of(request: AdmissionRequest, user: User, query: Mapping[str, str]) -
 
 def read_answer(raw: bytes, *, uid: str, version: str, may_patch: bool) -> Answer:
     """Return what a webhook answered to the review with this uid; `CallError` if that is no answer to it."""
-    review = _decoded(raw)
+    try:
+        review = read_object(raw)
+    except ValueError as error:
+        raise _not_called(str(error)) from error
     wanted, found = f"{_GROUP}/{version}", str(review.get("apiVersion") or "")
     kind = str(review.get("kind") or "")
     if (found, kind) != (wanted, _KIND):
@@ -110,17 +109,6 @@ def read_answer(raw: bytes, *, uid: str, version: str, may_patch: bool) -> Answe
         _operations(patch) if patch else [],
         [str(text) for text in response.get("warnings") or ()],
     )
-
-
-def _decoded(raw: bytes) -> Object:
-    try:
-        review = decode(raw)
-    except ValueError as error:
-        raise _not_called(f"couldn't get version/kind; json parse error: {go_json_error(raw)}") from error
-    if not isinstance(review, dict):
-        words = f"json: cannot unmarshal {_GO_TYPES.get(type(review), 'null')} into Go value of type {_JSON_TYPE}"
-        raise _not_called(f"couldn't get version/kind; json parse error: {words}")
-    return review
 
 
 def _operations(patch: Any) -> list[dict[str, Any]]:
