@@ -287,12 +287,17 @@ def test_archives_hold_the_package_and_what_describes_it(archives: Path, source:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert f"{package}/py.typed" in code
+    example = ROOT / "examples/16-every-point"
+    template = {each.relative_to(example).as_posix() for each in example.rglob("*") if each.is_file()}
+    template = {path for path in template if source == ROOT and "cache" not in path}
     described = {"README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
-    assert set(sdist) - {".gitignore"} == code | described - {".gitignore"}
+    examples = {f"examples/16-every-point/{path}" for path in template}
+    assert set(sdist) - {".gitignore"} == code | examples | described - {".gitignore"}
     (folder,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
     info = {"METADATA", "WHEEL", "RECORD", "licenses/LICENSE"}
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     info |= {"entry_points.txt"} if "entry-points" in project else set()
+    code |= {f"{package}/cli/new/every_point/{path}" for path in template}
     assert set(wheel.namelist()) == code | {f"{folder}/{name}" for name in info}
     assert wheel.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert sdist["PKG-INFO"] == wheel.read(f"{folder}/METADATA")

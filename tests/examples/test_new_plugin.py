@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.cli.main import main
-from pyscheduler.cli.new.files import NewPlugin
-from pyscheduler.cli.new.points import POINTS
+from pyscheduler.cli.new.files import POINTS, NewPlugin
 from tests.examples.conftest import install, run
 
 #: Written; the first two are installed and run.

@@ -81,7 +81,7 @@ def _check_is_free(name: str) -> None:
 
 def _points(text: str) -> Sequence[str]:
     """Return the points in the order of a scheduling cycle; raise `ConfigError` for an unknown one, or none."""
-    from pyscheduler.cli.new.points import POINTS
+    from pyscheduler.cli.new.files import POINTS
     from pyscheduler.framework.errors import ConfigError
 
     known = {point.lower(): point for point in POINTS}

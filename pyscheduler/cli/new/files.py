@@ -1,26 +1,91 @@
-"""Render the files of a new plugin distribution: package, entry point, profile, tests, README, CI workflow."""
+"""Make the files of a new plugin distribution from the example with a method and a test for every extension point.
+
+The example, `examples/16-every-point`, is a part of the wheel. A new plugin is the example under another name, without
+the methods, tests and lines of the profile that belong to other extension points. Constants, imports and lines of the
+constructor that nothing uses any more are left out, too.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 from importlib.metadata import version
-from string import Template
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cli.new.points import POINTS, Part
-from pyscheduler.framework.hooks import PLUGIN_API
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["NewPlugin"]
+__all__ = ["POINTS", "NewPlugin"]
 
-#: Points whose answers about nodes the equivalence cache may keep.
-_JUDGES: Final = frozenset({"filter", "score"})
 #: The longest line in which a list of names is written.
 _WIDTH: Final = 100
+#: Points whose answers about nodes the equivalence cache may keep.
+_JUDGES: Final = frozenset({"filter", "score"})
+
+
+@attrs.frozen(kw_only=True)
+class _Point:
+    """The names of methods and tests of one extension point in the example.
+
+    `on_pods` and `on_nodes` are the values of the label for which the plugin does something. `event` is the kind of
+    object whose changes retry a rejected pod.
+    """
+
+    methods: tuple[str, ...]
+    tests: tuple[str, ...]
+    on_pods: str = ""
+    on_nodes: str = ""
+    event: str = ""
+
+
+#: In the order of a scheduling cycle.
+POINTS: Final = {
+    "preEnqueue": _Point(
+        methods=("pre_enqueue",), tests=("pod_is_held_until_its_label_changes",), on_pods="hold", event="POD"
+    ),
+    "queueSort": _Point(methods=("sort_key",), tests=("pods_of_a_higher_priority_come_first",)),
+    "preFilter": _Point(
+        methods=("pre_filter",), tests=("pod_is_rejected_until_its_label_changes",), on_pods="reject", event="POD"
+    ),
+    "filter": _Point(methods=("filter_nodes",), tests=("pod_avoids_closed_nodes",), on_nodes="closed", event="NODE"),
+    "postFilter": _Point(methods=("post_filter",), tests=("message_says_that_no_room_was_made",)),
+    "preScore": _Point(methods=("pre_score",), tests=("pod_that_does_not_care_is_not_scored",), on_pods="any"),
+    "score": _Point(
+        methods=("score_nodes", "normalize_scores"),
+        tests=("node_with_the_highest_number_is_preferred",),
+        on_nodes="7",
+    ),
+    "reserve": _Point(
+        methods=("reserve", "unreserve", "pod_deleted"),
+        tests=("records_follow_the_pod", "unreserve_may_be_called_twice"),
+    ),
+    "permit": _Point(
+        methods=("permit", "pod_updated"),
+        tests=("pod_waits_until_its_label_changes", "wait_ends_after_its_time"),
+        on_pods="wait",
+        event="POD",
+    ),
+    "preBind": _Point(
+        methods=("pre_bind_pre_flight", "pre_bind"),
+        tests=(
+            "annotation_is_written_before_the_binding",
+            "pod_is_retried_if_the_annotation_cannot_be_written",
+        ),
+        on_pods="stamp",
+    ),
+    "bind": _Point(
+        methods=("bind",),
+        tests=(
+            "pods_are_bound_here_or_left_to_the_next_plugin",
+            "other_pods_are_bound_by_the_default_plugin",
+        ),
+        on_pods="bind",
+    ),
+    "postBind": _Point(methods=("post_bind",), tests=("bound_pods_are_counted",)),
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -42,149 +107,176 @@ class NewPlugin:
 
     def files(self) -> Mapping[str, str]:
         """Return the text of each file by its path."""
-        return {
-            path: Template(text).substitute(self._names())
-            for path, text in {
-                "pyproject.toml": _PYPROJECT,
-                ".gitignore": _GITIGNORE,
-                "README.md": _README,
-                "profile.yaml": _PROFILE + self._profile_points(),
-                ".github/workflows/ci.yaml": _WORKFLOW,
-                f"{self.package}/__init__.py": _INIT,
-                f"{self.package}/py.typed": "",
-                f"{self.package}/hooks.py": _HOOKS,
-                f"{self.package}/plugin.py": self._plugin(),
-                f"tests/test_{self.package}.py": self._tests(),
-            }.items()
+        package = {
+            "every_point/__init__.py": _keep,
+            "every_point/py.typed": _keep,
+            "every_point/hooks.py": _keep,
+            "every_point/plugin.py": self._plugin,
+            "tests/test_every_point.py": self._tests,
         }
+        rest = {
+            "pyproject.toml": _with_range,
+            ".gitignore": _keep,
+            "profile.yaml": self._profile,
+            ".github/workflows/ci.yaml": _keep,
+        }
+        example = _example()
+        made = {path: change((example / path).read_text(encoding="utf-8")) for path, change in (rest | package).items()}
+        made["README.md"] = _README.replace("POINTS", ", ".join(self.points))
+        return {self._rename(path): self._rename(text) for path, text in made.items()}
 
-    def _names(self) -> dict[str, str]:
-        disabled = [*(["PrioritySort"] * ("queueSort" in self.points)), *(["DefaultBinder"] * ("bind" in self.points))]
-        enabled = [self.name, *(['"DefaultBinder"'] * ("bind" in self.points))]
-        shown = ", ".join(f'"{each}"' for each in disabled)
-        disable = f", disable=[{shown}]" if disabled else ""
-        draw = "draw=draw, " if self._draw else ""
-        return {
-            "Name": self.name,
-            "package": self.package,
-            "distribution": self.distribution,
-            "metric": self.package,
-            "api": PLUGIN_API,
-            "range": _range(version("kube-pyscheduler")),
-            "points": ", ".join(self.points),
-            "framework": f"cluster.framework(enable=[{', '.join(enabled)}]{disable}",
-            "without_binder": shown,
-            "check": f"check_plugin({self.name}, {draw}histories=20{self._surroundings(disable)})",
-        }
+    def _rename(self, text: str) -> str:
+        names = {"EveryPoint": self.name, "every_point": self.package, "every-point": self.distribution}
+        return re.sub("EveryPoint|every[_-]point", lambda found: names[found[0]], text)
 
     @property
-    def _draw(self) -> str:
-        """Return the function that adds labels to random clusters; "" if the plugin reads none."""
-        parts = self._parts
-        labels = {
-            "node_labels": [part.on_nodes for part in parts if part.on_nodes],
-            "pod_labels": [part.on_pods for part in parts if part.on_pods],
-        }
-        lines = []
-        for field, values in labels.items():
-            shown = ", ".join(f'"{value}"' for value in values)
-            lines += [f"    draft.{field}[LABEL] = [{shown}]\n"] if values else []
-        return _DRAW + "".join(lines) if lines else ""
-
-    def _surroundings(self, disable: str) -> str:
-        return (', with_plugins=["DefaultBinder"]' if "bind" in self.points else "") + disable
-
-    @property
-    def _parts(self) -> list[Part]:
-        return [POINTS[point] for point in self.points]
+    def _judges(self) -> bool:
+        return not _JUDGES.isdisjoint(self.points)
 
     @property
     def _can_reuse(self) -> bool:
-        return not _JUDGES.isdisjoint(self.points) and {"preFilter", "preScore"}.isdisjoint(self.points)
+        return self._judges and {"preFilter", "preScore"}.isdisjoint(self.points)
 
-    def _profile_points(self) -> str:
-        """Return the lines of the profile for points of which there is one plugin, or whose order matters."""
-        text = ""
-        if "queueSort" in self.points:
-            text += "      queueSort:\n        disabled: [{name: PrioritySort}]\n"
-        if "bind" in self.points:
-            text += "      bind:\n        # Bind plugins are called in this order.\n"
-            text += "        disabled: [{name: '*'}]\n        enabled: [{name: $Name}, {name: DefaultBinder}]\n"
+    def _profile(self, text: str) -> str:
+        """Return the profile without the lines of points that the plugin does not have."""
+        for point in {"queueSort", "bind"}.difference(self.points):
+            text = re.sub(rf"^ {{6}}{point}:\n(?: {{8}}.*\n)+", "", text, flags=re.MULTILINE)
         return text
 
-    def _plugin(self) -> str:
-        parts, judges = self._parts, not _JUDGES.isdisjoint(self.points)
-        events = list(dict.fromkeys(event for part in parts for event in part.events))
-        bases = [part.base for part in parts] + ["EnqueueExtensions"] * bool(events) + ["SignPlugin"] * judges
-        names = {*bases, *(name for part in parts for name in part.names)}
-        names |= {"Pod", "SignFragment"} if judges else set()
-        names |= {"Reuse"} if self._can_reuse else set()
-        names |= {"ActionType", "ClusterEvent", "ClusterEventWithHint", "EventResource"} if events else set()
-        init = "".join(part.init for part in parts)
-        names |= {"Handle", "Pod"} if "Pod" in init else {"Handle"} if init else set()
-        constants = [part.constant for part in parts if part.constant]
-        lines = {"import attrs", *(line for part in parts for line in part.imports)}
-        lines |= {"from collections.abc import Sequence"} if events or judges else set()
-        lines |= {"from typing import Final"} if constants else set()
-        lines |= {"from pyscheduler.framework.plugin_args import Duration"} if "permit" in self.points else set()
-        lines |= {_from("pyscheduler", names - {"PolicyRule"})}
-        lines |= {"from pyscheduler.framework import PolicyRule"} if "PolicyRule" in names else set()
-        shown = ", ".join(bases)
+    def _plugin(self, text: str) -> str:
+        """Return the module of the plugin with the methods of its points, and what these use."""
+        others = [POINTS[point] for point in POINTS if point not in self.points]
+        events = {POINTS[point].event for point in self.points} - {""}
+        without = {method for point in others for method in point.methods}
+        without |= set() if events else {"events_to_register"}
+        without |= set() if self._judges else {"sign_pod"}
+        without |= set() if "preBind" in self.points else {"rbac"}
+        for kind in {"POD", "NODE"} - events:
+            text = re.sub(rf"^.*\(EventResource\.{kind}, .*\n", "", text, flags=re.MULTILINE)
+        text = _drop(text, lambda node: not without.isdisjoint(_defined(node)))
+        text = _drop(text, lambda node: _is_unused(node, text))
+        text = _drop(text, lambda node: isinstance(node, ast.FunctionDef) and _only_calls_super(node))
+        if self._can_reuse:
+            text = re.sub(r"\n\n    (?=(async )?def )", _REUSE, text, count=1)
+            text = text.replace("    ScorePlugin,\n", "    Reuse,\n    ScorePlugin,\n")
+            text = re.sub(r": its label\.\"\"\"\n.*SignFragment\(.*\n", ': nothing."""\n        return ()\n', text)
+        extra = ["EnqueueExtensions"] * bool(events) + ["SignPlugin"] * self._judges
+        shown = ", ".join(bases := [*(f"{point[0].upper()}{point[1:]}Plugin" for point in self.points), *extra])
         if len(shown) > _WIDTH - len(self.name):
             shown = "\n" + "".join(f"    {base},\n" for base in bases)
-        body = [_CLASS.replace("$bases", shown)]
-        if "preBind" in self.points:
-            body.append(_RBAC)
-        if self._can_reuse:
-            body.append(_REUSE)
-        text = "".join(body)
-        methods = [_CONSTRUCTOR + init] if init else []
-        methods += [part.methods for part in parts]
-        if events:
-            registered = "".join(f"            ClusterEventWithHint({event}),\n" for event in events)
-            methods.append(_EVENTS.replace("$events", registered))
-        if judges:
-            methods.append(_SIGN_NOTHING if self._can_reuse else _SIGN)
-        args = _ARGS + (_PATIENCE if "permit" in self.points else "")
-        head = f'"""$Name: one example for each of its extension points; write yours instead."""\n\n{_imports(lines)}\n'
-        head += "\n" + "\n".join(constants) + "\n" if constants else ""
-        return f"{head}\n\n{args}\n\n{text}\n" + "\n".join(methods)
+        return _with_used_imports(re.sub(r"(?<=^class EveryPoint\()[^)]*", shown, text, flags=re.MULTILINE))
 
-    def _tests(self) -> str:
-        parts = self._parts
-        lines = {"import pytest", "from $package.plugin import $Name"}
-        names = {"FakeCluster", "check_plugin", *(name for part in parts for name in part.test_names)}
-        found = {line.removeprefix("from pyscheduler import ") for part in parts for line in part.test_imports}
-        lines |= {_from("pyscheduler", found)} if found else set()
-        used = self._draw or any("LABEL" in part.test for part in parts)
-        lines |= {"import random"} if self._draw else set()
-        names |= {"Draft"} if self._draw else set()
-        lines |= {_from("pyscheduler.testing", names)}
-        label = '\nLABEL = "example.com/$distribution"\n' if used else ""
-        head = _TEST_HEAD.replace("$imports", _imports(lines)).replace("$label", label).replace("$draw", self._draw)
-        return head + "".join("\n\n" + part.test for part in parts)
+    def _tests(self, text: str) -> str:
+        """Return the tests of the plugin's points, on clusters that have the labels of these points."""
+        without = {f"test_{test}" for point in POINTS if point not in self.points for test in POINTS[point].tests}
+        disabled = ["PrioritySort"] * ("queueSort" in self.points) + ["DefaultBinder"] * ("bind" in self.points)
+        shown = f", disable=[{_quoted(disabled)}]" if disabled else ""
+        text = text.replace(', disable=["PrioritySort", "DefaultBinder"]', shown)
+        if "bind" not in self.points:
+            text = text.replace('[EveryPoint, "DefaultBinder"]', "[EveryPoint]")
+            text = text.replace(', with_plugins=["DefaultBinder"]', "")
+        labels = {
+            "node_labels": [value for point in self.points if (value := POINTS[point].on_nodes)],
+            "pod_labels": [value for point in self.points if (value := POINTS[point].on_pods)],
+        }
+        for field, values in labels.items():
+            line = f"    draft.{field}[LABEL] = [{_quoted(values)}]\n" if values else ""
+            text = re.sub(rf"^.*draft\.{field}\[.*\n", line, text, flags=re.MULTILINE)
+        if not any(labels.values()):
+            without.add("draw")
+            text = text.replace("draw=draw, ", "")
+        text = _drop(text, lambda node: not without.isdisjoint(_defined(node)))
+        return _with_used_imports(_drop(text, lambda node: _is_unused(node, text)))
+
+
+def _quoted(values: Iterable[str]) -> str:
+    return ", ".join(f'"{value}"' for value in values)
+
+
+def _keep(text: str) -> str:
+    return text
+
+
+def _with_range(text: str) -> str:
+    """Return `pyproject.toml` with the versions of pyscheduler that have the plugin API of the installed version."""
+    return re.sub(r'(?<="kube-pyscheduler)[^"]*', _range(version("kube-pyscheduler")), text)
+
+
+def _example() -> Path:
+    """Return the folder of the example: a part of an installed wheel, beside the package in a source tree."""
+    installed = Path(__file__).parent / "every_point"
+    return installed if installed.exists() else Path(__file__).parents[3] / "examples/16-every-point"
+
+
+def _defined(node: ast.AST) -> set[str]:
+    """Return the names that a statement of a module, class or constructor defines; attributes of `self` included."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return {ast.unparse(target) for target in targets}
+
+
+def _is_unused(node: ast.stmt, text: str) -> bool:
+    """Return True if nothing else in the text has the name that a statement defines or registers."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        handlers = [keyword.value for keyword in node.value.keywords]
+        return any(isinstance(value, ast.Attribute) and f"def {value.attr}(" not in text for value in handlers)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _defined(node) <= {"args_type", "args", "rbac"}:
+        return False
+    return all(len(re.findall(rf"\b{name}\b", text)) == 1 for name in _defined(node))
+
+
+def _only_calls_super(node: ast.FunctionDef) -> bool:
+    return node.name == "__init__" and len(node.body) == 1
+
+
+def _drop(text: str, unwanted: Callable[[ast.stmt], bool]) -> str:
+    """Return a module without the unwanted statements of the module, its classes and their constructors."""
+    lines = text.splitlines(keepends=True)
+    pending: list[ast.stmt] = [*ast.parse(text).body]
+    while pending:
+        node = pending.pop()
+        if not unwanted(node):
+            nested = isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and node.name == "__init__")
+            pending += node.body if nested else ()
+            continue
+        first, end = node.lineno - 1, node.end_lineno or node.lineno
+        while lines[first - 1].lstrip().startswith("#:"):
+            first -= 1
+        while isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not lines[first - 1].strip():
+            first -= 1
+        lines[first:end] = [""] * (end - first)
+    return re.sub(r"\n{4,}", "\n\n\n", "".join(lines))
+
+
+def _with_used_imports(text: str) -> str:
+    """Return a module without the names that it imports and does not use."""
+    tree = ast.parse(text)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    last = max(node.end_lineno or 0 for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+    lines = text.splitlines(keepends=True)
+    blocks = ["\n".join(_imports(block, used)) for block in "".join(lines[:last]).rstrip().split("\n\n")]
+    return "\n\n".join(block for block in blocks if block) + "\n" + "".join(lines[last:])
+
+
+def _imports(block: str, used: set[str]) -> Iterable[str]:
+    """Return the statements of a block of imports, with the used names only."""
+    for node in ast.parse(block).body:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            yield ast.get_source_segment(block, node) or ""
+            continue
+        kept = [alias for alias in node.names if (alias.asname or alias.name) in used]
+        if kept and isinstance(node, ast.Import):
+            yield ast.unparse(node)
+        elif kept and isinstance(node, ast.ImportFrom):
+            line = f"from {node.module} import {', '.join(alias.name for alias in kept)}"
+            long = f"from {node.module} import (\n" + "".join(f"    {alias.name},\n" for alias in kept) + ")"
+            yield line if len(line) <= _WIDTH else long
 
 
 def _words(name: str) -> list[str]:
     """Return the words of a name in CamelCase, in lower case; an abbreviation is one word."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+", name)]
-
-
-def _from(module: str, names: Iterable[str]) -> str:
-    """Return an import, on several lines if it is long; constants, classes and functions in this order."""
-    ordered = sorted(names, key=lambda name: (name.islower(), name))
-    line = f"from {module} import {', '.join(ordered)}"
-    return line if len(line) <= _WIDTH else f"from {module} import (\n" + "".join(f"    {n},\n" for n in ordered) + ")"
-
-
-def _imports(lines: Iterable[str]) -> str:
-    """Return import lines in blocks: the standard library, other distributions, this package."""
-    blocks: dict[int, list[str]] = {0: [], 1: [], 2: []}
-    for line in lines:
-        module = line.split()[1].split(".")[0]
-        blocks[0 if module in {"collections", "random", "typing"} else 2 if module == "$package" else 1].append(line)
-    ordered = (sorted(block, key=lambda line: (line.startswith("from"), line.split()[1])) for block in blocks.values())
-    return "\n\n".join("\n".join(block) for block in ordered if block)
 
 
 def _range(installed: str) -> str:
@@ -195,195 +287,29 @@ def _range(installed: str) -> str:
     return f">={least},<{major + 1}" if major else f">={least},<0.{minor + 1}"
 
 
-_PYPROJECT: Final = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
+_REUSE: Final = """
+    # Answers depend on the node object only, so they hold until the node changes.
+    reuse = Reuse.WHILE_NODE_STAYS
 
-[project]
-name = "$distribution"
-version = "0.1.0"
-description = "A pyscheduler plugin"
-readme = "README.md"
-requires-python = ">=3.11"
-# The plugin API may change with the next minor version.
-dependencies = ["kube-pyscheduler$range", "attrs", "numpy"]
+    """
 
-# pyscheduler finds the plugin by this entry point.
-[project.entry-points."pyscheduler"]
-$distribution = "$package.hooks"
-
-[dependency-groups]
-test = ["pytest", "mypy"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["$package"]
-
-[tool.hatch.build.targets.sdist]
-include = ["$package", "tests", "profile.yaml"]
-
-[tool.pytest.ini_options]
-testpaths = ["tests"]
-
-[tool.mypy]
-strict = true
-files = ["$package", "tests"]
-"""
-
-_GITIGNORE: Final = """\
-__pycache__/
-*.egg-info/
-.mypy_cache/
-.pytest_cache/
-.venv/
-build/
-dist/
-"""
-
-_INIT: Final = '''\
-"""A pyscheduler plugin. `$Name` is its name in a profile."""
-'''
-
-_HOOKS: Final = '''\
-"""What pyscheduler finds through the entry point: the class by name, imported only when a profile enables it."""
-
-from pyscheduler import PluginRegistry, hookimpl
-
-
-@hookimpl
-def pyscheduler_register(registry: PluginRegistry) -> None:
-    """Offer the plugin."""
-    registry.require_api("$api")
-    registry.add("$Name", "$package.plugin:$Name")
-'''
-
-_PROFILE: Final = """\
-# The default plugins and $Name, for pods with `schedulerName: $distribution`.
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-  - schedulerName: $distribution
-    pluginConfig:
-      - name: $Name
-        args:
-          label: example.com/$distribution
-    plugins:
-      multiPoint:
-        enabled: [{name: $Name}]
-"""
-
-_WORKFLOW: Final = """\
-name: CI
-on: [push, pull_request]
-jobs:
-  test:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.11"
-      - run: pip install . pytest mypy
-      - run: pytest
-      - run: mypy
-      - run: pyscheduler config --config profile.yaml
-"""
-
+#: The example has a README of its own, as a page of the documentation.
 _README: Final = """\
-# $distribution
+# every-point
 
-A plugin for pyscheduler (`pip install kube-pyscheduler`): `$Name`, at the extension points $points.
+A plugin for pyscheduler (`pip install kube-pyscheduler`): `EveryPoint`, at the extension points POINTS.
 
 ```sh
 pip install -e . pytest mypy     # in a virtual environment
 pytest && mypy
-pyscheduler plugins              # lists $Name
+pyscheduler plugins              # lists EveryPoint
 pyscheduler run --kubeconfig ~/.kube/config --config profile.yaml --reload
 ```
 
 | file | content |
 |---|---|
-| `$package/plugin.py` | the plugin and its args |
-| `$package/hooks.py` | the hook that the entry point in `pyproject.toml` names |
+| `every_point/plugin.py` | the plugin and its args |
+| `every_point/hooks.py` | the hook that the entry point in `pyproject.toml` names |
 | `profile.yaml` | a configuration that enables the plugin |
-| `tests/test_$package.py` | tests on a fake cluster in virtual time, and the check of the contract of plugins |
+| `tests/test_every_point.py` | tests on a fake cluster in virtual time, and the check of the contract of plugins |
 """
-
-_ARGS: Final = '''\
-@attrs.frozen(kw_only=True)
-class ${Name}Args:
-    """The args in `pluginConfig`; in the file, the keys are in camelCase."""
-
-    label: str = "example.com/$distribution"
-'''
-
-_PATIENCE: Final = """\
-    patience_seconds: Duration = 60.0
-"""
-
-_CLASS: Final = '''\
-class $Name($bases):
-    """What the plugin does, in one sentence."""
-
-    args_type = ${Name}Args
-    args: ${Name}Args
-'''
-
-_RBAC: Final = """\
-    rbac = (PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)),)
-"""
-
-_REUSE: Final = """\
-    # Answers depend on the node object only, so they hold until the node changes.
-    reuse = Reuse.WHILE_NODE_STAYS
-"""
-
-_CONSTRUCTOR: Final = """\
-    def __init__(self, args: object, handle: Handle) -> None:
-        super().__init__(args, handle)
-"""
-
-_EVENTS: Final = '''\
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the events that can make a rejected pod schedulable."""
-        return [
-$events        ]
-'''
-
-_SIGN_NOTHING: Final = '''\
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        """Return what the answers depend on in the pod: nothing."""
-        return ()
-'''
-
-_SIGN: Final = '''\
-    def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
-        """Return what the answers depend on in the pod: its label."""
-        return [SignFragment("$Name/label", pod.labels.get(self.args.label, ""))]
-'''
-
-_DRAW: Final = '''\
-
-
-def draw(rng: random.Random, draft: Draft) -> None:
-    """Give nodes and pods of the random clusters the labels that concern the plugin."""
-'''
-
-_TEST_HEAD: Final = '''\
-"""$Name on a fake cluster: no API server to reach, no time that passes by itself."""
-
-$imports
-$label
-
-@pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
-    """Give a cluster of two nodes."""
-    for name in ("n1", "n2"):
-        pyscheduler_cluster.add_node(name, allocatable={"cpu": "4"})
-    return pyscheduler_cluster
-$draw
-
-def test_plugin_keeps_the_contract() -> None:
-    """`check_plugin` runs the plugin on random clusters, and reports what breaks the contract of plugins."""
-    $check
-'''
