@@ -6,7 +6,7 @@ plugins then read by node name. A thousand nodes that fail for the same reason s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["LastMask", "NodeStatuses"]
+__all__ = ["NodeStatuses"]
 
 #: numpy compares an int8 array with a plain int seven times faster than with a member of an IntEnum.
 _SUCCESS: Final = int(Code.SUCCESS)
 
 #: What a node gets that no filter looked at, in kube-scheduler's words: nothing, and preemption cannot help.
 _ABSENT: Final = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-
-
-class LastMask:
-    """The length of the last mask for which `failing` returned None; -1 if there is none. The runtime compares it."""
-
-    length: ClassVar[int] = -1
 
 
 class NodeStatuses:
@@ -70,7 +64,6 @@ class NodeStatuses:
         _check_mask(failed)
         _check_status(status)
         if not failed.any():
-            LastMask.length = len(failed)
             return None
         statuses = cls(len(failed))
         statuses.fail(failed, status)

@@ -155,13 +155,6 @@ class WrongShape(FilterPlugin):
         return NodeStatuses.failing(nodes.pod_counts()[:-1] >= 0, NO_ROOM)
 
 
-class ShortMask(FilterPlugin):
-    """Answers for one node, and nothing is wrong with this node."""
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
-        return NodeStatuses.failing(np.zeros(1, dtype=np.bool_), NO_ROOM)
-
-
 class WaitsAtPreFilter(PreFilterPlugin):
     """Returns a code that the extension point does not have."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.framework.node_statuses import LastMask, NodeStatuses
+from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
@@ -206,13 +206,10 @@ class FilterCache(RowCache):
         """Return int16[n]: the first rejection of each row; None where an answer cannot be cached."""
         ids = np.zeros(len(nodes), dtype=np.int16)
         for position, method in methods:
-            LastMask.length = -1
             answer = call(method, nodes)
-            # Whoever asks without the cache says what is wrong.
             if answer is None:
-                if not method.in_tree and LastMask.length not in {-1, len(nodes)}:
-                    return None
                 continue
+            # Whoever asks without the cache says what is wrong.
             if not isinstance(answer, NodeStatuses):
                 return None
             if not method.in_tree and statuses_problem(answer, len(nodes)):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.node_statuses import NodeStatuses
 
-__all__ = ["array_text", "expected_scores", "score_array", "statuses_problem", "wrong_length"]
+__all__ = ["array_text", "expected_scores", "score_array", "statuses_problem"]
 
 _INT64: Final = np.dtype(np.int64)
 _MOST: Final = np.iinfo(np.int64).max
@@ -56,7 +56,7 @@ def statuses_problem(statuses: NodeStatuses, size: int) -> str:
         if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != 1:
             return f"`{name}` to be {np.dtype(dtype)}[{size}], not {array_text(array)}; use NodeStatuses.fail"
         if len(array) != size:
-            return wrong_length(size, len(array))
+            return f"one status for each of {size} nodes, not {len(array)}"
     table = np.array([status.code for status in statuses.table], dtype=np.int8)
     # Seen as unsigned, a negative number is a huge one: one pass instead of two.
     if size and ids.view(np.uint32).max() >= len(table):
@@ -66,11 +66,6 @@ def statuses_problem(statuses: NodeStatuses, size: int) -> str:
     if ((codes != table.take(ids)) & (ids != 0)).any():
         return "`codes` that equal the codes of the statuses in `table`; use NodeStatuses.fail, which sets both"
     return ""
-
-
-def wrong_length(size: int, length: int) -> str:
-    """Return what a mask or an array of statuses of the wrong length should have been."""
-    return f"one status for each of {size} nodes, not {length}"
 
 
 def array_text(answer: object) -> str:

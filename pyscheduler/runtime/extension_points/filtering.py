@@ -18,10 +18,10 @@ import attrs
 import numpy as np
 
 from pyscheduler.cache.nominated_rows import before
-from pyscheduler.framework.node_statuses import LastMask, NodeStatuses
+from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.runtime.extension_points.arrays import statuses_problem, wrong_length
+from pyscheduler.runtime.extension_points.arrays import statuses_problem
 from pyscheduler.runtime.extension_points.attribution import (
     all_failing,
     blank_statuses,
@@ -237,13 +237,9 @@ class Filtering:
         `alive`: bool[n]; None stands for all nodes. An ERROR for a node that an earlier plugin rejects does not count.
         """
         calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
-        LastMask.length = -1
         answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
         if answer is None:
-            length = LastMask.length
-            if length in {-1, len(nodes)} or method.in_tree:
-                return None
-            return calls.wrong_type(method, pod, NodeStatuses(length), wrong_length(len(nodes), length))
+            return None
         if not isinstance(answer, NodeStatuses):
             if isinstance(answer, Status) and answer.is_error:
                 return calls.wrapped(method, pod, answer)
