@@ -4,6 +4,8 @@
 of all threads and tasks (`goroutine`), and the time that functions take during the next seconds (`profile?seconds=30`).
 
 Differs from kube-scheduler: the profiles come from Python's profiler, as text; the other profiles are not served.
+/flagz and /statusz are text only, and /statusz shows Python's version. Both name the component `kube-scheduler`,
+because clients expect that name.
 
 Source: apiserver's server/flagz, server/statusz, server/routes/profiling.go and flags.go.
 """
@@ -22,7 +24,6 @@ import attrs
 from aiohttp import web
 
 from pyscheduler.flags import go_values
-from pyscheduler.serving.zpages import COMPONENT, Page
 from pyscheduler.telemetry.logs import set_verbosity
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DebugPages"]
 
+_COMPONENT: Final = "kube-scheduler"
 _WARNING: Final = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is "
     "for debugging purposes only."
@@ -57,8 +59,6 @@ class DebugPages:
     profiling: bool
     with_flagz: bool
     with_statusz: bool
-    #: Whether /flagz and /statusz are offered in CBOR.
-    with_cbor: bool
     #: The paths that /statusz lists.
     paths: Callable[[], Sequence[str]]
     _busy: bool = False
@@ -70,41 +70,29 @@ class DebugPages:
             return await _change_level(request)
         if request.method not in {"GET", "HEAD"}:
             return None
-        accept = ",".join(request.headers.getall("Accept", []))
         if path == "/flagz" and self.with_flagz:
-            flags = dict(sorted(self.flags.items()))
-            return Page("Flagz", self._flagz, lambda: {"flags": flags}, self.with_cbor).answer(accept)
+            return _text(self._flagz())
         if path == "/statusz" and self.with_statusz:
-            return Page("Statusz", self._statusz, self._status, self.with_cbor).answer(accept)
+            return _text(self._statusz())
         if self.profiling:
             return await self._profiling(request)
         return None
 
     def _flagz(self) -> str:
         lines = [f"{name}={value}" for name, value in sorted(self.flags.items())]
-        return "\n".join([f"\n{COMPONENT} flagz", _WARNING, *lines, ""])
+        return "\n".join([f"\n{_COMPONENT} flagz", _WARNING, *lines, ""])
 
     def _folders(self) -> list[str]:
         """Return the first segment of every path that /statusz lists; the paths of an API are omitted."""
         flagz = ["/flagz"] if self.with_flagz else []
         return sorted({f"/{path.split('/')[1]}" for path in (*self.paths(), *flagz)} - _OF_AN_API)
 
-    def _status(self) -> dict[str, object]:
-        started = datetime.fromtimestamp(self.started_at, UTC)
-        return {
-            "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
-            "uptimeSeconds": int(self.clock.wall() - self.started_at),
-            "binaryVersion": self.version,
-            "emulationVersion": "1.36",
-            "paths": self._folders(),
-        }
-
     def _statusz(self) -> str:
         started = datetime.fromtimestamp(self.started_at, UTC)
         up = int(self.clock.wall() - self.started_at)
         hours, rest = divmod(up, 3600)
         lines = [
-            f"\n{COMPONENT} statusz",
+            f"\n{_COMPONENT} statusz",
             f"{_WARNING}\n",
             f"Started: {started:%a %b %e %H:%M:%S UTC %Y}",
             f"Up: {hours} hr {rest // 60:02d} min {rest % 60:02d} sec",

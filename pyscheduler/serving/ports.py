@@ -153,7 +153,6 @@ class Ports:
             profiling=self.profiling,
             with_flagz=self.feature("ComponentFlagz"),
             with_statusz=self.feature("ComponentStatusz"),
-            with_cbor=self.feature("CBORServingAndStorage"),
             paths=self.pages.paths,
         )
 

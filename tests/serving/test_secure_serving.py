@@ -16,7 +16,6 @@ from typing import Any
 import aiohttp
 import attrs
 import pytest
-import yaml
 
 from kube_objects.clock import LoopClock
 from kube_testserver.access.users import User
@@ -78,7 +77,6 @@ class SecuredCluster:
         *,
         asking: bool = True,
         profiling: bool = True,
-        cbor: bool = False,
         authentication: Mapping[str, Any] | None = None,
     ) -> Port:
         """Open an HTTPS port; with `asking`, it asks the cluster as `scheduler`."""
@@ -103,7 +101,6 @@ class SecuredCluster:
             profiling=profiling,
             with_flagz=True,
             with_statusz=True,
-            with_cbor=cbor,
             paths=pages.paths,
         )
         server = SecureServer(
@@ -421,51 +418,6 @@ async def test_flags_and_status(world: SecuredCluster) -> None:
     assert re.search(r"\nUp: 1 hr 02 min \d\d sec\n", text)
     assert f"\nPython version: {sys.version.split()[0]}\n" in text
     assert "\nPaths: /configz /flagz /healthz /livez /metrics /readyz\n" in text
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("form", ["json", "yaml"])
-@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
-async def test_flags_and_status_as_objects(world: SecuredCluster, version: str, form: str) -> None:
-    """For programs: who names the object in `Accept` gets it, as from kube-scheduler."""
-    port = await world.open()
-    found = {}
-    for kind in ("Flagz", "Statusz"):
-        accept = f"text/plain;q=0.9, application/{form};v={version};g=config.k8s.io;as={kind}"
-        status, text = await port.get(f"/{kind.lower()}", "root", headers={"Accept": accept})
-        assert status == 200
-        found[kind] = yaml.safe_load(text)
-        assert found[kind].pop("metadata") == {"name": "kube-scheduler"}
-        assert (found[kind].pop("kind"), found[kind].pop("apiVersion")) == (kind, f"config.k8s.io/{version}")
-    assert found["Flagz"] == {"flags": {"config": "x.yaml", "v": "2"}}
-    assert isinstance(found["Statusz"].pop("startTime"), str)
-    # The certificate of the port takes a second to make on a busy machine.
-    assert 3725 <= found["Statusz"].pop("uptimeSeconds") < 3785
-    assert found["Statusz"] == {
-        "binaryVersion": "pyscheduler 1",
-        "emulationVersion": "1.36",
-        "paths": ["/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz"],
-    }
-
-
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize(
-    ("accept", "status"),
-    [
-        pytest.param("*/*", 200, id="anything"),
-        pytest.param("application/json, text/*;q=0.1", 200, id="text at last"),
-        pytest.param("application/json", 406, id="which object is not said"),
-        pytest.param("application/json;v=v1;g=config.k8s.io;as=Statusz", 406, id="a version that is not there"),
-        pytest.param("application/json;v=v1beta1;g=config.k8s.io;as=Flagz", 406, id="the other object"),
-        pytest.param("text/html, text/plain;q=0", 406, id="no text, please"),
-    ],
-)
-async def test_media_types_not_offered_get_406(world: SecuredCluster, accept: str, status: int) -> None:
-    """With an answer that says what there is."""
-    port = await world.open()
-    found, text = await port.get("/statusz", "root", headers={"Accept": accept})
-    assert found == status
-    assert ("only the following media types are accepted" in text) is (status == 406)
 
 
 @pytest.mark.slow
