@@ -237,8 +237,8 @@ def _drop(text: str, unwanted: Callable[[ast.stmt], bool]) -> str:
     while pending:
         node = pending.pop()
         if not unwanted(node):
-            nested = isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and node.name == "__init__")
-            pending += node.body if nested else ()
+            if isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and node.name == "__init__"):
+                pending += node.body
             continue
         first, end = node.lineno - 1, node.end_lineno or node.lineno
         while lines[first - 1].lstrip().startswith("#:"):
