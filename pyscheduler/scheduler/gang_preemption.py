@@ -26,33 +26,24 @@ from pyscheduler.framework.trial import Trial, TrialKind
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.scheduler.awaited_room import awaited_room
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.group_cycle import GroupCycles, Groups, order_of_attempts
 from pyscheduler.scheduler.scheduling_cycle import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping
+    from collections.abc import Collection
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.diagnosis import FitError
-    from pyscheduler.framework.interfaces import GroupCyclePlugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
     from pyscheduler.scheduler.group_commit import Decision
-    from pyscheduler.scheduler.group_cycle import GroupCycles
 
 __all__ = ["GangPreemption"]
 
 _log = logging.getLogger(__name__)
 
 _IN_VAIN = "preemption: not eligible because the other pods of its group would not fit"
-
-
-@attrs.frozen
-class _Gang:
-    """The groups that a pod must start with, and their plugin."""
-
-    source: GroupCyclePlugin
-    members: Mapping[Hashable, Iterable[Pod]]
 
 
 @attrs.frozen
@@ -84,10 +75,10 @@ class GangPreemption:
         if are_promised and not await self._can_preempt(attempt, error):
             if not any(map(self._nomination, others)):
                 return None
-            decision = await self.cycles.rehearse(gang.source, gang.members, profile, others, turns)
+            decision = await self.cycles.rehearse(gang, profile, others, turns)
             return quiet if decision.has_enough else None
         infos = [attempt.queued, *others]
-        decision = await self.cycles.rehearse(gang.source, gang.members, profile, infos, turns)
+        decision = await self.cycles.rehearse(gang, profile, infos, turns)
         own = next(each for each in decision.members if each.uid == attempt.queued.pod.uid)
         if own.is_placed and decision.verdict.outcome is GroupOutcome.WAITING_ON_PREEMPTION:
             return await self._preempt(decision, attempt, error)
@@ -102,7 +93,7 @@ class GangPreemption:
             return CLEAR_NOMINATION
         return NominatingInfo(attempt.node_name)
 
-    def _gang(self, profile: Profile, pod: Pod) -> _Gang | None:
+    def _gang(self, profile: Profile, pod: Pod) -> Groups | None:
         for source in profile.group_cycle_plugins:
             try:
                 members = source.groups_to_preempt(pod)
@@ -111,15 +102,14 @@ class GangPreemption:
                 failures.report(error, plugin=source.name, point=GROUP_CYCLE, about=f"pod={pod.key}", call=call)
                 continue
             if members is not None:
-                return _Gang(source, members)
+                return Groups(source, members)
         return None
 
-    def _others(self, first: QueuedPodInfo, gang: _Gang) -> list[QueuedPodInfo]:
+    def _others(self, first: QueuedPodInfo, gang: Groups) -> list[QueuedPodInfo]:
         """Return the other members that wait in the queue, in the order in which they would be tried."""
         queue = self.cycles.scheduling.queue
-        uids = [pod.uid for pods in gang.members.values() for pod in pods if pod.uid != first.pod.uid]
-        found = [info for uid in uids if (info := queue.get(uid)) is not None]
-        return sorted(found, key=lambda info: (-info.pod.priority, info.first_attempt_rank))
+        found = [info for pod in gang.others_than(first.pod) if (info := queue.get(pod.uid)) is not None]
+        return sorted(found, key=order_of_attempts)
 
     def _is_awaiting(self, profile: Profile, info: QueuedPodInfo) -> bool:
         """Return True if victims of a member are being evicted, or are leaving the node that it is nominated to."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.attempt import Attempt
-    from pyscheduler.scheduler.group_source import GroupSource
+    from pyscheduler.scheduler.in_tree_groups import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
 __all__ = ["Decision", "GroupCommit", "Member"]

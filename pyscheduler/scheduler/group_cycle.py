@@ -1,6 +1,6 @@
 """The group cycle: place all queued members of a group on one snapshot, and then schedule all of them or none.
 
-A `GroupSource` names the groups: plugins do, and the scheduler itself for those of `spec.schedulingGroup`. When one
+A `GroupSource` names the groups: a plugin, or the scheduler itself for those of `spec.schedulingGroup`. When one
 member is popped, the other members are taken out of the queue with it. Then each is tried in one statement: a member
 that finds a node is placed, reserved and permitted in the trial, and its victims are evicted there, so that the next
 member sees all of it. The loop turns between members; the snapshot stays as it was. In the end the statement is undone,
@@ -37,7 +37,7 @@ from pyscheduler.scheduler.awaited_room import awaited_room
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
 from pyscheduler.scheduler.group_commit import Decision, Member
 from pyscheduler.scheduler.group_placements import ended
-from pyscheduler.scheduler.in_tree_groups import InTreeGroups
+from pyscheduler.scheduler.in_tree_groups import GroupSource, InTreeGroups
 from pyscheduler.scheduler.level_search import search_levels
 from pyscheduler.scheduler.scheduling_cycle import Failure
 from pyscheduler.scheduler.sub_group_trial import SubGroupTrial, TrialOverError
@@ -55,10 +55,9 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.group_commit import GroupCommit
     from pyscheduler.scheduler.group_placements import PlacementSearch
     from pyscheduler.scheduler.group_preemption import GroupPreemption
-    from pyscheduler.scheduler.group_source import GroupSource
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["GroupCycles"]
+__all__ = ["GroupCycles", "Groups", "order_of_attempts"]
 
 _log = logging.getLogger(__name__)
 
@@ -69,11 +68,19 @@ _WAITING_ON_PREEMPTION = "pod group is waiting for preemption to complete"
 
 
 @attrs.frozen
-class _Groups:
-    """Groups that are scheduled together, and their source."""
+class Groups:
+    """Groups that are scheduled together, each with its members, and their source."""
 
     source: GroupSource
     members: Mapping[Hashable, Iterable[Pod]]
+
+    def group_of(self) -> Mapping[str, Hashable]:
+        """Return the group of each member, by uid."""
+        return {pod.uid: group for group, pods in self.members.items() for pod in pods}
+
+    def others_than(self, first: Pod) -> list[Pod]:
+        """Return the members beside one of them."""
+        return [pod for pods in self.members.values() for pod in pods if pod.uid != first.uid]
 
 
 @attrs.define(kw_only=True)
@@ -90,7 +97,7 @@ class GroupCycles:
     #: Only with the gate TopologyAwareWorkloadScheduling.
     placements: PlacementSearch | None = None
 
-    def find(self, pod: Pod) -> _Groups | None:
+    def find(self, pod: Pod) -> Groups | None:
         """Return the groups that are scheduled together with a pod; None for a pod that is scheduled by itself."""
         for source in self.sources.get(pod.scheduler_name, ()):
             try:
@@ -102,11 +109,11 @@ class GroupCycles:
                 )
                 continue
             if members is not None:
-                return _Groups(source, members)
+                return Groups(source, members)
         return None
 
     async def run_group_cycle(
-        self, groups: _Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
+        self, groups: Groups, first: QueuedPodInfo, skips: Callable[[Profile, Pod], bool]
     ) -> Sequence[Attempt]:
         """Try to place all members; return the attempts to bind. The other attempts are settled."""
         began = self.scheduling.clock.now()
@@ -119,7 +126,7 @@ class GroupCycles:
         if stranger is not None:
             self._refuse(popped, stranger.scheduler_name, profile.name)
             return ()
-        group_of = {pod.uid: group for group, pods in groups.members.items() for pod in pods}
+        group_of = groups.group_of()
         members: list[Member] = []
         for info in popped:
             if skips(profile, info.pod):
@@ -158,15 +165,14 @@ class GroupCycles:
         ):
             self.scheduling.queue.retry_after_backoff(member.attempt.queued.pod for member in decision.members)
 
-    async def _pop_all(self, groups: _Groups, first: QueuedPodInfo, turns: CooperativeYield) -> list[QueuedPodInfo]:
+    async def _pop_all(self, groups: Groups, first: QueuedPodInfo, turns: CooperativeYield) -> list[QueuedPodInfo]:
         """Take the other members out of the queue; return all of them in the order in which they are tried."""
-        others = [pod for pods in groups.members.values() for pod in pods if pod.uid != first.pod.uid]
+        others = groups.others_than(first.pod)
         popped = [first]
         for start in range(0, len(others), _POPPED_PER_TURN):
             popped += self.scheduling.queue.pop_these(others[start : start + _POPPED_PER_TURN])
             await turns.yield_if_due()
-        # By rank, not by time: pods may enter activeQ at the same time.
-        popped.sort(key=lambda info: (-info.pod.priority, info.first_attempt_rank))
+        popped.sort(key=order_of_attempts)
         return popped
 
     def _refuse(self, popped: Iterable[QueuedPodInfo], name: str, other: str) -> None:
@@ -189,7 +195,7 @@ class GroupCycles:
         members = [self.member(decision.profile, each.attempt.queued, each.group) for each in order]
         return Decision(source=decision.source, profile=decision.profile, members=members, began=decision.began)
 
-    def _tell(self, groups: _Groups, decision: Decision) -> None:
+    def _tell(self, groups: Groups, decision: Decision) -> None:
         verdict = decision.verdict
         self.scheduling.recorder.group_attempt(
             result=verdict.outcome.value,
@@ -236,16 +242,15 @@ class GroupCycles:
 
     async def rehearse(
         self,
-        source: GroupSource,
-        groups: Mapping[Hashable, Iterable[Pod]],
+        groups: Groups,
         profile: Profile,
         infos: Iterable[QueuedPodInfo],
         turns: CooperativeYield,
     ) -> Decision:
         """Return the decision that a cycle would come to about these members of the groups, and change nothing."""
-        group_of = {pod.uid: group for group, pods in groups.items() for pod in pods}
+        group_of = groups.group_of()
         members = [self.member(profile, info, group_of[info.pod.uid]) for info in infos]
-        decision = Decision(source=source, profile=profile, members=members, began=self.scheduling.clock.now())
+        decision = Decision(source=groups.source, profile=profile, members=members, began=self.scheduling.clock.now())
         return await self._try_orders(decision, turns, TrialKind.QUESTION)
 
     async def _try_orders(
@@ -435,3 +440,9 @@ def _set_verdict(decision: Decision) -> None:
     else:
         decision.status = None
         decision.verdict = GroupVerdict(GroupOutcome.SCHEDULED)
+
+
+def order_of_attempts(info: QueuedPodInfo) -> tuple[int, int]:
+    """Return the key that sorts members in the order in which they are tried."""
+    # By rank, not by time: pods may enter activeQ at the same time.
+    return -info.pod.priority, info.first_attempt_rank

@@ -12,7 +12,7 @@ Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
@@ -42,23 +42,12 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.group_commit import Decision
+    from pyscheduler.scheduler.in_tree_groups import InTreeGroups
 
 __all__ = ["MemberRoom", "PlacementSearch", "ended", "most_members", "room_of_members"]
 
 _FIT: Final = "NodeResourcesFit"
 _FEASIBLE: Final = frozenset({GroupOutcome.SCHEDULED, GroupOutcome.WAITING_ON_PREEMPTION})
-
-
-class MembersOfGroups(Protocol):
-    """Names the members of Kubernetes' own groups."""
-
-    def all_members(self, group: Hashable) -> Iterable[Pod]:
-        """Return the living members of a group."""
-        ...
-
-    def places_missing(self, group: Hashable) -> int:
-        """Return how many members without a place must find one before the group can start."""
-        ...
 
 
 @attrs.define(eq=False)
@@ -79,7 +68,7 @@ class _Tried:
 class PlacementSearch:
     """Searches the placements of Kubernetes' own groups."""
 
-    groups: MembersOfGroups
+    groups: InTreeGroups
     cache: Cache
     rng: random.Random
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod, PodCondition
     from pyscheduler.framework.group_cycle import GroupVerdict
     from pyscheduler.framework.handle import Client, Handle
+    from pyscheduler.framework.interfaces import GroupCyclePlugin
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup import GroupDirectory
 
-__all__ = ["GANG_SCHEDULING", "RULES", "InTreeGroups", "make_in_tree_groups"]
+__all__ = ["GANG_SCHEDULING", "RULES", "GroupSource", "InTreeGroups", "make_in_tree_groups"]
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ RULES: Final = (
 
 @attrs.define(kw_only=True, eq=False)
 class InTreeGroups:
-    """A `GroupSource`, and the writer of its groups' condition."""
+    """Has the methods of a `GroupCyclePlugin`, and writes the condition of its groups."""
 
     #: The plugin at which members wait for each other.
     name: str = attrs.field(default=GANG_SCHEDULING, init=False)
@@ -187,6 +188,10 @@ class InTreeGroups:
 
     def _forget(self, item: InTreePodGroup) -> None:
         self._told.pop(item.uid, None)
+
+
+#: Names the pods that are scheduled in one cycle.
+GroupSource: TypeAlias = "GroupCyclePlugin | InTreeGroups"
 
 
 def make_in_tree_groups(handle: Handle, *, retries_after_backoff: bool) -> InTreeGroups:
