@@ -2,8 +2,8 @@
 
 The life of a pod here: a scheduling cycle *assumes* it on a node, so that the next cycle counts it although the API
 server has not heard of it. Then either the informer reports it bound, which confirms the assumption (or corrects it,
-if another node was chosen), or its binding fails and it is *forgotten*. Where an expiry is set, an assumption whose
-binding has finished but is never confirmed runs out. Pods that others bound are added when the informer reports them.
+if another node was chosen), or its binding fails and it is *forgotten*. Pods that others bound are added when the
+informer reports them.
 
 Events of nodes and pods come on separate watches and in any order. A pod may be known before its node, and a node may
 go before its pods: its NodeInfo then stays without a node object until they are gone too, and is in no snapshot.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +37,6 @@ from pyscheduler.framework.recorder import NullRecorder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kube_objects.clock import Clock, Timer
     from pyscheduler.api import Node
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.recorder import Recorder
@@ -51,21 +49,15 @@ _MAX_REMOVALS: Final = 1024
 
 
 class Cache:
-    """The scheduler's view of the cluster. Methods raise `CacheError` where a call contradicts what is known.
+    """The scheduler's view of the cluster. Methods raise `CacheError` where a call contradicts what is known."""
 
-    `assume_ttl_seconds` is how long an assumption outlives the end of its binding without being confirmed; 0, as in
-    kube-scheduler, for ever.
-    """
-
-    def __init__(self, *, clock: Clock, recorder: Recorder | None = None, assume_ttl_seconds: float = 0.0) -> None:
-        self._clock = clock
+    def __init__(self, *, recorder: Recorder | None = None) -> None:
         self._recorder = recorder if recorder is not None else NullRecorder()
-        self._assume_ttl_seconds = assume_ttl_seconds
         #: By name, least recently changed first.
         self._nodes: OrderedDict[str, NodeInfo] = OrderedDict()
         self._pods: dict[str, PodInfo] = {}
-        #: Assumed pods by uid, with the timer of those that will expire.
-        self._assumed: dict[str, Timer | None] = {}
+        #: Assumed pods, by uid.
+        self._assumed: set[str] = set()
         #: When each node that is there was added, as a number; rows of a snapshot are given out in this order.
         self._serials: dict[str, int] = {}
         self._next_serial = count()
@@ -128,13 +120,7 @@ class Cache:
         if pod.uid in self._pods:
             raise CacheError(f"pod {pod.key} is in the cache, so it cannot be assumed")
         self._add(info)
-        self._assumed[pod.uid] = None
-
-    def finish_binding(self, pod: Pod) -> None:
-        """Let the assumption run out, if assumptions do: the binding was accepted, its confirmation is due."""
-        uid = pod.uid
-        if self._assume_ttl_seconds > 0 and uid in self._assumed and self._assumed[uid] is None:
-            self._assumed[uid] = self._clock.call_later(self._assume_ttl_seconds, partial(self._expire, uid))
+        self._assumed.add(pod.uid)
 
     def forget_pod(self, pod: Pod) -> None:
         """Take back an assumption; nothing happens when the pod is gone. Raise where it is bound, or elsewhere."""
@@ -169,7 +155,7 @@ class Cache:
                     known.pod.node_name,
                 )
             if self._replace(known, info):
-                self._end_assumption(pod.uid)
+                self._assumed.discard(pod.uid)
                 return
             self._remove(known)
         self._add(info)
@@ -229,12 +215,7 @@ class Cache:
         self._touch(name, node_info)
         self._drop_if_empty(name, node_info)
         del self._pods[uid]
-        self._end_assumption(uid)
-
-    def _end_assumption(self, uid: str) -> None:
-        timer = self._assumed.pop(uid, None)
-        if timer is not None:
-            timer.cancel()
+        self._assumed.discard(uid)
 
     def _replace(self, known: PodInfo, info: PodInfo) -> bool:
         """Put another object of a pod in its place, if its facts are the same (`PodInfo.with_pod`) and its node is.
@@ -251,14 +232,6 @@ class Cache:
             self._touch(name, node_info)
         self._pods[pod.uid] = info
         return True
-
-    def _expire(self, uid: str) -> None:
-        info = self._pods[uid]
-        _log.warning(
-            "Assumed pod was never reported bound, counting it out pod=%s node=%s", info.pod.key, info.pod.node_name
-        )
-        self._recorder.warning("assumed_pod_expired")
-        self._remove(info)
 
     def _warn_moved(self, known: Pod, pod: Pod) -> None:
         self._recorder.warning("pod_changed_node")
@@ -364,7 +337,7 @@ class Cache:
             assert info.node is None or info.node.name == name, f"node {info.name} is kept as {name}"
         pods = {pod.pod.uid: (pod, name) for name, info in self._nodes.items() for pod in info.pods}
         assert pods == {uid: (pod, pod.pod.node_name) for uid, pod in self._pods.items()}, "pods and nodes differ"
-        assert self._assumed.keys() <= self._pods.keys(), "an assumed pod is not known"
+        assert self._assumed <= self._pods.keys(), "an assumed pod is not known"
         nodes = {name: info.node for name, info in self._nodes.items() if info.node is not None}
         self._tree.check_invariants(nodes)
         assert self._serials.keys() == nodes.keys(), "nodes and their numbers differ"

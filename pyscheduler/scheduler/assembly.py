@@ -114,7 +114,7 @@ def build(
     extenders = make_extenders(config.extenders, transport, pods=pods, nodes=nodes, clock=clock, recorder=recorder)
     nominator = Nominator(find_pod=lambda pod: pods.get(pod.name, pod.namespace))
     snapshot = Snapshot(nominator=nominator)
-    cache = Cache(clock=clock, recorder=recorder)
+    cache = Cache(recorder=recorder)
     waiting_pods = WaitingPodMap(clock=clock, recorder=recorder, failures=failures)
     fields = ObjectFields()
     services = HandleDependencies(

@@ -143,7 +143,6 @@ class BindingCycle:
         pod = attempt.pod
         queued = attempt.queued
         now = self.scheduling.clock.now()
-        self.scheduling.cache.finish_binding(pod)
         attempt.profile.event_recorder.event(
             pod,
             type="Normal",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,56 +23,6 @@ SELECTORS = tuple(map(selector_from_labels, ({}, {"app": "a"}, {"app": "nobody-h
 CLAIMS = ("default/data", "default/logs")
 
 
-class ManualTimer:
-    """A call that a `ManualClock` will make."""
-
-    def __init__(self, callback: Callable[[], object]) -> None:
-        self.callback: Callable[[], object] | None = callback
-
-    def cancel(self) -> None:
-        """Do not make the call."""
-        self.callback = None
-
-
-class ManualClock:
-    """Time stands still until `advance`, which makes the calls that fall due."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-        self._timers: list[tuple[float, int, ManualTimer]] = []
-        self._serial = itertools.count()
-
-    def now(self) -> float:
-        """Return seconds."""
-        return self.time
-
-    def wall(self) -> float:
-        """Return the same seconds."""
-        return self.time
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> ManualTimer:
-        """Call `callback` when the time has come."""
-        timer = ManualTimer(callback)
-        heapq.heappush(self._timers, (when, next(self._serial), timer))
-        return timer
-
-    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> ManualTimer:
-        """Call `callback` after a while."""
-        return self.call_at(self.time + delay_seconds, callback)
-
-    async def sleep(self, delay_seconds: float) -> None:
-        """Nobody here sleeps."""
-        raise AssertionError(f"slept {delay_seconds} s in a room that must not wait")
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.time += seconds
-        while self._timers and self._timers[0][0] <= self.time:
-            _, _, timer = heapq.heappop(self._timers)
-            if timer.callback is not None:
-                timer.callback()
-
-
 class Warnings(NullRecorder):
     """Remembers warnings by kind."""
 
@@ -88,10 +37,9 @@ class Warnings(NullRecorder):
 class World:
     """A cache, a snapshot that follows it, and short ways to fill them. A pod's uid is `uid-<name>`."""
 
-    def __init__(self, *, assume_ttl_seconds: float = 0.0) -> None:
-        self.clock = ManualClock()
+    def __init__(self) -> None:
         self.warnings = Warnings()
-        self.cache = Cache(clock=self.clock, recorder=self.warnings, assume_ttl_seconds=assume_ttl_seconds)
+        self.cache = Cache(recorder=self.warnings)
         self.snapshot = Snapshot()
 
     def pod(self, name: str = "p", node_name: str = "", **keywords: object) -> PodInfo:

@@ -273,54 +273,6 @@ def test_a_pod_without_uid_is_refused(world: World) -> None:
     assert world.cache.pod_count == 0
 
 
-# Expiry
-
-
-def test_an_unconfirmed_assumption_runs_out(make_world: type[World], caplog: pytest.LogCaptureFixture) -> None:
-    """The time starts when the binding has finished, and the pod is counted out when it is up."""
-    world = make_world(assume_ttl_seconds=30)
-    world.node("a")
-    info = world.assumed("p", "a")
-    world.clock.advance(1000)
-    world.cache.finish_binding(info.pod)
-    world.clock.advance(20)
-    world.cache.finish_binding(info.pod)
-    world.clock.advance(9.9)
-    assert on(world, "a") == ["p"]
-    world.clock.advance(0.1)
-    assert on(world, "a") == []
-    assert world.warnings.counts["assumed_pod_expired"] == 1
-    assert caplog.messages == ["Assumed pod was never reported bound, counting it out pod=default/p node=a"]
-    world.check()
-
-
-@pytest.mark.parametrize("ending", ["confirmed", "forgotten", "removed"])
-def test_an_assumption_that_ended_does_not_run_out(make_world: type[World], ending: str) -> None:
-    """Whatever ends it stops its timer, so a pod of the same uid that comes later is safe."""
-    world = make_world(assume_ttl_seconds=30)
-    world.node("a")
-    info = world.assumed("p", "a")
-    world.cache.finish_binding(info.pod)
-    if ending == "confirmed":
-        world.cache.add_pod(info)
-    else:
-        (world.cache.forget_pod if ending == "forgotten" else world.cache.remove_pod)(info.pod)
-        world.bound("p", "a")
-    world.clock.advance(100)
-    assert on(world, "a") == ["p"]
-    assert not world.warnings.counts
-
-
-def test_without_expiry_an_assumption_lasts(world: World) -> None:
-    """The default, as in kube-scheduler: bindings are reported or fail, sooner or later."""
-    world.node("a")
-    info = world.assumed("p", "a")
-    world.cache.finish_binding(info.pod)
-    world.cache.finish_binding(world.pod("unknown", "a").pod)
-    world.clock.advance(1e9)
-    assert on(world, "a") == ["p"]
-
-
 # Nodes
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Look = Callable[..., dict[str, object]]
 
-TTL = 30.0
 NODE_NAMES = st.sampled_from([f"n{number}" for number in range(5)])
 POD_NAMES = st.sampled_from([f"p{number}" for number in range(8)])
 TERM = {"labelSelector": {}, "topologyKey": "zone"}
@@ -66,14 +65,11 @@ class History(RuleBasedStateMachine):
         self.pods: dict[str, PodInfo] = {}
         self.assumed: set[str] = set()
         self.thoughts = 0
-        #: Finished bindings, with the moment at which the assumption runs out.
-        self.expiring: dict[str, float] = {}
 
     def forget(self, name: str) -> None:
         """Drop a pod from the model."""
         self.pods.pop(name, None)
         self.assumed.discard(name)
-        self.expiring.pop(name, None)
 
     @rule(name=NODE_NAMES, spec=NODE_SPECS, adds=st.booleans())
     def put_node(self, name: str, spec: dict[str, Any], *, adds: bool) -> None:
@@ -126,20 +122,6 @@ class History(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.assumed)))
         self.cache.forget_pod(self.pods[name].pod)
         self.forget(name)
-
-    @precondition(lambda self: self.assumed)
-    @rule(data=st.data())
-    def finish_binding(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.assumed)))
-        self.cache.finish_binding(self.pods[name].pod)
-        self.expiring.setdefault(name, self.world.clock.now() + TTL)
-
-    @rule(seconds=st.sampled_from([1.0, 10.0, TTL]))
-    def pass_time(self, seconds: float) -> None:
-        self.world.clock.advance(seconds)
-        now = self.world.clock.now()
-        for name in [name for name, end in self.expiring.items() if end <= now]:
-            self.forget(name)
 
     @rule(name=POD_NAMES, node=NODE_NAMES, spec=POD_SPECS)
     def add_foreign(self, name: str, node: str, spec: dict[str, Any]) -> None:
@@ -225,6 +207,6 @@ class History(RuleBasedStateMachine):
 def test_any_history_gives_the_same_snapshot(make_world: type[World], picture: Look) -> None:
     """Nodes and pods in any order, assumptions that end in every way, statements in between."""
     run_state_machine_as_test(
-        lambda: History(make_world(assume_ttl_seconds=TTL), picture, make_world),
+        lambda: History(make_world(), picture, make_world),
         settings=settings(stateful_step_count=40),
     )

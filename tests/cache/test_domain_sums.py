@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import EVERYTHING, Node
 from pyscheduler.cache import domain_sums
 from pyscheduler.cache.cache import Cache
@@ -25,7 +24,7 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.cache = Cache(clock=VirtualClock())
+        self.cache = Cache()
         self.snapshot = Snapshot()
         self.zones: dict[str, str | None] = {}
         self.pods: dict[str, PodInfo] = {}
@@ -124,7 +123,7 @@ def test_sums_are_what_adding_up_gives() -> None:
 
 def test_those_not_asked_for_longest_are_forgotten() -> None:
     """A hundred kinds of pods more than are kept cost their adding up, and nothing else."""
-    snapshot, cache = Snapshot(), Cache(clock=VirtualClock())
+    snapshot, cache = Snapshot(), Cache()
     cache.add_node(make_node("n", labels={"zone": "a"}))
     cache.update_snapshot(snapshot)
     for number in range(300):

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.nominated_rows import before
@@ -32,7 +31,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.nominator = Nominator()
-        self.cache = Cache(clock=VirtualClock())
+        self.cache = Cache()
         self.snapshot = Snapshot(nominator=self.nominator)
         self.usages = NominatedUsages()
         self.present: set[str] = set()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import (
     NodeSelector,
     NodeSelectorRequirement,
@@ -71,7 +70,7 @@ TERMS = st.builds(
 @st.composite
 def views(draw: st.DrawFn) -> Nodes:
     """Draw nodes with random labels, seen whole or in part."""
-    cache = Cache(clock=VirtualClock())
+    cache = Cache()
     for name in NAMES:
         cache.add_node(make_node(name, labels=draw(st.dictionaries(st.sampled_from(["zone", "rank"]), VALUES))))
     snapshot = Snapshot()
@@ -128,7 +127,7 @@ def test_a_selector_that_is_not_there_selects_nothing(nodes: Nodes) -> None:
 )
 def test_required_affinity(spec: dict[str, dict[str, str]], expected: list[bool]) -> None:
     """A pod's node selector and its affinity are both demands."""
-    cache = Cache(clock=VirtualClock())
+    cache = Cache()
     cache.add_node(make_node("n0", labels={"disk": "ssd", "zone": "a"}))
     cache.add_node(make_node("n1", labels={"disk": "hdd", "zone": "b"}))
     snapshot = Snapshot()

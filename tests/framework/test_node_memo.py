@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import NodeInfo, PodInfo
@@ -20,7 +19,7 @@ from pyscheduler.testing.builders import make_node, make_pod
 
 def cluster(size: int) -> tuple[Cache, Snapshot]:
     """Make a cache with nodes, and its snapshot."""
-    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+    cache, snapshot = Cache(), Snapshot()
     for number in range(size):
         cache.add_node(make_node(f"n{number}"))
     cache.update_snapshot(snapshot)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -20,7 +19,7 @@ def snapshot_of() -> SnapshotOf:
     """Give a function that makes a snapshot of nodes, and of pods placed on them by their `spec.nodeName`."""
 
     def make(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> Snapshot:
-        cache = Cache(clock=VirtualClock())
+        cache = Cache()
         for node in nodes:
             cache.add_node(node)
         for pod in pods:

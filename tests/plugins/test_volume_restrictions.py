@@ -11,7 +11,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Pod, Volume
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -179,7 +178,7 @@ def draw_pod(rng: Random, name: str, node: str = "") -> Pod:
 
 def live(rng: Random) -> None:
     """Let pods come and go, and compare with the rule for two volumes after every step."""
-    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+    cache, snapshot = Cache(), Snapshot()
     names = ["n1", "n2", "n3"]
     for name in names:
         cache.add_node(make_node(name))

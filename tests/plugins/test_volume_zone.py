@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 
 from kube_objects.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, CycleState, QueueingHint
@@ -138,7 +137,7 @@ def compare(rng: Random) -> None:
     values: list[Any] = ["a", "a__b", None, None, None]
     volumes = [volume(f"v{number}", labels=labels(values)) for number in range(2)]
     manifests = [*volumes, *(claim(f"c{number}", volume=f"v{number}") for number in range(2))]
-    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+    cache, snapshot = Cache(), Snapshot()
     for node in nodes:
         cache.add_node(node)
     cache.update_snapshot(snapshot)

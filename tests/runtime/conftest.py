@@ -115,7 +115,7 @@ class Kit:
         self.recorder = Recording()
         self.registry = Registry()
         self.nominator = Nominator()
-        self.cache = Cache(clock=self.clock)
+        self.cache = Cache()
         self.snapshot = Snapshot(nominator=self.nominator)
         self.waiting_pods = WaitingPodMap(clock=self.clock, recorder=self.recorder)
         self.activated: list[Pod] = []

@@ -200,7 +200,7 @@ async def test_a_failed_pod_ends_the_list(pyscheduler_cluster: FakeCluster) -> N
 
 def listed(totals: list[int], chosen: int, seed: int = 0) -> NodeList:
     """Make the list of nodes with these scores, without the one that was chosen."""
-    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+    cache, snapshot = Cache(), Snapshot()
     for number in range(len(totals)):
         cache.add_node(make_node(f"n{number}"))
     cache.update_snapshot(snapshot)

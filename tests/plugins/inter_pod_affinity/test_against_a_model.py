@@ -10,7 +10,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -220,7 +219,7 @@ class History:
     """One plugin in a cluster to which things happen."""
 
     def __init__(self, args: InterPodAffinityArgs, fired: Counter[str]) -> None:
-        self.cache, self.snapshot, self.fired = Cache(clock=VirtualClock()), Snapshot(), fired
+        self.cache, self.snapshot, self.fired = Cache(), Snapshot(), fired
         self.plugin = InterPodAffinity(args, AffinityHandle(self.snapshot, NAMESPACES))
         self.args = args
         self.nodes: dict[str, Node] = {}

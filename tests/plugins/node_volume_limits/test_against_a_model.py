@@ -11,7 +11,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, VolumeAttachment
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -128,7 +127,7 @@ class History:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.cache, self.snapshot = Cache(clock=VirtualClock()), Snapshot()
+        self.cache, self.snapshot = Cache(), Snapshot()
         self.handle = StorageHandle(
             self.snapshot, [storage_class("slow"), storage_class("gce", provisioner="kubernetes.io/gce-pd")]
         )

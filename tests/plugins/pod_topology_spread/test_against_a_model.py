@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import (
     CompiledSelector,
     Node,
@@ -286,7 +285,7 @@ def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
     @settings(max_examples=2 * settings.default.max_examples)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+        cache, snapshot = Cache(), Snapshot()
         plugin = PodTopologySpread(None, SpreadHandle(snapshot, [service]))
         names = [f"n{number}" for number in range(data.draw(st.integers(2, 6), label="nodes"))]
         for name in names:
@@ -330,7 +329,7 @@ def test_following_a_what_if_equals_looking_anew() -> None:
     @settings(max_examples=5 * settings.default.max_examples // 2)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+        cache, snapshot = Cache(), Snapshot()
         plugin = PodTopologySpread(None, SpreadHandle(snapshot))
         names = [f"n{number}" for number in range(data.draw(st.integers(1, 5)))]
         for name in names:

@@ -16,7 +16,6 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import KubeObject, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
@@ -90,7 +89,7 @@ class History:
         self.classes = rng.choice([["made"], ["by-hand"], ["by-hand", "made"], ["zoned", "reported"]])
         #: The class of a claim does not change.
         self.class_of = {name: rng.choice(self.classes) for name in CLAIMS}
-        cache, self.snapshot = Cache(clock=VirtualClock()), Snapshot()
+        cache, self.snapshot = Cache(), Snapshot()
         for name in NODES:
             cache.add_node(draw_node(rng, name))
         cache.update_snapshot(self.snapshot)

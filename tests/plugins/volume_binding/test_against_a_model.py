@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 
 from kube_objects.csi_migration import disk_kind, translated_affinity
-from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import (
     CSIDriver,
     CSINode,
@@ -273,7 +272,7 @@ def compare(rng: Random) -> None:
     manifests += [draw_claim(rng, name, classes) for name in names]
     # A pod may mount one claim twice; it is asked about twice.
     names += rng.choice([[], [], [], names[:1]])
-    cache, snapshot = Cache(clock=VirtualClock()), Snapshot()
+    cache, snapshot = Cache(), Snapshot()
     for node in drawn:
         cache.add_node(node)
     cache.update_snapshot(snapshot)
