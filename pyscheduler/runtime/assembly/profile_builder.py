@@ -21,11 +21,10 @@ from pyscheduler.framework.profile import ExtensionPoint, WrongArgs
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.work_sources import WorkSourcePlugin
 from pyscheduler.podgroup import PodGroups, kinds_of, status_rules
+from pyscheduler.runtime.assembly.declaration_checks import rbac_problems, watch_problems
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, partial_plugins, score_weights
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods, wrong_parameters
-from pyscheduler.runtime.assembly.rbac_checks import rbac_problems
 from pyscheduler.runtime.assembly.registry import one_line
-from pyscheduler.runtime.assembly.watch_checks import watch_problems
 from pyscheduler.runtime.extension_points.event_registration import registrations_of
 from pyscheduler.runtime.extension_points.points import missing_methods
 

@@ -132,12 +132,12 @@ class _DialectOffer:
         return row
 
 
-@attrs.frozen
 class _Registrar:
-    """The registry as a hook sees it: it also records the distribution of each plugin."""
+    """The registry as the hook of a distribution sees it: it records what the distribution offers."""
 
-    registry: Registry
-    distribution: Distribution
+    def __init__(self, registry: Registry, distribution: Distribution) -> None:
+        self._registry = registry
+        self._distribution = distribution
 
     def require_api(self, version: str) -> None:
         """Refuse a distribution that was written for another plugin API; raise `PluginError`."""
@@ -157,15 +157,15 @@ class _Registrar:
     def add(self, name: str, plugin: str | type[Plugin]) -> None:
         """Offer a plugin; raise `PluginError` for what can be none."""
         _check_offer(name, plugin)
-        self.registry._offer(name, _Offer(self.distribution, plugin))  # noqa: SLF001 - the other half of one thing
-        self.distribution.plugins.append(name)
+        self._registry.offer(name, _Offer(self._distribution, plugin))
+        self._distribution.plugins.append(name)
 
     def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
         """Offer a dialect of pod groups; raise `PluginError` for what can be none."""
         _check_dialect(name, row, claimed_by)
-        offer = _DialectOffer(self.distribution, name, row, claimed_by)
-        self.registry._dialects.append(offer)  # noqa: SLF001 - the other half of one thing
-        self.distribution.dialects[name] = claimed_by
+        offer = _DialectOffer(self._distribution, name, row, claimed_by)
+        self._registry.dialect_offers.append(offer)
+        self._distribution.dialects[name] = claimed_by
 
     def add_system(self, name: str, system: str) -> None:
         """Offer a batch system; raise `PluginError` for what can be none."""
@@ -188,77 +188,52 @@ class _Registrar:
         self._extend("grouper", name, row)
 
     def _extend(self, what: str, name: object, target: object) -> None:
-        offers = self.registry._extensions[what]  # noqa: SLF001 - the other half of one thing
+        offers = self._registry.extension_offers[what]
         if not isinstance(name, str) or not name:
             raise PluginError(f"the name of a batch {what} is a text, not {name!r}", plugin="")
         if not isinstance(target, str) or not all(target.partition(":")):
             raise PluginError(f'batch {what} "{name}" is named as "module:Name", not {target!r}', plugin="")
-        known = offers.setdefault(name, Offer(str(self.distribution), target))
+        known = offers.setdefault(name, Offer(str(self._distribution), target))
         if known.target != target:
             raise PluginError(f'batch {what} "{name}" is offered by {known.distribution} already', plugin="")
-        self.distribution.extensions.setdefault(what, []).append(name)
+        self._distribution.extensions.setdefault(what, []).append(name)
 
 
-class Registry:
-    """Plugins by name. `distributions` are those that discovery found, in its order, broken ones included."""
+class Registry(_Registrar):
+    """Plugins by name. `distributions` are those that discovery found, in its order, broken ones included.
+
+    What is added to the registry itself comes with no distribution.
+    """
 
     def __init__(self) -> None:
+        super().__init__(self, Distribution(name=_DIRECT))
         self.distributions: list[Distribution] = []
         self._offers: dict[str, list[_Offer]] = {}
-        self._dialects: list[_DialectOffer] = []
-        self._extensions: dict[str, dict[str, Offer]] = {
+        self.dialect_offers: list[_DialectOffer] = []
+        self.extension_offers: dict[str, dict[str, Offer]] = {
             "system": {},
             "policy": {},
             "action": {},
             "queue dialect": {},
             "grouper": {},
         }
-        self._direct = Distribution(name=_DIRECT)
         self._loaded: dict[str, type[Plugin]] = {}
-
-    def add(self, name: str, plugin: str | type[Plugin]) -> None:
-        """Offer a plugin that comes with no distribution; raise `PluginError` for what can be none."""
-        _Registrar(self, self._direct).add(name, plugin)
 
     def replace(self, name: str, plugin: type[Plugin]) -> None:
         """Use this class for a plugin, whatever distributions offer under the name."""
         self._offers.pop(name, None)
         self.add(name, plugin)
 
-    def add_dialect(self, name: str, row: str, *, claimed_by: str) -> None:
-        """Offer a dialect of pod groups that comes with no distribution; raise `PluginError` for what can be none."""
-        _Registrar(self, self._direct).add_dialect(name, row, claimed_by=claimed_by)
-
-    def add_system(self, name: str, system: str) -> None:
-        """Offer a batch system that comes with no distribution."""
-        _Registrar(self, self._direct).add_system(name, system)
-
-    def add_batch(self, name: str, policy: str) -> None:
-        """Offer a policy of batch profiles that comes with no distribution."""
-        _Registrar(self, self._direct).add_batch(name, policy)
-
-    def add_action(self, name: str, action: str) -> None:
-        """Offer an action of batch profiles that comes with no distribution."""
-        _Registrar(self, self._direct).add_action(name, action)
-
-    def add_queue_dialect(self, name: str, row: str) -> None:
-        """Offer a dialect of queues that comes with no distribution."""
-        _Registrar(self, self._direct).add_queue_dialect(name, row)
-
-    def add_grouper(self, name: str, row: str) -> None:
-        """Offer the rule of a workload kind that comes with no distribution."""
-        _Registrar(self, self._direct).add_grouper(name, row)
-
     def extensions(self) -> Extensions:
         """Return what distributions add to plugins of others."""
-        return Extensions(*self._extensions.values())
+        return Extensions(*self.extension_offers.values())
 
     def dialects_for(self, plugin: str) -> list[Dialect]:
         """Return the dialects that are offered for a plugin to serve, importing them now.
 
         Raises `ConfigError` with one line for the first that does not import, or is not what it was offered as.
         """
-        return [offer.load() for offer in self._dialects if offer.claimed_by == plugin]
+        return [offer.load() for offer in self.dialect_offers if offer.claimed_by == plugin]
 
     def dialect_table(self, warn: Callable[[str], object] | None = None) -> DialectTable:
         """Return the built-in dialects and all that are offered, importing them now.
@@ -266,7 +241,7 @@ class Registry:
         A row that cannot be used is left out; `warn` gets one line about it (default: the log).
         """
         table = DialectTable()
-        for offer in self._dialects:
+        for offer in self.dialect_offers:
             try:
                 table.add_dialect(offer.load())
             except ConfigError as error:
@@ -277,7 +252,8 @@ class Registry:
         """Return what the hook of `distribution` may add to."""
         return _Registrar(self, distribution)
 
-    def _offer(self, name: str, offer: _Offer) -> None:
+    def offer(self, name: str, offer: _Offer) -> None:
+        """Keep the offer of a plugin."""
         offers = self._offers.setdefault(name, [])
         # The same class twice is no conflict: a test may add the class that its own package registers.
         if all(offer.target != other.target for other in offers):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.framework import PolicyRule
-from pyscheduler.runtime.assembly.rbac_checks import rbac_problems
+from pyscheduler.runtime.assembly.declaration_checks import rbac_problems
 
 RULE = PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",))
 
