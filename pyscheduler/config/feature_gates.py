@@ -3,7 +3,7 @@
 A gate that is not named has its default; `AllAlpha` and `AllBeta` set the other gates of their stage. The result is a
 mapping from every known gate to whether it is enabled.
 
-Features that are not implemented (`gate_support`) stay disabled; `warnings_of` names those that the flag names, and
+Features that are not implemented (`known_gates`) stay disabled; `warnings_of` names those that the flag names, and
 those that `AllAlpha` and `AllBeta` would enable.
 """
 
@@ -14,8 +14,7 @@ import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.config.gate_support import NO_EFFECT, NOT_IMPLEMENTED
-from pyscheduler.config.known_gates import DEPENDENCIES, GATES
+from pyscheduler.config.known_gates import DEPENDENCIES, GATES, NO_EFFECT, NOT_IMPLEMENTED
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,8 +59,6 @@ def parse(text: str) -> Mapping[str, bool]:
         raise ConfigError(*problems, source=_SOURCE)
     gates = _set(named)
     for name, needed in DEPENDENCIES.items():
-        if name in NOT_IMPLEMENTED:
-            continue  # it stays off
         off = [other for other in needed if not gates[other]]
         if gates[name] and off:
             problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")

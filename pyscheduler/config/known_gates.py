@@ -1,7 +1,11 @@
 """The feature gates that kube-scheduler 1.36 knows, with their defaults and dependencies.
 
 The list includes gates of the kubelet and the API server, so that one `--feature-gates` value serves every component.
-Most gates do not affect scheduling.
+Most gates do not affect scheduling. Most gates of kube-scheduler are locked or implemented; the rest is listed here, so
+that nobody assumes a wrong state of a feature.
+
+Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says. The
+dependencies of gates that the scheduler does not read are not checked.
 
 Source: kube-scheduler 1.36 at its own version: pkg/features, and those of apiserver, apiextensions-apiserver, client-go
 and component-base that it registers.
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["DEPENDENCIES", "GATES", "Gate"]
+__all__ = ["DEPENDENCIES", "GATES", "NOT_IMPLEMENTED", "NO_EFFECT", "Gate"]
 
 
 class Gate(NamedTuple):
@@ -141,58 +145,38 @@ _TABLE: Final = (
 #: Every gate by name.
 GATES: Final[dict[str, Gate]] = {name: gate for gate, names in _TABLE for name in names.split()}
 
-#: Gates that must be enabled for a gate to be enabled.
+#: Gates that must be enabled for a gate to be enabled, of those that the scheduler reads.
 DEPENDENCIES: Final[dict[str, tuple[str, ...]]] = {
-    "AuthorizeNodeWithSelectors": ("AuthorizeWithSelectors",),
-    "ClusterTrustBundleProjection": ("ClusterTrustBundle",),
     "DRAAdminAccess": ("DynamicResourceAllocation",),
     "DRAConsumableCapacity": ("DynamicResourceAllocation",),
     "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"),
     "DRADeviceTaintRules": ("DRADeviceTaints",),
     "DRADeviceTaints": ("DynamicResourceAllocation",),
     "DRAExtendedResource": ("DynamicResourceAllocation",),
-    "DRAListTypeAttributes": ("DynamicResourceAllocation",),
-    "DRANodeAllocatableResources": ("DynamicResourceAllocation",),
     "DRAPartitionableDevices": ("DynamicResourceAllocation",),
     "DRAPrioritizedList": ("DynamicResourceAllocation",),
-    "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"),
-    "DRAResourcePoolStatus": ("DynamicResourceAllocation",),
     "DRASchedulerFilterTimeout": ("DynamicResourceAllocation",),
-    "DRAWorkloadResourceClaims": ("DynamicResourceAllocation", "GenericWorkload"),
-    "DeclarativeValidationTakeover": ("DeclarativeValidation",),
-    "DisableAllocatorDualWrite": ("MultiCIDRServiceAllocator",),
-    "ExtendWebSocketsToKubelet": ("NodeDeclaredFeatures",),
     "GangScheduling": ("GenericWorkload",),
-    "GracefulNodeShutdownBasedOnPodPriority": ("GracefulNodeShutdown",),
-    "ImageVolumeWithDigest": ("ImageVolume",),
     "InPlacePodLevelResourcesVerticalScaling": (
         "InPlacePodVerticalScaling",
         "NodeDeclaredFeatures",
         "PodLevelResources",
     ),
-    "InPlacePodVerticalScalingExclusiveCPUs": ("InPlacePodVerticalScaling",),
-    "InPlacePodVerticalScalingExclusiveMemory": ("InPlacePodVerticalScaling",),
-    "InPlacePodVerticalScalingInitContainers": ("InPlacePodVerticalScaling", "NodeDeclaredFeatures"),
-    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
-    "PodCertificateRequest": ("AuthorizeNodeWithSelectors",),
-    "PodLevelResourceManagers": ("PodLevelResources",),
-    "PodLifecycleSleepActionAllowZero": ("PodLifecycleSleepAction",),
-    "ProcMountType": ("UserNamespacesSupport",),
-    "ResourceHealthStatus": ("DynamicResourceAllocation",),
-    "ResourceHealthStatusMessage": ("ResourceHealthStatus",),
-    "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
-    "ServiceAccountTokenNodeBinding": ("ServiceAccountTokenNodeBindingValidation",),
-    "StaleControllerConsistencyDaemonSet": ("AtomicFIFO",),
-    "StaleControllerConsistencyJob": ("AtomicFIFO",),
-    "StaleControllerConsistencyReplicaSet": ("AtomicFIFO",),
-    "StaleControllerConsistencyStatefulSet": ("AtomicFIFO",),
-    "StorageVersionAPI": ("APIServerIdentity",),
-    "StructuredAuthenticationConfigurationEgressSelector": ("StructuredAuthenticationConfiguration",),
-    "StructuredAuthenticationConfigurationJWKSMetrics": ("StructuredAuthenticationConfiguration",),
     "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-    "UnknownVersionInteroperabilityProxy": ("APIServerIdentity",),
-    "UserNamespacesHostNetworkSupport": ("NodeDeclaredFeatures", "UserNamespacesSupport"),
-    "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
     "WorkloadAwarePreemption": ("GangScheduling",),
-    "WorkloadWithJob": ("GenericWorkload",),
 }
+
+NOT_IMPLEMENTED: Final[dict[str, str]] = {
+    "CoordinatedLeaderElection": "instances elect their leader among themselves only",
+    "DRAListTypeAttributes": "attributes that are lists are not compared",
+    "DRANodeAllocatableResources": "CPU and memory cannot be allocated through claims",
+    "DRAWorkloadResourceClaims": "claims cannot be reserved for a PodGroup; name one claim in its pods",
+}
+"""Gates that stay off, each with what is missing and what to do instead."""
+
+NO_EFFECT: Final[dict[str, tuple[bool, str]]] = {
+    "InPlacePodLevelResourcesVerticalScaling": (False, "resizes of pod-level resources always count"),
+    "NativeHistograms": (True, "histograms have fixed buckets"),
+    "PodLevelResources": (False, "pod-level resources always count"),
+}
+"""Gates that may be set to a value that changes nothing, with that value and the reason."""
