@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib import import_module, resources
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ import click
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler.framework.interfaces import Plugin
 
@@ -116,12 +117,35 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
 
 def _print_definitions(plugins: Sequence[Plugin]) -> None:
-    from pyscheduler.cli.crds import definitions_of
-
-    found = [f"# {place}\n{text}" for place, text in definitions_of(plugins)]
+    found = [f"# {place}\n{text}" for place, text in _definitions_of(plugins)]
     if not found:
         click.echo("no plugin of this configuration brings a CustomResourceDefinition", err=True)
     click.echo("---\n".join(found), nl=False)
+
+
+def _definitions_of(plugins: Iterable[Plugin]) -> Iterator[tuple[str, str]]:
+    """Yield the place and the YAML text of each file that plugins name in `crds`, each file once.
+
+    Raises `ConfigError` for a file that cannot be read.
+    """
+    from pyscheduler.framework.errors import ConfigError
+
+    seen: set[str] = set()
+    for plugin in plugins:
+        for place in plugin.crds:
+            if place in seen:
+                continue
+            seen.add(place)
+            package, _, path = place.partition(":")
+            try:
+                import_module(package)
+                text = resources.files(package).joinpath(path).read_text(encoding="utf-8")
+            except (ImportError, OSError, TypeError, ValueError) as error:
+                raise ConfigError(
+                    f'plugin "{plugin.name}" names "{place}" in `crds`, which cannot be read ({error}); write '
+                    '"package:file.yaml", and let the distribution contain the file'
+                ) from error
+            yield place, text.strip() + "\n"
 
 
 def _typed() -> str:

@@ -49,13 +49,13 @@ from pyscheduler.framework import (
 from pyscheduler.framework.extended_resources import ExtendedResources, implicit_resource
 from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
 from pyscheduler.plugins.node_resources.groups import split
-from pyscheduler.plugins.node_resources.requested_to_capacity_ratio import requested_to_capacity_ratio
 from pyscheduler.plugins.node_resources.resource_allocation import (
     Scorer,
     allocations,
     least_allocated,
     most_allocated,
     placement_allocations,
+    requested_to_capacity_ratio,
     requests_of,
     sign_resources,
 )

@@ -1,6 +1,7 @@
 """The amounts for scoring by resources: per resource the offer of nodes, the amount taken, and that with the pod.
 
-The strategies LeastAllocated (the emptier a node, the better) and MostAllocated (the fuller, the better) are here.
+The strategies are LeastAllocated (the emptier a node, the better), MostAllocated (the fuller, the better) and
+RequestedToCapacityRatio (the profile draws a line).
 
 Two rules of kube-scheduler decide what takes part. A resource that a node does not offer does not count on that node.
 Extended resources and huge pages count only for pods that ask for them. On nodes that do not offer an extended resource
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from pyscheduler.api import Pod, is_scalar_resource, pod_requests
 from pyscheduler.framework import CPU, EPHEMERAL_STORAGE, MAX_SCORE, MEMORY, Nodes, SignFragment, Status
 from pyscheduler.framework.extended_resources import ExtendedResources
+from pyscheduler.framework.scoring import broken_linear
 from pyscheduler.framework.signatures import RESOURCES
 
 __all__ = [
@@ -29,11 +31,16 @@ __all__ = [
     "least_allocated",
     "most_allocated",
     "placement_allocations",
+    "requested_to_capacity_ratio",
     "requests_of",
     "sign_resources",
     "weighted_average",
 ]
 
+_FULL: Final = 100
+#: The shape of a profile gives scores of 0..10.
+_SCALE: Final = MAX_SCORE // 10
+_HALF: Final = 0.5
 _NOT_SIGNABLE: Final = Status.unschedulable("signature disabled when dra extended resources are used in the cluster")
 
 
@@ -164,3 +171,29 @@ def sign_resources(pod: Pod, extended: ExtendedResources) -> tuple[SignFragment]
     if extended.wanted(amounts):
         return _NOT_SIGNABLE
     return (SignFragment(RESOURCES, tuple(sorted(amounts.items()))),)
+
+
+def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
+    """Return the scorer for `shape`: points (utilisation in percent, score of 0..10), utilisation rising.
+
+    The score of each resource is a line over its utilisation. A resource whose score is 0 does not count in the
+    average, neither do its points nor its weight; the average is rounded, half away from zero.
+    """
+    scaled = [(utilization, score * _SCALE) for utilization, score in shape]
+    # Utilisation is a whole number of percent, so that the line is a table.
+    line = np.array([broken_linear(scaled, percent) for percent in range(_FULL + 1)], dtype=np.int64)
+
+    def score(resources: Sequence[Allocation], size: int) -> NDArray[np.int64]:
+        total = np.zeros(size, dtype=np.int64)
+        weights = np.zeros(size, dtype=np.int64)
+        for each in resources:
+            percent = np.minimum(each.requested, each.allocatable) * _FULL // np.maximum(each.allocatable, 1)
+            scores = line[percent]
+            scores[each.allocatable == 0] = 0
+            total += scores * each.weight
+            weights += (scores > 0) * each.weight
+        average = total.astype(np.float64) / np.maximum(weights, 1).astype(np.float64)
+        whole = np.trunc(average)
+        return (whole + (average - whole >= _HALF)).astype(np.int64)
+
+    return score

@@ -10,6 +10,7 @@ import pytest
 
 from pyscheduler.api import ResourceClaim
 from pyscheduler.framework import Status
+from pyscheduler.plugins.dynamic_resources.choice import score_allocations
 from pyscheduler.plugins.dynamic_resources.conditions import (
     DeviceBindingError,
     has_conditions,
@@ -17,7 +18,6 @@ from pyscheduler.plugins.dynamic_resources.conditions import (
     is_ready,
     unready_devices,
 )
-from pyscheduler.plugins.dynamic_resources.scoring import score_allocations
 from pyscheduler.testing import FakeCluster
 from tests.plugins.devices import (
     DRIVER,
