@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from kube_objects.codec import both
-from pyscheduler.cluster.real.local_copy import LocalCopy
+from pyscheduler.api import KubeObject
+from pyscheduler.cluster.real.local_copy import CopyLister
 from pyscheduler.framework.errors import TransportError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from kube_objects.clock import Clock
-    from pyscheduler.api import KubeObject, Malformed, Pod, ResourceKind
+    from pyscheduler.api import Malformed, Pod, ResourceKind
     from pyscheduler.config.types import Extender
-    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection
 
@@ -97,7 +96,7 @@ class _NoExtender:
         """Do nothing: nothing is open."""
 
 
-class _ReadOnlyInformer:
+class _ReadOnlyInformer(CopyLister[KubeObject]):
     """The objects of one kind."""
 
     def __init__(
@@ -107,11 +106,10 @@ class _ReadOnlyInformer:
         texts: Mapping[str, bytes],
         recorder: Recorder,
     ) -> None:
+        super().__init__(kind.plural, recorder)
         self._kind = kind
         self._read = read
         self._texts = texts
-        self._keep: Callable[[KubeObject, bytes], object] | None = None
-        self._copy: LocalCopy[KubeObject] = LocalCopy(kind.plural, recorder)
         self.synced = False
 
     def start(self) -> None:
@@ -131,37 +129,8 @@ class _ReadOnlyInformer:
     async def catch_up(self) -> None:
         """Do nothing: there are no news."""
 
-    def get(self, name: str, namespace: str = "") -> KubeObject | None:
-        """Return one object, or None."""
-        return self._copy.get(f"{namespace}/{name}" if namespace else name)
-
-    def __iter__(self) -> Iterator[KubeObject]:
-        return iter(self._copy)
-
-    def __len__(self) -> int:
-        return len(self._copy)
-
-    def add_event_handler(
-        self,
-        *,
-        on_add: Callable[[Any], None] | None = None,
-        on_update: Callable[[Any, Any], None] | None = None,
-        on_delete: Callable[[Any], None] | None = None,
-        late: bool = False,
-    ) -> None:
-        """Call `on_add` for every object; the other handlers are never called."""
-        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
-
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Do nothing: `read` reports objects that cannot be decoded."""
-
-    def report_to(self, failures: PluginFailures) -> None:
-        """Report the failures of event handlers there."""
-        self._copy.failures = failures
-
-    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
-        """Hand over the objects with their texts, as far as they are known, when they are read."""
-        self._keep = both(self._keep, callback)
 
 
 class _ReadOnlyClient:

@@ -7,6 +7,7 @@ both, so that a simulation runs the code that ships. `Transport.connect` puts th
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
@@ -60,6 +61,7 @@ class ClientSettings:
 class Transport(Protocol):
     """Carries one API request or one watch; knows bytes, not objects."""
 
+    @abstractmethod
     async def request(
         self,
         method: str,
@@ -73,6 +75,7 @@ class Transport(Protocol):
         """Send a request and return the answer, whatever its HTTP status; raise `TransportError` if none comes."""
         ...
 
+    @abstractmethod
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
     ) -> AbstractAsyncContextManager[Stream]:
@@ -89,6 +92,7 @@ class Transport(Protocol):
         """Return the connection to an extender, opened at first use; raise `ConfigError` for unusable TLS settings."""
         ...
 
+    @abstractmethod
     async def close(self) -> None:
         """Release connections; idempotent."""
         ...

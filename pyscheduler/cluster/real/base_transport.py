@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.request_metrics import MeteredTransport
+from pyscheduler.scheduler.ports import Transport
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable
 
     from kube_objects.clock import Clock
     from pyscheduler.config.types import Extender
     from pyscheduler.framework.recorder import Recorder
-    from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection, Response, Stream
+    from pyscheduler.scheduler.ports import ClientSettings, ExtenderConnection
 
 __all__ = ["NOT_LEADING", "ConnectingTransport"]
 
@@ -24,41 +23,18 @@ __all__ = ["NOT_LEADING", "ConnectingTransport"]
 NOT_LEADING: Final = "not sent, because this replica does not lead"
 
 
-class ConnectingTransport(ABC):
-    """Base of the transports: subclasses carry bytes as `scheduler.ports.Transport` says, this adds the client path."""
-
-    @abstractmethod
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout_seconds: float | None = None,
-    ) -> Response:
-        """Send one request; any HTTP status is an answer. Raise `TransportError` when none came."""
-
-    @abstractmethod
-    def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
-    ) -> AbstractAsyncContextManager[Stream]:
-        """Open a watch; `timeout_seconds` bounds the wait for the answer to begin."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release connections; idempotent."""
+class ConnectingTransport(Transport):
+    """Base of the transports: subclasses carry bytes, this adds the client path."""
 
     @property
     def host(self) -> str:
         """Return what the server is called in metrics, `host:port` where there is a network."""
         return ""
 
-    def measure(self, *, clock: Clock, recorder: Recorder) -> None:  # noqa: B027 - most have nothing to tell
+    def measure(self, *, clock: Clock, recorder: Recorder) -> None:
         """Begin to tell `recorder` about connections; nothing where there are none."""
 
-    def fence(self, may_send: Callable[[str, str], bool]) -> None:  # noqa: B027 - for those that wait before they send
+    def fence(self, may_send: Callable[[str, str], bool]) -> None:
         """Ask `may_send(method, path)` where a request has waited, for a connection or for credentials."""
 
     def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:

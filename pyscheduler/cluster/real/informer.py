@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from kube_objects.codec import BOOKMARK, DELETED, both
+from kube_objects.codec import BOOKMARK, DELETED
 from pyscheduler.api import BUILT_IN_KINDS, APIStatus, DecodeError, KubeObject, Malformed, decode_event, decode_list
 from pyscheduler.cluster.real.informer_rules import (
     SHORT_WATCH_SECONDS,
@@ -30,7 +30,7 @@ from pyscheduler.cluster.real.informer_rules import (
     SilenceError,
     Step,
 )
-from pyscheduler.cluster.real.local_copy import LocalCopy, UnannouncedError
+from pyscheduler.cluster.real.local_copy import CopyLister, UnannouncedError
 from pyscheduler.cluster.real.pacing import Backoff, Slices, Watchdog
 from pyscheduler.cluster.real.response_errors import error_of, raise_for_status
 from pyscheduler.framework.errors import (
@@ -43,12 +43,11 @@ from pyscheduler.framework.plugin_failures import EVENT_HANDLER
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from kube_objects.clock import Clock
     from pyscheduler.api import ResourceKind
     from pyscheduler.cluster.real.outage_log import Outages
-    from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Stream, Transport
 
@@ -74,7 +73,7 @@ _OF_DEVICES: Final = "resource.k8s.io"
 _LINE_BYTES: Final = 16 << 20
 
 
-class RealInformer(Generic[T]):
+class RealInformer(CopyLister[T]):
     """The local copy of one kind. A lister for plugins; `start`, `wait_synced` and `stop` are for the scheduler."""
 
     def __init__(  # noqa: PLR0913 - wiring, handed over by name
@@ -102,9 +101,8 @@ class RealInformer(Generic[T]):
         #: What it is called in messages: many a kind has one name in several groups, pod groups above all.
         self._name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         self._selection = {"fieldSelector": field_selector} if field_selector else {}
-        self._copy: LocalCopy[T] = LocalCopy(self._name, recorder)
+        super().__init__(self._name, recorder)
         self._unreadable_handlers: tuple[Callable[[Malformed, bool], None], ...] = ()
-        self._keep: Callable[[KubeObject, bytes], object] | None = None
         self._backoff = Backoff(low=0.2, high=30.0, clock=clock, rng=rng)
         needed = kind in BUILT_IN_KINDS and kind.group != _OF_DEVICES
         # Without pods, nodes or volumes there is nothing to schedule; all other groups can be off, or older.
@@ -122,8 +120,6 @@ class RealInformer(Generic[T]):
         self._failed: APIError | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # Lister
-
     @property
     def synced(self) -> bool:
         """Return True if the copy is complete: the first list was delivered, and the kind is served still."""
@@ -134,38 +130,9 @@ class RealInformer(Generic[T]):
         """Return True while a watch is open."""
         return self._watching.is_set()
 
-    def get(self, name: str, namespace: str = "") -> T | None:
-        """Return one object, or None."""
-        return self._copy.get(f"{namespace}/{name}" if namespace else name)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._copy)
-
-    def __len__(self) -> int:
-        return len(self._copy)
-
-    def add_event_handler(
-        self,
-        *,
-        on_add: Callable[[T], None] | None = None,
-        on_update: Callable[[T, T], None] | None = None,
-        on_delete: Callable[[T], None] | None = None,
-        late: bool = False,
-    ) -> None:
-        """Call back on every change from now on, and `on_add` at once for what is already there."""
-        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
-
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Call back with every object that cannot be decoded, and whether it is gone."""
         self._unreadable_handlers = (*self._unreadable_handlers, callback)
-
-    def report_to(self, failures: PluginFailures) -> None:
-        """Report the failures of event handlers there."""
-        self._copy.failures = failures
-
-    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
-        """Hand over every state of every object with its whole text, before the handlers are told; not in `prime`."""
-        self._keep = both(self._keep, callback)
 
     # Life
 

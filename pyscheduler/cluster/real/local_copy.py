@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import attrs
 
-from kube_objects.codec import ADDED, DELETED
+from kube_objects.codec import ADDED, DELETED, both
 from kube_objects.meta import is_older
 from pyscheduler.api import KubeObject
 from pyscheduler.cluster.real.interning import SharedParts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Malformed
     from pyscheduler.framework.recorder import Recorder
 
-__all__ = ["LocalCopy", "UnannouncedError"]
+__all__ = ["CopyLister", "LocalCopy", "UnannouncedError"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -222,3 +222,40 @@ class LocalCopy(Generic[T]):
                 call=call,
                 warning="handler_failed",
             )
+
+
+class CopyLister(Generic[T]):
+    """A lister that reads a copy of its own: what all informers have in common."""
+
+    def __init__(self, what: str, recorder: Recorder) -> None:
+        self._copy: LocalCopy[T] = LocalCopy(what, recorder)
+        self._keep: Callable[[KubeObject, bytes], object] | None = None
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        """Return one object, or None."""
+        return self._copy.get(f"{namespace}/{name}" if namespace else name)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._copy)
+
+    def __len__(self) -> int:
+        return len(self._copy)
+
+    def add_event_handler(
+        self,
+        *,
+        on_add: Callable[[T], None] | None = None,
+        on_update: Callable[[T, T], None] | None = None,
+        on_delete: Callable[[T], None] | None = None,
+        late: bool = False,
+    ) -> None:
+        """Call back on every change from now on, and `on_add` at once for what is already there."""
+        self._copy.add_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late)
+
+    def report_to(self, failures: PluginFailures) -> None:
+        """Report the failures of event handlers there."""
+        self._copy.failures = failures
+
+    def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
+        """Hand over every state that is read with its whole text, before the handlers are told."""
+        self._keep = both(self._keep, callback)
