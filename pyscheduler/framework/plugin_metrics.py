@@ -95,14 +95,23 @@ class _Family:
         return {self.pairs(key): value for key, value in self.histograms.items()}
 
 
-class CounterMetric:
-    """A number that only grows."""
+class _Metric:
+    """What one profile counts in a family."""
 
     __slots__ = ("_family", "_profile")
 
     def __init__(self, family: _Family, profile: str) -> None:
         self._family = family
         self._profile = profile
+
+
+class CounterMetric(_Metric):
+    """A number that only grows."""
+
+    __slots__ = ()
+
+    def __init__(self, family: _Family, profile: str) -> None:
+        super().__init__(family, profile)
         if not family.labels:
             family.numbers.setdefault((profile,), 0.0)
 
@@ -115,14 +124,10 @@ class CounterMetric:
         numbers[key] = numbers.get(key, 0.0) + amount
 
 
-class GaugeMetric:
+class GaugeMetric(_Metric):
     """A number that can rise and fall: set by the plugin, or read from a function at each scrape."""
 
-    __slots__ = ("_family", "_profile")
-
-    def __init__(self, family: _Family, profile: str) -> None:
-        self._family = family
-        self._profile = profile
+    __slots__ = ()
 
     def set(self, value: float, /, **labels: object) -> None:
         """Set the value; raise `ValueError` for labels that the gauge does not have."""
@@ -139,14 +144,10 @@ class GaugeMetric:
         self._family.functions.pop(key, None)
 
 
-class HistogramMetric:
+class HistogramMetric(_Metric):
     """Measurements, counted by size."""
 
-    __slots__ = ("_family", "_profile")
-
-    def __init__(self, family: _Family, profile: str) -> None:
-        self._family = family
-        self._profile = profile
+    __slots__ = ()
 
     def record(self, value: float, /, **labels: object) -> None:
         """Record a measurement; raise `ValueError` for labels that the histogram does not have."""

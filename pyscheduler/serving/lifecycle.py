@@ -30,12 +30,12 @@ from pyscheduler.config.problems import found_in
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.scheduler.debugger import DebugSignal
 from pyscheduler.serving.config_reload import ConfigReloader
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.serving.metric_views import metric_view
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
-from pyscheduler.serving.sigusr2 import DebugSignal
 from pyscheduler.serving.version import build_labels, compatibility_labels
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.telemetry.pod_resources import render_pod_resources
