@@ -81,20 +81,6 @@ def test_scope_node_needs_one_node_with_all_resources(world: Any) -> None:
     assert resource_gap({"cpu": "6"}, 1, nodes, ()) == ""
 
 
-@pytest.mark.parametrize("scope", ["cluster", "node"])
-async def test_a_group_waits_for_its_resources(world: Any, scope: str) -> None:
-    """Members are refused while resources are missing; a node added after the window starts the group."""
-    await world.start_with_group(
-        2, nodes=2, cpu="4", spec={"minResources": {"cpu": 9}}, deniedPGExpirationTimeSeconds=3, minResourcesScope=scope
-    )
-    assert "resource gap: map[cpu:" in "".join(world.messages("g-"))
-    assert world.states("g") == {"pending": 2}
-    await world.settle(10)
-    world.cluster.add_node("more", allocatable={"cpu": "9", "pods": "9"})
-    await world.settle(30)
-    assert world.states("g") == {"bound": 2}
-
-
 async def test_without_a_window_room_wakes_a_group_refused_for_min_resources(world: Any) -> None:
     """A deleted pod wakes the group."""
     world.nodes(1, cpu="4")

@@ -7,17 +7,6 @@ from typing import Any
 
 import pytest
 
-from kube_testserver.serving.faults import Fault
-
-
-async def test_a_group_is_bound_when_its_minimum_has_nodes(world: Any) -> None:
-    """All members but the last wait; with the last all are allowed."""
-    await world.start_with_group(3, pods=2, nodes=3)
-    assert world.states("g") == {"pending": 2}
-    world.pods("g", 1, start=2)
-    await world.settle()
-    assert world.states("g") == {"bound": 3}
-
 
 async def test_plain_pods_are_not_affected(world: Any) -> None:
     """Pods without a group, or with an empty label, are bound one by one."""
@@ -38,18 +27,6 @@ async def test_pods_without_a_group_can_be_refused(world: Any) -> None:
     await world.settle()
     expected = "pod has no pod group, set annotation scheduling.k8s.io/group-name"
     assert expected in world.result("plain").message
-
-
-async def test_a_group_that_nobody_declared_is_refused_at_permit(world: Any) -> None:
-    """The pod passes filters and is refused at Permit; it is bound once the object exists."""
-    world.nodes(2)
-    world.schedule()
-    world.pods("g", 2)
-    await world.settle()
-    assert "PodGroup not found" in world.result("g-0").message
-    world.group("g", 2)
-    await world.settle()
-    assert world.states("g") == {"bound": 2}
 
 
 @pytest.mark.sampled(2)
@@ -74,34 +51,6 @@ async def test_wait_time_of_members(world: Any, said: int | None, argument: int,
     assert f"rejected due to timeout after waiting {text} at plugin Coscheduling" in "".join(world.messages("g-"))
 
 
-async def test_first_waiting_member_activates_the_others(world: Any) -> None:
-    """Siblings leave backoff and the unschedulable pods as soon as one member has a node."""
-    await world.start_with_group(3, nodes=1, seconds=2, podGroupRejectPercentage=0, deniedPGExpirationTimeSeconds=0)
-    assert world.states("g") == {"pending": 3}
-    world.cluster.add_node("more", allocatable={"cpu": "2", "pods": "9"})
-    await world.settle(2)
-    assert world.states("g") == {"bound": 3}
-
-
-async def test_members_beyond_the_minimum_bind_one_by_one(world: Any) -> None:
-    """Once the minimum is bound, each further member is bound when there is room; its failure affects no other."""
-    await world.start_with_group(3, pods=5, nodes=3)
-    assert world.states("g") == {"bound": 3, "pending": 2}
-    assert not any("even after PostFilter" in message for message in world.messages("g-"))
-    world.cluster.add_node("more", allocatable={"cpu": "1", "pods": "9"})
-    await world.settle(15)
-    assert world.states("g") == {"bound": 4, "pending": 1}
-
-
-async def test_lowering_the_minimum_allows_waiting_members(world: Any) -> None:
-    """The lower minimum counts at once, without an event of a pod."""
-    await world.start_with_group(3, nodes=2, seconds=3, podGroupRejectPercentage=100)
-    assert world.states("g") == {"waiting": 2, "pending": 1}
-    world.change("g", minMember=2)
-    await world.settle()
-    assert world.states("g") == {"bound": 2, "pending": 1}
-
-
 @pytest.mark.parametrize("minimum", [pytest.param(0, id="0"), pytest.param(-4, id="negative")])
 async def test_a_minimum_of_0_or_less_is_no_constraint(world: Any, minimum: int) -> None:
     """Members are bound like plain pods."""
@@ -119,63 +68,6 @@ async def test_group_with_a_word_as_minimum_is_not_declared(world: Any) -> None:
     world.change("g", dialect="ming", minMember=1)
     await world.settle()
     assert world.result("g-0").bound
-
-
-async def test_deleting_the_pod_group_rejects_waiting_members(world: Any) -> None:
-    """Waiting members get a message, bound members stay, and a new object starts the group again."""
-    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100)
-    assert world.states("g") == {"waiting": 2, "pending": 1}
-    world.cluster.delete(world.kind("sigs"), "g")
-    await world.settle(1)
-    assert world.states("g") == {"pending": 3}
-    assert any("PodGroup not found" in message for message in world.messages("g-"))
-    world.group("g", 2)
-    await world.settle(30)
-    assert world.states("g") == {"bound": 2, "pending": 1}
-
-
-async def test_a_pod_that_changes_its_group_while_it_waits_is_rejected_first(world: Any) -> None:
-    """The members of the old group are rolled back, and the pod completes the new group."""
-    world.nodes(3)
-    world.schedule(podGroupRejectPercentage=100)
-    world.group("old", 4)
-    world.group("new", 1)
-    world.pods("old", 4)
-    await world.settle()
-    assert world.states("old") == {"waiting": 3, "pending": 1}
-    world.relabel("old-0", "new")
-    await world.settle(30)
-    assert world.states("new") == {"bound": 1}
-    assert world.states("old") == {"pending": 3}
-
-
-@pytest.mark.parametrize(
-    ("path", "times", "states"),
-    [
-        pytest.param(r"/g-1/binding$", 1, {"bound": 2, "pending": 1}, id="one"),
-        pytest.param(r"/g-\d/binding$", 3, {"pending": 3}, id="all"),
-    ],
-)
-async def test_failed_bindings_are_retried(world: Any, path: str, times: int, states: dict[str, int]) -> None:
-    """Members whose bindings fail are bound later; the other members stay bound."""
-    world.cluster.server.faults.add(Fault(path=path, status=400, times=times))
-    await world.start_with_group(3, nodes=3, deniedPGExpirationTimeSeconds=3)
-    assert world.states("g") == states
-    await world.settle(20)
-    assert world.states("g") == {"bound": 3}
-
-
-async def test_removed_node_rejects_the_group_that_waits_for_it(world: Any) -> None:
-    """All waiting members are rejected, and the group starts again where there is room."""
-    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=3)
-    assert world.states("g") == {"waiting": 2, "pending": 1}
-    world.cluster.delete_node("n0")
-    await world.settle()
-    assert world.states("g").get("bound", 0) == 0
-    assert any('node "n0" is gone' in message for message in world.messages("g-"))
-    world.cluster.add_node("big", allocatable={"cpu": "2", "pods": "9"})
-    await world.settle(30)
-    assert world.states("g") == {"bound": 3}
 
 
 async def test_members_of_different_profiles_are_refused(world: Any) -> None:
@@ -210,47 +102,6 @@ async def test_a_member_of_a_profile_without_the_plugin_is_a_plain_pod(world: An
     await other.settle()
     await world.settle()
     assert world.states("g") == {"bound": 2}
-
-
-async def test_the_same_name_in_two_namespaces_is_two_groups(world: Any) -> None:
-    """Members of one namespace do not count in the other."""
-    world.nodes(4)
-    world.schedule()
-    for namespace in ("one", "two"):
-        world.cluster.server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        world.group("g", 2, namespace=namespace)
-    world.pods("g", 1, namespace="one")
-    world.pods("g", 1, namespace="two")
-    await world.settle()
-    assert world.states("g") == {"pending": 2}
-    world.pods("g", 1, start=1, namespace="two")
-    await world.settle()
-    assert world.states("g") == {"pending": 1, "bound": 2}
-
-
-async def test_recreated_pod_is_another_member(world: Any) -> None:
-    """A wait of the deleted member does not count for the new one, and no member counts twice."""
-    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
-    for name in ("g-0", "g-1"):
-        world.cluster.delete_pod(name)
-    world.pods("g", 2)
-    await world.settle(30)
-    assert world.states("g") == {"waiting": 2, "pending": 1}
-
-
-async def test_a_restart_with_half_a_group_bound(world: Any) -> None:
-    """Members that were bound before count; the others complete the minimum."""
-    world.nodes(4)
-    world.group("g", 4)
-    world.cluster.add_pod("g-0", node_name="n0", requests={"cpu": "1"}, labels={"scheduling.x-k8s.io/pod-group": "g"})
-    world.cluster.add_pod("g-1", node_name="n1", requests={"cpu": "1"}, labels={"scheduling.x-k8s.io/pod-group": "g"})
-    world.schedule()
-    world.pods("g", 1, start=2)
-    await world.settle()
-    assert "current pods number: 3, minMember of group: 4" in world.result("g-2").message
-    world.pods("g", 1, start=3)
-    await world.settle()
-    assert world.states("g") == {"bound": 4}
 
 
 @pytest.mark.parametrize("target", [pytest.param("small", id="another group"), pytest.param(None, id="none")])
