@@ -36,9 +36,7 @@ class GangCluster:
         self,
         *,
         profiles: tuple[str, ...] = ("pyscheduler",),
-        order: str = "gang",
         preemption: bool = False,
-        gates: str = "",
         **args: Any,
     ) -> FakeFramework:
         """Start a scheduler whose profiles have the plugin at all extension points, and the queue order of gangs."""
@@ -56,13 +54,13 @@ class GangCluster:
                     },
                     "pluginConfig": [
                         {"name": "Gang", "args": args},
-                        {"name": "GangSort", "args": {"order": order}},
+                        {"name": "GangSort", "args": {"order": "gang"}},
                     ],
                 }
                 for name in profiles
             ],
         }
-        self.scheduler = self.cluster.framework(config=json.dumps(text), feature_gates=gates)
+        self.scheduler = self.cluster.framework(config=json.dumps(text))
         return self.scheduler
 
     def node(self, name: str, cpu: float) -> None:
@@ -74,12 +72,6 @@ class GangCluster:
         metadata = {"name": name, "namespace": "default", "annotations": annotations(**said)}
         self.cluster.add({"apiVersion": KIND.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}, KIND)
         self.pods(name, pods, gang=name)
-
-    def regang(self, name: str, patch: Mapping[str, Any], *, namespace: str = "default") -> None:
-        self.cluster.patch(KIND, name, patch, namespace=namespace)
-
-    def ungang(self, name: str) -> None:
-        self.cluster.delete(KIND, name)
 
     def status(self, name: str) -> Any:
         return next(each.status for each in self.cluster.objects(KIND) if each.name == name)
@@ -147,9 +139,6 @@ class GangCluster:
         pods = [pod for pod in self.cluster.pods() if pod.name.startswith(prefix)]
         return Counter(self.result(pod.name, namespace=pod.namespace).state for pod in pods)
 
-    def notes(self, name: str, reason: str = "FailedScheduling") -> list[str]:
-        return [event["note"] for event in self.cluster.events(reason) if event["regarding"]["name"] == name]
-
     def tries(self) -> Counter[str]:
         """Count the attempts of pods that are in the queue, by name."""
         assert self.scheduler is not None
@@ -173,27 +162,10 @@ def annotations(**said: str) -> dict[str, str]:
     return {KEY + name.replace("_", "-"): value for name, value in said.items()}
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("SchedulerPopFromBackoffQ=false", id="backoff"),
-        pytest.param("SchedulerPopFromBackoffQ=true", id="pop from backoff"),
-    ]
-)
-def gates(request: pytest.FixtureRequest) -> str:
-    """Return the feature gates: pods are not popped from backoff, or they are."""
-    return str(request.param)
-
-
 @pytest.fixture
 def said() -> Any:
     """Give what makes annotations: `said(min_available="3")`."""
     return annotations
-
-
-@pytest.fixture
-def make_world() -> Any:
-    """Give what makes any number of these, each on a cluster of its own, which the test has to close."""
-    return GangCluster
 
 
 @pytest.fixture

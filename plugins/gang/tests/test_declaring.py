@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from pyscheduler.framework import ConfigError, NotFoundError
 from pyscheduler_gang.args import GangArgs
-
-LIGHT = "pod-group.scheduling.sigs.k8s.io/"
 
 
 @pytest.mark.parametrize(
@@ -36,41 +33,6 @@ def test_all_bad_args_are_in_one_error() -> None:
     with pytest.raises(ValueError, match=r"\[.*DefaultTimeoutSeconds.*, .*ControllerWorkers.*\]"):
         GangArgs(default_timeout_seconds=-1, controller_workers=0)
     assert GangArgs(default_timeout_seconds=0).wait_seconds == 600
-
-
-async def test_a_gang_needs_no_object(world: Any, said: Any) -> None:
-    """Annotations or the older labels declare a gang."""
-    world.schedule()
-    world.node("n", 9)
-    world.pods("a", 3, annotations=said(name="one", min_available="3"))
-    world.pods("l", 3, labels={f"{LIGHT}name": "two", f"{LIGHT}min-available": "3"})
-    world.pods("alone", 1, annotations=said(name="three", min_available="2"))
-    world.pods("plain", 1)
-    await world.settle(5)
-    assert (world.states("a-"), world.states("l"), world.states("plain")) == ({"bound": 3}, {"bound": 3}, {"bound": 1})
-    assert world.result("alone-0").state == "pending"
-
-
-async def test_pods_may_come_before_their_object(world: Any) -> None:
-    """The gang is undeclared until its object comes, and again after its object is deleted."""
-    world.schedule()
-    world.node("n", 2)
-    world.pods("g", 3, gang="g")
-    await world.settle()
-    assert all("gang has not init, gangName: default/g" in world.result(f"g-{each}").message for each in range(3))
-    world.gang("g", 3, mode="NonStrict")
-    await world.settle(2)
-    assert world.states() == {"waiting": 2, "pending": 1}
-    world.ungang("g")
-    await world.settle(15)
-    assert world.states() == {"pending": 3}
-    assert any("gang has not init" in note for note in world.notes("g-0"))
-    record = world.record("default/g")
-    assert len(record.state.pending) == 3
-    assert not record.state.group.is_declared
-    world.gang("g", 2, mode="NonStrict")
-    await world.settle(15)
-    assert world.states() == {"bound": 2, "pending": 1}
 
 
 async def test_pod_annotations_count_before_the_object(world: Any, said: Any) -> None:
@@ -112,29 +74,6 @@ def test_profiles_share_their_gangs_and_so_their_args(world: Any) -> None:
     plugins = [profile.plugins["Gang"] for profile in framework.scheduler.profiles.values()]
     assert plugins[0].gangs is plugins[1].gangs
     assert plugins[0].gangs.profiles == {"one", "two"}
-
-
-async def test_gang_group_waits_for_missing_partners(world: Any) -> None:
-    """The message names partners that are absent, not declared, or have too few members."""
-    world.schedule()
-    world.node("n", 9)
-    listed = json.dumps(["default/a", "default/b"])
-    world.gang("a", 1, pods=1, groups=listed)
-    await world.settle()
-    shown = "gangGroup [default/a default/b] basic check: memberGangs [default/b]"
-    tail = ", current gang: default/a, podName: default/a-0"
-    assert f"{shown} doesn't exists{tail}" in world.result("a-0").message
-    world.pods("b", 1, gang="b")
-    world.cluster.delete_pod("a-0")
-    world.pods("a", 1, gang="a")
-    await world.settle(2)
-    assert f"{shown} has not init{tail}" in world.result("a-0").message
-    world.gang("b", 2, groups=listed)
-    await world.settle(5)
-    assert f"{shown} child pod not collect enough{tail}" in world.result("a-0").message
-    world.pods("b", 1, gang="b", start=1)
-    await world.settle(5)
-    assert world.states() == {"bound": 3}
 
 
 async def test_the_pages_show_every_gang(world: Any) -> None:

@@ -5,52 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
-
-from pyscheduler.api import Pod
 from pyscheduler_gang.rounds import Rounds
-
-POLICIES = ["once-satisfied", "only-waiting", "waiting-and-running"]
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-async def test_match_policy_decides_about_a_replacement(world: Any, policy: str) -> None:
-    """A replacement is a plain pod, or waits, or counts running members."""
-    await world.start_with_gang(3, cpu=9, seconds=2, args={"defaultMatchPolicy": policy})
-    assert world.states() == {"bound": 3}
-    world.cluster.delete_pod("g-0")
-    world.pods("r", 1, gang="g")
-    await world.settle(5)
-    assert world.result("r-0").state == ("waiting" if policy == "only-waiting" else "bound")
-    world.pods("s", 2, gang="g")
-    await world.settle(5)
-    assert world.states() == {"bound": 5}
-
-
-@pytest.mark.parametrize("policy", ["once-satisfied", "waiting-and-running"])
-async def test_too_few_running_members_block_a_new_member(world: Any, policy: str) -> None:
-    """Two of three members are gone, and a fourth comes: only once-satisfied allows it."""
-    await world.start_with_gang(3, cpu=9, seconds=2, match_policy=policy)
-    for name in ("g-0", "g-1"):
-        world.cluster.patch(Pod, name, {"status": {"phase": "Succeeded"}}, status=True)
-    world.pods("r", 1, gang="g")
-    await world.settle(5)
-    assert world.result("r-0").state == ("bound" if policy == "once-satisfied" else "pending")
-
-
-async def test_failed_binding_is_retried_alone(world: Any) -> None:
-    """The other members are bound, and no member times out."""
-    world.schedule()
-    world.node("n", 9)
-    world.gang("g", 3)
-    failing = world.fail(r"/g-1/binding$", 400, times=2)
-    world.pods("g", 3, gang="g")
-    await world.settle()
-    assert world.states() == {"bound": 2, "pending": 1}
-    await world.settle(20)
-    assert failing.hits == 2
-    assert world.states() == {"bound": 3}
-    assert not world.marked()
 
 
 async def test_timeout_holds_in_memory_until_it_is_written(world: Any) -> None:
@@ -69,18 +24,6 @@ async def test_timeout_holds_in_memory_until_it_is_written(world: Any) -> None:
     assert world.states() == {"pending": 2}
 
 
-async def test_a_restart_with_half_a_gang_bound_binds_the_rest(world: Any) -> None:
-    """Bound members prove that the gang was complete, so the others are plain pods."""
-    world.node("n", 3)
-    world.gang("g", 4)
-    world.pods("b", 2, gang="g", node_name="n")
-    world.pods("g", 2, gang="g")
-    world.schedule()
-    await world.settle(5)
-    assert world.states() == {"bound": 3, "pending": 1}
-    assert world.record("default/g").state.satisfied
-
-
 async def test_refused_status_writes_do_not_delay_bindings(world: Any) -> None:
     """With 403 on status writes the gang is bound; the next binding writes the current status."""
     world.schedule()
@@ -95,23 +38,6 @@ async def test_refused_status_writes_do_not_delay_bindings(world: Any) -> None:
     assert (world.status("g").phase, world.status("g").scheduled) == ("Scheduled", 3)
 
 
-@pytest.mark.slow
-async def test_gang_one_node_short_makes_two_attempts_per_pod_and_event(world: Any, gates: str) -> None:
-    """Its rollback wakes none of its members; a node that does not help causes one more round."""
-    await world.start_with_gang(5, cpu=4, seconds=100, args={"gates": gates})
-    assert world.attempts() <= 2
-    for event in range(3):
-        before = world.tries()
-        world.node(f"small-{event}", 0.5)
-        await world.settle(100)
-        after = world.tries()
-        assert max(after[name] - before[name] for name in after) <= 2
-    assert world.states() == {"pending": 5}
-    world.node("enough", 1)
-    await world.settle(30)
-    assert world.states() == {"bound": 5}
-
-
 async def test_gang_with_more_pods_than_its_total_stops_retrying(world: Any) -> None:
     """Rounds are shorter than the gang; no member is activated twice for one event."""
     await world.start_with_gang(3, pods=7, cpu=2, seconds=60)
@@ -120,21 +46,6 @@ async def test_gang_with_more_pods_than_its_total_stops_retrying(world: Any) -> 
     world.node("m", 1)
     await world.settle(30)
     assert world.states()["bound"] == 3
-
-
-async def test_koordinator_3185_a_gang_of_one_that_is_deleted_leaves_nothing_behind(world: Any) -> None:
-    """Deleted while its failure is handled, it leaves no record, no mark and nothing in the queue."""
-    framework = world.schedule()
-    world.node("n", 1)
-    world.gang("g", 1)
-    world.pods("g", 1, gang="g", cpu=2)
-    await world.settle()
-    assert world.states() == {"pending": 1}
-    world.cluster.delete_pod("g-0")
-    world.ungang("g")
-    await world.settle(400)
-    assert len(framework.scheduler.queue) == 0
-    assert list(world.plugin.gangs) == []
 
 
 async def test_koordinator_2030_status_counts_bound_members(world: Any) -> None:
