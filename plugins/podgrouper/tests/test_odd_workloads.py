@@ -77,43 +77,10 @@ GROUPED: list[Any] = [
         id="elastic without a minimum",
     ),
     pytest.param(
-        [
-            kubeflow(
-                "PyTorchJob",
-                "pytorchReplicaSpecs",
-                roles=roles(Master=1, Worker=None),
-                runPolicy={"schedulingPolicy": {"minAvailable": 3}},
-            )
-        ],
-        {ROLE: "worker"},
-        {"minMember": 3, "podSubGroup": "worker"},
-        id="a scheduling policy makes up for replicas",
-    ),
-    pytest.param(
         [kubeflow("PyTorchJob", "pytorchReplicaSpecs", roles=roles(Master=1, Worker=2))],
         {ROLE: "Master"},
         {"podSubGroup": None},
         id="roles in labels are lower case",
-    ),
-    pytest.param(
-        [
-            kubeflow(
-                "MPIJob",
-                "mpiReplicaSpecs",
-                "v2beta1",
-                roles=roles(Launcher=1, Worker=3),
-                launcherCreationPolicy="AtStartup",
-            )
-        ],
-        {},
-        {"minMember": 4},
-        id="a launcher at startup",
-    ),
-    pytest.param(
-        [kubeflow("TFJob", "tfReplicaSpecs", roles=roles(Chief=1, PS=2, Worker=4, Evaluator=1))],
-        {},
-        {"minMember": 8, "subGroups": []},
-        id="all roles of a TFJob",
     ),
     pytest.param(
         [kubeflow("TFJob", "tfReplicaSpecs", roles=roles(Worker=4), runPolicy={"suspend": True})],
@@ -140,12 +107,6 @@ GROUPED: list[Any] = [
         {"minMember": 9, "podSubGroup": "w"},
         id="workers without a minimum",
     ),
-    pytest.param(
-        [ray({"replicas": 2, "suspended": True}, {"replicas": 3, "minReplicas": 1, "suspended": False})],
-        {"ray.io/group": "worker-group-1"},
-        {"minMember": 2, "podSubGroup": "worker-group-1"},
-        id="a suspended group keeps its number",
-    ),
     pytest.param([ray()], {"ray.io/group": "headgroup"}, {"minMember": 1, "podSubGroup": "headgroup"}, id="no workers"),
     pytest.param(
         [ray({"groupName": "w", "minReplicas": 0, "maxReplicas": 9})],
@@ -156,27 +117,10 @@ GROUPED: list[Any] = [
     pytest.param([ray(version="v2")], {}, {"minMember": 1, "subGroups": []}, id="an unknown version of RayCluster"),
     # JobSet
     pytest.param(
-        [job_set({"name": "a", "replicas": 2}, {"name": "b", "template": {"spec": {"parallelism": 3}}})],
-        {REPLICATED: "b"},
-        {"name": "pg-js-uid-js", "minMember": 5},
-        id="a JobSet in any order",
-    ),
-    pytest.param(
         [job_set({"name": "a", "replicas": 2}, order="")],
         {REPLICATED: "a"},
         {"name": "pg-js-uid-js"},
         id="an empty order",
-    ),
-    pytest.param(
-        [
-            job_set(
-                {"name": "a", "replicas": 3, "template": {"spec": {"parallelism": 4, "completions": 2}}},
-                order="InOrder",
-            )
-        ],
-        {REPLICATED: "a"},
-        {"name": "pg-js-uid-js-a", "minMember": 6},
-        id="fewer completions than pods at a time",
     ),
     # LeaderWorkerSet
     pytest.param([lws(1)], member("0"), {"minMember": 1, "podSubGroup": "leader"}, id="a leader alone"),
@@ -196,12 +140,6 @@ GROUPED: list[Any] = [
     ),
     # Owners
     pytest.param(
-        chain(("batch/v1", "CronJob"), ("batch/v1", "Job"), labels={QUEUE: "q"}),
-        {},
-        {"name": "pg-job-uid-job", "queue": "default-queue"},
-        id="a CronJob does not count",
-    ),
-    pytest.param(
         chain(("batch/v1beta1", "CronJob"), ("batch/v1", "Job"), labels={QUEUE: "q"}),
         {},
         {"name": "pg-cronjob-uid-cronjob", "queue": "q", "minMember": 1},
@@ -214,30 +152,10 @@ GROUPED: list[Any] = [
         id="three owners",
     ),
     pytest.param(
-        chain(("argoproj.io/v1alpha1", "Workflow"), labels={QUEUE: "q", "priorityClassName": "urgent"}),
-        {},
-        {"name": "pg-p-0-uid-p-0", "queue": "q", "priorityClassName": "urgent"},
-        id="a pod of an Argo Workflow",
-    ),
-    pytest.param(
-        chain(("run.ai/v9", "TrainingWorkload"), ("run.ai/v1", "RunaiJob")),
-        {},
-        {"name": "pg-p-uid-runaijob"},
-        id="any version is passed over",
-    ),
-    pytest.param(
         chain(("run.ai/v2", "InferenceWorkload"), ("run.ai/v2", "TrainingWorkload"), ("apps/v1", "ReplicaSet")),
         {},
         {"name": "pg-trainingworkload-uid-trainingworkload"},
         id="any version is passed over once",
-    ),
-    pytest.param(
-        chain(
-            ("machinelearning.seldon.io/v1", "SeldonDeployment"), ("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")
-        ),
-        {},
-        {"name": "pg-seldondeployment-uid-seldondeployment", "minMember": 1, "priorityClassName": "train"},
-        id="a Deployment below another owner",
     ),
     pytest.param(
         chain(("serving.knative.dev/v1", "Configuration"), ("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet")),
@@ -250,12 +168,6 @@ GROUPED: list[Any] = [
         {"spark-app-selector": "spark-1"},
         {"name": "pg-driver-uid-driver"},
         id="an executor lacks a label",
-    ),
-    pytest.param(
-        [item("v1", "Pod", "driver", labels={QUEUE: "q"}, spec={})],
-        {"spark-app-name": "app", "spark-app-selector": "spark-1"},
-        {"name": "spark-1", "queue": "q"},
-        id="an executor below a driver",
     ),
     # Labels and annotations
     pytest.param(
@@ -294,35 +206,10 @@ def test_odd_workloads_are_grouped(objects: list[Json], labels: dict[str, str], 
 
 REFUSED: list[Any] = [
     pytest.param(
-        [kubeflow("PyTorchJob", "pytorchReplicaSpecs", roles=roles(Master=1, Worker=None))],
-        {},
-        "the type of the job train doesn't allow for 0 Worker pods",
-        id="no replicas",
-    ),
-    pytest.param(
         [kubeflow("PyTorchJob", "pytorchReplicaSpecs", roles={"Worker": {"replicas": None}})],
         {},
         "accessor error: <nil> is of the type <nil>, expected int64",
         id="replicas are null",
-    ),
-    pytest.param(
-        [
-            kubeflow(
-                "PyTorchJob",
-                "pytorchReplicaSpecs",
-                roles={"Worker": {"replicas": "2"}},
-                runPolicy={"schedulingPolicy": {"minAvailable": 1}},
-            )
-        ],
-        {},
-        "failed to get replicas for worker groups",
-        id="replicas are a text",
-    ),
-    pytest.param(
-        [job_set({"name": "a", "replicas": 2**30, "template": {"spec": {"parallelism": 4}}})],
-        {REPLICATED: "a"},
-        "minAvailable too large (4294967296) for JobSet ml/js replicatedJob a: exceeds int32 max value",
-        id="a large JobSet",
     ),
     pytest.param([job_set(order=5)], {REPLICATED: "a"}, "failed to read spec.startupPolicy", id="an order is a number"),
     pytest.param(
