@@ -29,6 +29,7 @@ from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import ClientSettings, Response
 from pyscheduler.testing.builders import node_manifest, pod_manifest
+from tests.cluster.real.candidates import Candidate
 from tests.processes import PATIENCE_SECONDS
 
 
@@ -197,6 +198,20 @@ async def make_stage() -> AsyncIterator[Callable[..., Stage]]:
 async def stage(make_stage: Callable[..., Stage]) -> Stage:
     """Return a client on a cluster with nothing in it yet."""
     return make_stage()
+
+
+@pytest.fixture
+async def candidate(stage: Any) -> AsyncIterator[Callable[..., Candidate]]:
+    """Make candidates on the stage's cluster; they end with the test."""
+    made: list[Candidate] = []
+
+    def make(name: str = "a", *args: Any, **keywords: Any) -> Candidate:
+        made.append(Candidate(stage, name, *args, **keywords))
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.die()
 
 
 @pytest.fixture

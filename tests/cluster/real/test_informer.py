@@ -50,17 +50,6 @@ async def test_not_synced_before_the_first_list_and_not_started_twice(stage: Any
     assert stage.drop_watches() == 1
 
 
-async def test_recreated_object_is_another_one(stage: Any) -> None:
-    """Deleted and made anew under the same name: deleted and added, never updated."""
-    stage.add_pod("a")
-    pods, ledger = await stage.started()
-    stage.remove_pod("a")
-    stage.add_pod("a")
-    await settle()
-    assert ledger.take() == ["add a", "delete a", "add a"]
-    stage.assert_equal(pods, ledger)
-
-
 async def test_late_handler_is_told_what_is_there(stage: Any, ledger: Any) -> None:
     """A handler added after the sync gets `on_add` for everything at once, and changes from then on."""
     stage.add_pods("a", "b")

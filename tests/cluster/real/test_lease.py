@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 import socket
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -14,21 +13,7 @@ import pytest
 from kube_objects.times import format_micro_time
 from kube_testserver.virtual_time import settle
 from pyscheduler.cluster.real.lease import make_identity
-from tests.cluster.real.candidates import LEASE, Candidate, lease, wall
-
-
-@pytest.fixture
-async def candidate(stage: Any) -> AsyncIterator[Callable[..., Candidate]]:
-    """Make candidates on the stage's cluster; they end with the test."""
-    made: list[Candidate] = []
-
-    def make(name: str = "a", *args: Any, **keywords: Any) -> Candidate:
-        made.append(Candidate(stage, name, *args, **keywords))
-        return made[-1]
-
-    yield make
-    for each in made:
-        await each.die()
+from tests.cluster.real.candidates import LEASE, lease, wall
 
 
 async def test_creates_the_lease_and_renews_it(stage: Any, candidate: Any) -> None:
@@ -213,31 +198,6 @@ async def test_lease_taken_away_is_lost_at_the_next_look(stage: Any, candidate: 
     await stage.clock.advance(100)
     assert not a.leads
     assert len(a.losses) == 1
-
-
-@pytest.mark.parametrize("hours", [-30, 30])
-async def test_clock_hours_off(stage: Any, candidate: Any, hours: int) -> None:
-    """A holder whose written times are far in the past or future is respected while it renews, and no longer."""
-
-    def renew(body: dict[str, Any]) -> None:
-        body["spec"].update(
-            holderIdentity="other",
-            leaseDurationSeconds=15,
-            renewTime=format_micro_time(stage.clock.wall() + 3600 * hours),
-        )
-
-    other, a = candidate("other"), candidate("a")
-    await other.begin()
-    await other.die()
-    stage.change(LEASE[:2], "pyscheduler", "kube-system", renew)
-    await a.begin()
-    for _ in range(20):
-        stage.change(LEASE[:2], "pyscheduler", "kube-system", renew)
-        await stage.clock.advance(10)
-        assert not a.leads
-    await stage.clock.advance(17)
-    assert a.leads
-    assert a.recorder.warned == 0
 
 
 @pytest.mark.parametrize(

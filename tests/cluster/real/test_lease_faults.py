@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -16,20 +15,6 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import Response
 from tests.cluster.real.candidates import Candidate, lease
-
-
-@pytest.fixture
-async def candidate(stage: Any) -> AsyncIterator[Callable[..., Candidate]]:
-    """Make candidates on the stage's cluster; they end with the test."""
-    made: list[Candidate] = []
-
-    def make(name: str = "a", *args: Any, **keywords: Any) -> Candidate:
-        made.append(Candidate(stage, name, *args, **keywords))
-        return made[-1]
-
-    yield make
-    for each in made:
-        await each.die()
 
 
 @pytest.mark.parametrize(
