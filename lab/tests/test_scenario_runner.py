@@ -148,29 +148,6 @@ def test_pod_steps(run: Callable[..., Result]) -> None:
     assert last.pods["other/g-1"].messages == [last.pods["other/g-1"].message]
 
 
-def test_node_steps(run: Callable[..., Result]) -> None:
-    """A node that is made larger, or opened, takes what waits for it."""
-    result = run("""
-- id: s
-  profile: plain
-  nodes: [{name: n, cpu: 1}]
-  steps:
-  - update_node: {name: n, unschedulable: true}
-  - create_pods: {prefix: w, count: 3}
-  - expect: {bound: {w: 0}, reason_all: {w: [were unschedulable]}}
-  - update_node: {name: n, unschedulable: false}
-  - expect: {bound: {w: 1}, within: 15}
-  - update_node: {name: n, cpu: 2}
-  - expect: {bound: {w: 2}, within: 15}
-  - add_nodes: [{name: m, cpu: 1, labels: {a: b}}]
-  - expect: {bound: {w: 3}, within: 15}
-  - delete_node: {name: m}
-  - create_pods: {prefix: v}
-  - expect: {pending: {v: 1}}
-""")
-    assert result.failures == []
-
-
 GANG = """
 - id: s
   profile: {profile}
@@ -181,26 +158,6 @@ GANG = """
   - create_pods: {{prefix: p, count: 4, group: g}}
   - expect: {{bound: {{g: 0}}, waiting: {{g: 3}}, pending: {{g: 1}}}}
 """
-
-
-def test_waiting_pods_are_reported_and_time_out(run: Callable[..., Result]) -> None:
-    """A wait holds its node, ends when its time is over to the second, and its message is told."""
-    result = run(
-        GANG.format(profile="gang")
-        + """
-  - advance: 59
-  - expect: {waiting: {g: 3}}
-  - advance: 1
-  - expect: {waiting: {g: 0}, pending: {g: 4}, events: {g: [rejected due to timeout after waiting 1m0s]}}
-  - add_nodes: [{name: m, cpu: 1}]
-  - expect: {bound: {g: 4}, within: 20}
-"""
-    )
-    assert result.failures == []
-    assert result.steps[2].pods["default/p-0"].node == "n"
-    assert result.steps[2].pods["default/p-0"].set == "g"
-    assert result.steps[2].groups == {"default/g": {"phase": ""}}
-    assert [step.time for step in result.steps[:6]] == [0, 0, 0, 59, 59, 60]
 
 
 def test_a_restart_loses_memory_and_keeps_objects(run: Callable[..., Result]) -> None:
@@ -270,22 +227,6 @@ def test_overcommitted_nodes_are_found(run: Callable[..., Result]) -> None:
         "step 1 (create_pods), 0 s: node n is overcommitted: memory",
         "step 2 (create_pods), 0 s: node n is overcommitted: pods",
     ]
-
-
-def test_bind_calls_fail_the_given_number_of_times(run: Callable[..., Result]) -> None:
-    """The others are bound; the pod is tried again after its backoff."""
-    result = run("""
-- id: s
-  profile: plain
-  nodes: [{name: n, cpu: 3}]
-  steps:
-  - fail_bind: {pods: [p-1], times: 2}
-  - create_pods: {prefix: p, count: 3}
-  - expect: {bound: {p: 2}, pending: {p: 1}}
-  - expect: {bound: {p: 3}, within: 10}
-""")
-    assert result.failures == []
-    assert result.steps[-1].time > 2
 
 
 def test_groups_are_written_in_every_dialect(run: Callable[..., Result]) -> None:
