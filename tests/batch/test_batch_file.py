@@ -195,11 +195,6 @@ def test_file_of_a_wrong_form_has_one_line(text: str, line: str) -> None:
             id="ConfigMap",
         ),
         pytest.param(
-            "apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {kValue: two}",
-            "batch.yaml: expected a number, found 'two' @ $.spec.kValue",
-            id="shard",
-        ),
-        pytest.param(
             "a: b",
             "batch.yaml: expected actions and tiers, a ConfigMap that holds them, or a SchedulingShard of KAI, "
             'found {"a":"b"} @ $',
@@ -212,22 +207,6 @@ def test_mistake_in_a_file_has_its_place(text: str, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_batch_file(text, "batch.yaml")
     assert str(caught.value) == line
-
-
-def test_warnings_of_a_shard_have_the_path_of_its_file() -> None:
-    """A misspelled key of a shard is below `spec`."""
-    args = read_batch_file("apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {kvalue: 1}", "batch.yaml")
-    (warning,) = args.warnings
-    assert warning.startswith("$.spec.kvalue has no effect")
-
-
-def test_balanced_allocation_of_volcano_counts_gpus() -> None:
-    """The profile of a Volcano file has the args for it; `test_node_order` has the weights."""
-    text = "preset: volcano\nactions: allocate\ntiers: [{plugins: [{name: nodeorder}]}]"
-    (profile,) = loads(text).profiles
-    args = {config.name: config.args for config in profile.plugin_config}
-    assert "nvidia.com/gpu" in str(args["NodeResourcesBalancedAllocation"])
-    assert "LeastAllocated" in str(args["NodeResourcesFit"])
 
 
 def test_expanded_shard_is_the_same_configuration() -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from pyscheduler.config.load import loads
 from pyscheduler.framework import ConfigError
-from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
 
 FILE = """
@@ -35,10 +30,7 @@ USUAL = {
 
 def weights(actions: str, arguments: str) -> dict[str, int]:
     """Return the weights of kube-scheduler's score plugins in the profile of a file, as a scheduler has them."""
-    config = loads(FILE % (actions, arguments))
-    cluster = FakeCluster()
-    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(0), registry=discover())
-    (profile,) = scheduler.profiles.values()
+    profile = FakeCluster().framework(config=FILE % (actions, arguments)).profile
     return {name: weight for name, weight in profile.score_weights.items() if name in USUAL}
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.profile import ExtensionPoint
-from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.profile import Profile
-from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
 
 FILE = """
@@ -26,11 +22,7 @@ tiers:
 
 def profile_of(arguments: str, preset: str = "volcano") -> Profile:
     """Return the profile of a file, as a scheduler has it."""
-    config = loads(FILE % (preset, arguments))
-    cluster = FakeCluster()
-    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(0), registry=discover())
-    (profile,) = scheduler.profiles.values()
-    return profile
+    return FakeCluster().framework(config=FILE % (preset, arguments)).profile
 
 
 def at(profile: Profile, point: ExtensionPoint) -> set[str]:
@@ -72,12 +64,9 @@ def test_plugins_that_reserve_go_as_a_whole(argument: str, plugin: str) -> None:
 
 def test_the_timeout_of_volumes_is_an_arg_of_volume_binding() -> None:
     """A value that is no integer is a warning, and the default counts."""
-    config = loads(FILE % ("volcano", "volumebinding.bindTimeoutSeconds: 30"))
-    (args,) = [each.args for each in config.profiles[0].plugin_config if each.name == "VolumeBinding"]
-    assert args.bind_timeout_seconds == 30  # type: ignore[attr-defined] # VolumeBindingArgs
-    config = loads(FILE % ("volcano", "volumebinding.bindTimeoutSeconds: soon"))
-    (args,) = [each.args for each in config.profiles[0].plugin_config if each.name == "VolumeBinding"]
-    assert args.bind_timeout_seconds == 600  # type: ignore[attr-defined] # VolumeBindingArgs
+    key = "volumebinding.bindTimeoutSeconds"
+    assert args_of("VolumeBinding", f"{key}: 30").bind_timeout_seconds == 30  # type: ignore[attr-defined]  # VolumeBindingArgs
+    assert args_of("VolumeBinding", f"{key}: soon").bind_timeout_seconds == 600  # type: ignore[attr-defined]  # VolumeBindingArgs
 
 
 def args_of(name: str, arguments: str, **gates: bool) -> object:
@@ -110,10 +99,7 @@ def test_the_shape_of_volume_scores_counts_with_the_gate() -> None:
 def test_the_weight_of_volume_scores_is_that_of_the_plugin(weight: int, expected: int | None, order: str) -> None:
     """0 leaves the score out; weights of `nodeorder` stay."""
     text = FILE.replace("{name: nodeorder}", "{name: nodeorder, arguments: {%s}}")
-    config = loads(text % ("volcano", f"volumebinding.weight: {weight}", order))
-    cluster = FakeCluster()
-    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(0), registry=discover())
-    (profile,) = scheduler.profiles.values()
+    profile = FakeCluster().framework(config=text % ("volcano", f"volumebinding.weight: {weight}", order)).profile
     assert profile.score_weights.get("VolumeBinding") == expected
     assert profile.score_weights["NodeResourcesFit"] == (5 if order else 1)
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.config.load import loads
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
-from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
 from pyscheduler_kai.objects import KAI_QUEUES
 
@@ -50,12 +46,8 @@ async def _play(nodes: list[int], pods: list[dict[str, Any]], seed: int, *, with
         )
     queue = {"apiVersion": KAI_QUEUES.type.api_version, "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
     cluster.add(queue, KAI_QUEUES.type)
-    config = loads(_HEAD + (_BATCH if with_batch else ""), source="test")
-    scheduler = build(config, cluster.transport(), cluster.clock, random.Random(seed), registry=discover())
-    starting = asyncio.create_task(scheduler.start())
-    await cluster.clock.advance(0)
-    await starting
-    running = asyncio.create_task(scheduler.run())
+    framework = cluster.framework(config=_HEAD + (_BATCH if with_batch else ""))
+    await framework.start()
     for number, pod in enumerate(pods):
         spec = {"nodeSelector": {"zone": pod["zone"]}} if pod["zone"] else {}
         requests = {"cpu": str(pod["cpu"])}
@@ -66,8 +58,6 @@ async def _play(nodes: list[int], pods: list[dict[str, Any]], seed: int, *, with
         (pod.name, "preempted" if pod.is_terminating else pod.node_name)
         for pod in sorted(cluster.pods(), key=lambda pod: pod.name)
     ]
-    assert not running.done(), "the scheduling loop ended"
-    await scheduler.stop()
     await cluster.close()
     return found
 
