@@ -81,18 +81,20 @@ class Ledger:
 class Stage:
     """An embedded cluster and a client on it, in virtual time."""
 
-    def __init__(self, *, history_limit: int = 20_000, qps: float = 0.0, burst: int = 100) -> None:
+    def __init__(
+        self, *, history_limit: int = 20_000, qps: float = 0.0, burst: int = 100, host_name: str = "host-1"
+    ) -> None:
         self.clock = VirtualClock()
         self.cluster = EmbeddedCluster(clock=self.clock, rng=random.Random(1), history_limit=history_limit)
         self.warnings = Warnings()
-        self.qps, self.burst = qps, burst
+        self.settings = ClientSettings(qps=qps, burst=burst, host_name=host_name)
         self.client = self.connect(InProcessTransport(self.cluster.router))
 
     def connect(self, transport: Any) -> RealClient:
         """Return a client over any transport."""
         return RealClient(
             transport,
-            ClientSettings(qps=self.qps, burst=self.burst, host_name="host-1"),
+            self.settings,
             clock=self.clock,
             rng=random.Random(2),
             recorder=self.warnings,

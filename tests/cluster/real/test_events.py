@@ -117,9 +117,9 @@ async def test_note_is_cut_at_what_the_server_takes(stage: Any, note: str, expec
     assert len(event["note"].encode()) <= 1024
 
 
-async def test_instance_without_a_host_name(stage: Any) -> None:
+async def test_instance_without_a_host_name(make_stage: Any) -> None:
     """Where the machine has no name, the controller's stands alone."""
-    stage.client._host_name = ""
+    stage = make_stage(host_name="")
     stage.add_pod("a")
     stage.client.event_recorder("me").event(stage.states()[0], type="Normal", reason="R", action="A", note="n")
     (event,) = await written(stage)
