@@ -23,7 +23,7 @@ from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
-from tests.scheduler.test_group_cycle import GATES, group, members, named, states
+from tests.scheduler.in_tree_groups import GATES, group, members, named, states
 
 LICENSED = {"licensed": "yes"}
 

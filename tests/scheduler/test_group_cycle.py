@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,63 +13,17 @@ from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod
 from pyscheduler.framework import FilterPlugin, Handle, NodeInfo, PermitPlugin, ReservePlugin, Status
 from pyscheduler.framework.cycle_state import CycleState
-from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
+from pyscheduler.podgroup.wire import InTreePodGroup
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import FakeCluster, FakeFramework
+from tests.scheduler.in_tree_groups import GATES, condition, group, members, named, states
 
-GATES = "GenericWorkload=true,GangScheduling=true"
 UNSCHEDULABLE = "pod group is unschedulable"
 TOO_FEW = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"
 )
 WAITING = "pod group is unschedulable, pod group is waiting for preemption to complete"
-
-
-@pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
-    """Return the test kit's cluster, in which PodGroups are served."""
-    if not pyscheduler_cluster.serves(IN_TREE_PODGROUPS):
-        pyscheduler_cluster.serve(IN_TREE_PODGROUPS)
-    return pyscheduler_cluster
-
-
-def group(cluster: FakeCluster, name: str, *, minimum: int | None = None) -> None:
-    """Create a PodGroup: a gang of that minimum, or one with the policy `basic`."""
-    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
-    cluster.add(
-        {
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
-            "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"schedulingPolicy": policy},
-        },
-        InTreePodGroup,
-    )
-
-
-def members(cluster: FakeCluster, name: str, count: int, *, start: int = 0, cpu: str = "1", **keywords: Any) -> None:
-    """Create members `name0` and so on."""
-    spec = {"schedulingGroup": {"podGroupName": name}}
-    for number in range(start, start + count):
-        cluster.add_pod(f"{name}{number}", requests={"cpu": cpu}, spec=spec, **keywords)
-
-
-def states(framework: FakeFramework, names: Iterable[str]) -> Counter[str]:
-    """Count the pods by what became of them."""
-    return Counter(framework.result(name).state for name in names)
-
-
-def named(name: str, count: int) -> list[str]:
-    """Return the names of members."""
-    return [f"{name}{number}" for number in range(count)]
-
-
-def condition(cluster: FakeCluster, name: str) -> tuple[str, str, str]:
-    """Return status, reason and message of the group's condition."""
-    (item,) = [each for each in cluster.objects(InTreePodGroup) if each.name == name]
-    found = {each.type: each for each in item.status.conditions}["PodGroupScheduled"]
-    return found.status, found.reason, found.message
 
 
 async def test_a_gang_is_bound_in_one_cycle(cluster: FakeCluster) -> None:

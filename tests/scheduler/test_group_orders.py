@@ -8,10 +8,10 @@ import random
 import attrs
 import pytest
 
-from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.scheduler.in_tree_groups import InTreeGroups
 from pyscheduler.testing import FakeCluster
-from tests.scheduler.test_group_cycle import GATES, group, zone_affinity
+from tests.scheduler.in_tree_groups import GATES, group, serve_groups
+from tests.scheduler.test_group_cycle import zone_affinity
 
 
 @attrs.frozen
@@ -53,8 +53,7 @@ class Gang:
     async def is_bound(self, *, tries_again: bool) -> bool:
         """Tell whether a scheduler binds the gang at once."""
         cluster = FakeCluster(seed=1)
-        if not cluster.serves(IN_TREE_PODGROUPS):
-            cluster.serve(IN_TREE_PODGROUPS)
+        serve_groups(cluster)
         for name, zone, cores in self.nodes:
             cluster.add_node(name, allocatable={"cpu": str(cores)}, labels={"zone": zone})
         framework = cluster.framework(feature_gates=GATES)

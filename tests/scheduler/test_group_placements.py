@@ -20,19 +20,12 @@ from pyscheduler.framework import (
     PlacementScorePlugin,
     Status,
 )
-from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework
+from tests.scheduler import in_tree_groups
+from tests.scheduler.in_tree_groups import condition
 
 TOPOLOGY = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 GATES = f"{TOPOLOGY},GangScheduling=true"
-
-
-@pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
-    """Return the test kit's cluster, in which PodGroups are served."""
-    if not pyscheduler_cluster.serves(IN_TREE_PODGROUPS):
-        pyscheduler_cluster.serve(IN_TREE_PODGROUPS)
-    return pyscheduler_cluster
 
 
 def nodes(cluster: FakeCluster, racks: Mapping[str, int], zones: Mapping[str, str] | None = None) -> None:
@@ -45,18 +38,8 @@ def nodes(cluster: FakeCluster, racks: Mapping[str, int], zones: Mapping[str, st
 
 def group(cluster: FakeCluster, name: str, *, minimum: int | None = None, key: str | None = "rack") -> None:
     """Create a PodGroup, a gang or one with the policy `basic`, with a topology constraint or without."""
-    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}}
-    if key is not None:
-        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
-    cluster.add(
-        {
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
-            "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": spec,
-        },
-        InTreePodGroup,
-    )
+    constraints = {} if key is None else {"schedulingConstraints": {"topology": [{"key": key}]}}
+    in_tree_groups.group(cluster, name, minimum=minimum, **constraints)
 
 
 def pods(cluster: FakeCluster, name: str, names: str, *, cpu: str = "1", **keywords: Any) -> None:
@@ -77,13 +60,6 @@ def racks(framework: FakeFramework, names: str) -> list[str]:
     """Return the rack of each pod, "" for one that is pending."""
     found = [framework.result(name) for name in names.split()]
     return [(each.node or "").partition("-")[0] if each.bound else "" for each in found]
-
-
-def condition(cluster: FakeCluster, name: str) -> tuple[str, str, str]:
-    """Return status, reason and message of the group's condition."""
-    (item,) = [each for each in cluster.objects(InTreePodGroup) if each.name == name]
-    found = {each.type: each for each in item.status.conditions}["PodGroupScheduled"]
-    return found.status, found.reason, found.message
 
 
 async def test_a_gang_runs_on_the_rack_that_is_feasible(cluster: FakeCluster) -> None:

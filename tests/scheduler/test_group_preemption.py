@@ -14,25 +14,17 @@ import pytest
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import PodDisruptionBudget
 from pyscheduler.framework import PostFilterPlugin, PostFilterResult, Status
-from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
+from pyscheduler.podgroup.wire import InTreePodGroup
 from pyscheduler.runtime.preemption.place_counts import PlaceCounts
 from pyscheduler.runtime.preemption.victim_units import VictimUnit
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.testing import FakeCluster
 from tests.plugins.test_default_preemption import budget, gone
-from tests.scheduler.test_group_cycle import condition, named, states
+from tests.scheduler.in_tree_groups import condition, group, members, named, states
 
 GATES = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
 UNSCHEDULABLE = "pod group is unschedulable"
 NOT_BY_ITSELF = "no new claims to deallocate, preemption: not eligible due to workload aware preemption enabled"
-
-
-@pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
-    """Return the test kit's cluster, in which PodGroups are served."""
-    if not pyscheduler_cluster.serves(IN_TREE_PODGROUPS):
-        pyscheduler_cluster.serve(IN_TREE_PODGROUPS)
-    return pyscheduler_cluster
 
 
 def pod_group(
@@ -45,30 +37,14 @@ def pod_group(
     **spec: Any,
 ) -> None:
     """Create a PodGroup: a gang of that minimum, or one with the policy `basic`; `whole` for its disruption mode."""
-    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
-    fields = {"schedulingPolicy": policy, "disruptionMode": "PodGroup" if whole else "Pod", **spec}
     if priority is not None:
-        fields["priority"] = priority
-    cluster.add(
-        {
-            "apiVersion": "scheduling.k8s.io/v1alpha2",
-            "kind": "PodGroup",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": fields,
-        },
-        InTreePodGroup,
-    )
+        spec["priority"] = priority
+    group(cluster, name, minimum=minimum, disruptionMode="PodGroup" if whole else "Pod", **spec)
 
 
 def member_of(group: str) -> dict[str, Any]:
     """Return the spec of a member that leaves at once when it is deleted."""
     return {"schedulingGroup": {"podGroupName": group}, "terminationGracePeriodSeconds": 0}
-
-
-def members(cluster: FakeCluster, group: str, count: int, *, priority: int, cpu: str = "1", **keywords: Any) -> None:
-    """Create members `group0` and so on."""
-    for name in named(group, count):
-        cluster.add_pod(name, requests={"cpu": cpu}, priority=priority, spec=member_of(group), **keywords)
 
 
 def low(cluster: FakeCluster, node: str, *names: str, priority: int = 10, cpu: str = "1", **keywords: Any) -> None:

@@ -20,18 +20,9 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import places_needed
-from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
 from pyscheduler.scheduler import room
 from pyscheduler.testing import FakeCluster, FakeFramework, make_pod
-from tests.scheduler.test_group_cycle import GATES, group, members, named, states
-
-
-@pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
-    """Return the test kit's cluster, in which PodGroups are served."""
-    if not pyscheduler_cluster.serves(IN_TREE_PODGROUPS):
-        pyscheduler_cluster.serve(IN_TREE_PODGROUPS)
-    return pyscheduler_cluster
+from tests.scheduler.in_tree_groups import GATES, group, members, named, states
 
 
 def has_room(framework: FakeFramework, pod: Pod, room_for: int) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Node
-from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 from pyscheduler.testing import FakeCluster
+from tests.scheduler.in_tree_groups import GATES, group, members
 
 
 def evicted(cluster: FakeCluster) -> list[str]:
@@ -95,23 +93,13 @@ async def test_no_victims_are_chosen_on_a_node_that_is_not_ready(pyscheduler_clu
     assert evicted(cluster) == ["low-b"]
 
 
-@pytest.mark.parametrize("gates", ["", "WorkloadAwarePreemption=true"])
-async def test_a_group_gives_up_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster, gates: str) -> None:
+@pytest.mark.parametrize("gates", ["", ",WorkloadAwarePreemption=true"])
+async def test_a_group_gives_up_a_node_that_is_not_ready(cluster: FakeCluster, gates: str) -> None:
     """The member on that node gets another victim; the other member keeps its node."""
-    cluster = pyscheduler_cluster
-    if not cluster.serves(IN_TREE_PODGROUPS):
-        cluster.serve(IN_TREE_PODGROUPS)
     add_low(cluster, "a", "b", "c")
-    framework = cluster.framework(
-        feature_gates=",".join(filter(None, ("GenericWorkload=true,GangScheduling=true", gates)))
-    )
-    group: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 100}
-    metadata = {"name": "g", "namespace": "default"}
-    manifest = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": group}
-    cluster.add(manifest, InTreePodGroup)
-    for name in ("g-0", "g-1"):
-        spec = {"schedulingGroup": {"podGroupName": "g"}}
-        cluster.add_pod(name, requests={"cpu": "1"}, priority=100, spec=spec)
+    framework = cluster.framework(feature_gates=GATES + gates)
+    group(cluster, "g", minimum=2, priority=100)
+    members(cluster, "g", 2, priority=100)
     await framework.settle()
     assert sorted(evicted(cluster)) == ["low-a", "low-b"]
     set_ready(cluster, "a", "False")
@@ -120,4 +108,4 @@ async def test_a_group_gives_up_a_node_that_is_not_ready(pyscheduler_cluster: Fa
     cluster.delete_pod("low-b")
     cluster.delete_pod("low-c")
     await cluster.clock.advance(25)
-    assert {framework.result(name).node for name in ("g-0", "g-1")} == {"b", "c"}
+    assert {framework.result(name).node for name in ("g0", "g1")} == {"b", "c"}
