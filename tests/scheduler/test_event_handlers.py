@@ -61,19 +61,6 @@ async def test_an_unreadable_pod_gets_one_event(pyscheduler_cluster: FakeCluster
     assert not framework.scheduler.handlers.unreadable_pods
 
 
-async def test_an_unreadable_selector_keeps_a_pod_out_of_the_queue(pyscheduler_cluster: FakeCluster) -> None:
-    """It is not placed as if the term were not there; its users hear of it."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1")
-    framework = await started(cluster)
-    plant(cluster, "p", affinity=_BAD_TERM)
-    await framework.settle()
-    (event,) = cluster.events("FailedScheduling")
-    assert event["note"].startswith("the pod cannot be read: ")
-    assert framework.scheduler.queue.place_of("uid-p") is None
-    assert framework.scheduler.handlers.unreadable_pods == {"uid-p": event["note"]}
-
-
 async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_cluster: FakeCluster) -> None:
     """The queue is told what changed since the version it has."""
     cluster = pyscheduler_cluster
@@ -113,22 +100,6 @@ async def test_the_readable_part_of_a_pod_on_a_node_counts(pyscheduler_cluster: 
     cluster.delete_pod("b")
     await framework.settle()
     assert framework.scheduler.cache.get_pod("uid-b") is None
-
-
-async def test_an_unreadable_node_is_left_out_until_it_can_be_read(pyscheduler_cluster: FakeCluster) -> None:
-    """Pods wait meanwhile; the node's deletion is no trouble either."""
-    cluster = pyscheduler_cluster
-    framework = await started(cluster)
-    node = {
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
-        "spec": {}, "status": {"allocatable": {"cpu": "many", "pods": "1"}},
-    }  # fmt: skip
-    cluster.server.plant(node)
-    assert (await framework.schedule("p")).message == "no nodes available to schedule pods"
-    cluster.delete_node("n1")
-    cluster.add_node("n1")
-    await cluster.clock.advance(5)
-    assert framework.result("p").bound
 
 
 async def test_a_pod_may_be_known_before_its_node(pyscheduler_cluster: FakeCluster) -> None:

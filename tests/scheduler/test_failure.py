@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pyscheduler import CycleState, PermitPlugin, Pod, PreBindPlugin, PreFilterPlugin, PreFilterResult, Status
+from pyscheduler import CycleState, Pod, PreBindPlugin, Status
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.failure import truncated
 from tests.malformed import bad_pod_manifest
-from tests.scheduler.plugins import Holder, Journal
+from tests.scheduler.plugins import Holder
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster
-
-
-class Says(PreFilterPlugin):
-    """Answers what the pod's label asks for."""
-
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: object) -> Any:
-        match pod.labels.get("say"):
-            case "reject":
-                return Status.unschedulable("no pets", "no smoking")
-            case "narrow":
-                return PreFilterResult(frozenset({"n1", "elsewhere"}))
-            case "nothing":
-                return PreFilterResult(frozenset())
-        return None
-
-
-#: What preemption says where the nodes could be freed but nobody may be evicted, and where that would not help.
-NOBODY = "3 No preemption victims found for incoming pod"
-USELESS = "3 Preemption is not helpful for scheduling"
-
-
-class Refuser(PermitPlugin):
-    """Refuses at Permit."""
-
-    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        return Status.unresolvable("the answer is no")
 
 
 class Stuck(PreBindPlugin):
@@ -49,51 +23,6 @@ class Stuck(PreBindPlugin):
         assert self.handle is not None
         await self.handle.clock.sleep(10)
         return Status.from_error(RuntimeError("too late"))
-
-
-@pytest.mark.parametrize(
-    ("say", "cpu", "message", "preemption"),
-    [
-        pytest.param("reject", "1", "no pets, no smoking", NOBODY, id="PreFilter rejects"),
-        pytest.param(
-            "narrow",
-            "9",
-            "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Says]",
-            USELESS,
-            id="PreFilter narrows",
-        ),
-        pytest.param("nothing", "1", "node(s) didn't satisfy plugin Says", USELESS, id="PreFilter leaves none"),
-        pytest.param("", "9", "3 Insufficient cpu", USELESS, id="Filter"),
-    ],
-)
-async def test_messages_are_kube_schedulers(
-    pyscheduler_cluster: FakeCluster, say: str, cpu: str, message: str, preemption: str
-) -> None:
-    """Each phase words its rejection as kube-scheduler does, PostFilter last; event and condition say the same."""
-    cluster = pyscheduler_cluster
-    for name in ("n1", "n2", "n3"):
-        cluster.add_node(name)
-    result = await cluster.framework(enable=[Says]).schedule("p", requests={"cpu": cpu}, labels={"say": say})
-    full = (
-        f"0/3 nodes are available: {message}. "
-        f"no new claims to deallocate, preemption: 0/3 nodes are available: {preemption}."
-    )
-    assert result.message == full
-    assert {event["note"] for event in cluster.events("FailedScheduling")} == {full}
-
-
-async def test_a_refusal_at_permit_is_a_fit_error_of_one_node(pyscheduler_cluster: FakeCluster) -> None:
-    """The node it was about counts alone, and everything reserved is given back."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("n1")
-    cluster.add_node("n2")
-    framework = cluster.framework(enable=[Refuser, Journal])
-    result = await framework.schedule("p")
-    assert result.message == "0/1 nodes are available: 1 the answer is no."
-    assert framework.scheduler.cache.pod_count == 0
-    queued = framework.scheduler.queue.get(result.pod.uid)
-    assert queued is not None
-    assert queued.unschedulable_plugins == {"Refuser"}
 
 
 @pytest.mark.parametrize(
