@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from kube_objects.clock import LoopClock
 from kube_pyscheduler import main
-from kube_testserver.cluster import EmbeddedCluster
-from kube_testserver.serving.faults import Fault
 from tests.integration.programs import program
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -102,32 +97,6 @@ def test_a_configuration_that_is_none(
     assert expected in " ".join(told)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(None, "does not exist", id="missing"),
-        pytest.param("{{{", "is not YAML", id="not YAML"),
-        pytest.param("[]", "kubeconfig", id="a list"),
-        pytest.param("kind: Config\napiVersion: v1\n", "kubeconfig", id="empty"),
-        pytest.param(
-            "kind: Config\napiVersion: v1\ncurrent-context: nope\n"
-            "contexts: [{name: a, context: {cluster: a, user: a}}]\n"
-            "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n",
-            "nope",
-            id="context that is not there",
-        ),
-    ],
-)
-async def test_a_kubeconfig_that_is_none(tmp_path: Path, text: str | None, expected: str) -> None:
-    """The line names the file."""
-    path = tmp_path / "kubeconfig"
-    if text is not None:
-        path.write_text(text)
-    (told,) = await mistakes("run", "--health-port", "0", "--kubeconfig", str(path))
-    assert str(path) in told
-    assert expected in told
-
-
 async def test_feature_gates_that_are_none() -> None:
     """Every wrong gate is told, whether the cluster can be reached or not."""
     told = await mistakes(
@@ -187,12 +156,6 @@ async def test_a_port_in_use() -> None:
         assert "--health-port" in told
 
 
-async def test_an_address_that_is_none() -> None:
-    """One line with what was given; there is nothing to wait for."""
-    (told,) = await mistakes("run", "--master", "/nonsense")
-    assert "must be a URL like https://" in told
-
-
 @pytest.mark.parametrize(
     ("master", "expected"),
     [
@@ -206,63 +169,6 @@ async def test_a_server_that_cannot_be_reached(master: str, expected: str) -> No
     """One line with the address and the reason from a command that is over in a moment; `run` waits for the server."""
     (told,) = await mistakes("explain", "--master", master, "web")
     assert expected in told
-
-
-@asynccontextmanager
-async def answering(answer: bytes) -> AsyncIterator[str]:
-    """Serve the same bytes to everybody; yield the URL."""
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
-        await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
-        host, port = server.sockets[0].getsockname()
-        yield f"http://{host}:{port}"
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 22\r\n\r\n<html>\n<h1>Hi</h1>\n\n\n\n",
-            "is not a Kubernetes API server",
-            id="a web page",
-        ),
-        pytest.param(
-            b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\n\r\n<h1>404</h1>", "HTTP 404", id="a web server's 404"
-        ),
-    ],
-)
-async def test_a_server_that_is_none(answer: bytes, expected: str) -> None:
-    """One line with the address and what it said."""
-    async with answering(answer) as url:
-        (told,) = await mistakes("run", "--master", url)
-    assert url in told
-    assert expected in told
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        pytest.param(Fault(status=401), ("does not accept the credentials", "renew the token"), id="401"),
-        pytest.param(Fault(status=403, path="/api/v1/nodes$"), ("list nodes", "403"), id="403 for nodes"),
-        pytest.param(Fault(status=403, path="/api/v1/pods$"), ("list pods", "403"), id="403 for pods"),
-    ],
-)
-async def test_credentials_that_do_not_suffice(fault: Fault, words: tuple[str, ...]) -> None:
-    """A refusal before the first sync ends the program; the line names what was asked for."""
-    cluster = EmbeddedCluster(clock=LoopClock())
-    cluster.faults.add(fault)
-    server = cluster.server()
-    await server.start()
-    try:
-        (told,) = await mistakes("run", "--health-port", "0", "--master", server.url)
-    finally:
-        await server.stop()
-    assert all(word in told for word in words), told
 
 
 # Plugins

@@ -208,16 +208,3 @@ async def test_sigterm_while_the_api_server_is_waited_for(served_cluster: Served
         for scheduler in (refused, hanging):
             scheduler.send(signal.SIGTERM)
             assert await scheduler.ended() == 0
-
-
-async def test_sigterm_while_the_lease_is_waited_for(served_cluster: Served) -> None:
-    """A standby ends at once, with exit code 0, and the leader goes on."""
-    run = ("run", "--secure-port=0", "--master", served_cluster.url)
-    async with program(*run) as leader:
-        await leader.said("Successfully acquired lease")
-        async with program(*run) as standby:
-            await standby.said("New leader elected")
-            standby.send(signal.SIGTERM)
-            assert await standby.ended() == 0
-        leader.send(signal.SIGTERM)
-        assert await leader.ended() == 0

@@ -16,7 +16,6 @@ import pytest
 from aiohttp import web
 
 from pyscheduler.cli.demo.audit import audit
-from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, free_port, nodes, pods, program
 
@@ -187,61 +186,6 @@ async def test_an_extender_out_of_its_mind(served_cluster: Served, extender: Ext
     assert 30 <= warnings["extender_ignored"] <= fired["well"]
     report = await asyncio.to_thread(audit, api.url)
     assert (report.problems, report.bound, report.pending) == ([], 30, 0)
-
-
-async def test_an_extender_that_goes_away_and_comes_back(served_cluster: Served, tmp_path: Path) -> None:
-    """While nobody listens the pod says so; once somebody does, it is bound without any other help."""
-    cluster, api = served_cluster.cluster, served_cluster.api
-    cluster.add(*nodes(2), *pods(1))
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    file = config(tmp_path, {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True})
-    async with program(*run(api.url, file)) as scheduler:
-        (event, *_) = await api.until_told("FailedScheduling", 1)
-        refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
-        assert event["note"] == f'Post "{url}/filter": {refused}'
-        condition = await api.until_refused("pod-0000")
-        assert (condition["reason"], condition["message"]) == ("SchedulerError", event["note"])
-        app = web.Application()
-
-        async def answer(request: web.Request) -> web.Response:
-            return web.json_response({"NodeNames": (await request.json())["NodeNames"]})
-
-        app.router.add_post("/filter", answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        await api.until_bound(1)
-        scheduler.send(signal.SIGTERM)
-        assert await scheduler.ended() == 0
-        await runner.cleanup()
-
-
-async def test_preemption_asks_over_http(served_cluster: Served, extender: ExtenderServer, tmp_path: Path) -> None:
-    """The extender decides whose pods go; the preemptor is bound there."""
-    cluster, api = served_cluster.cluster, served_cluster.api
-    cluster.add(*(node_manifest(f"n{number}", allocatable={"cpu": "1"}) for number in range(4)))
-    now = {"terminationGracePeriodSeconds": 0}
-    cluster.add(
-        *(pod_manifest(f"low{number}", requests={"cpu": "1"}, node_name=f"n{number}", spec=now) for number in range(4))
-    )
-    seen: list[dict[str, Any]] = []
-
-    def preempt(args: dict[str, Any]) -> dict[str, Any]:
-        seen.append(args)
-        pods = args["NodeNameToVictims"]["n3"]["Pods"]
-        return {"NodeNameToMetaVictims": {"n3": {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in pods]}}}
-
-    extender.verbs = {"preempt": preempt}
-    file = config(tmp_path, {"urlPrefix": extender.url, "preemptVerb": "preempt", "httpTimeout": "20s"})
-    async with program(*run(api.url, file)) as scheduler:
-        await api.create_pod("high", requests={"cpu": "1"}, priority=100)
-        await scheduler.said("Successfully bound")
-        scheduler.send(signal.SIGTERM)
-        assert await scheduler.ended() == 0
-    assert (await api.pod("high"))["spec"]["nodeName"] == "n3"
-    assert sorted(seen[0]["NodeNameToVictims"]) == ["n0", "n1", "n2", "n3"]
-    assert seen[0]["NodeNameToVictims"]["n0"]["Pods"][0]["metadata"]["name"] == "low0"
 
 
 async def test_explain_asks_a_live_clusters_extenders(

@@ -93,16 +93,6 @@ def test_the_shipped_definitions_refuse_what_cannot_be_meant(
 
 
 @ALL
-@pytest.mark.parametrize("minimum", [0, -3, None], ids=["0", "negative", "absent"])
-def test_a_minimum_that_is_no_constraint_lets_everybody_pass(situation: Situation, minimum: int | None) -> None:
-    """Where no definition has refused it: each member is bound by itself, as there is room."""
-    situation.plant("default/g", {} if minimum is None else {"minMember": minimum})
-    situation.pods("default/g", 11)
-    situation.run(LONG)
-    assert situation.states("default/g") == {"bound": 9, "pending": 2}
-
-
-@ALL
 @pytest.mark.parametrize("minimum", ["three", [3], 1.5, True], ids=["word", "list", "fraction", "truth"])
 def test_a_minimum_that_says_nothing_declares_nothing(situation: Situation, minimum: Any) -> None:
     """Members pend until the object is put right."""
@@ -116,22 +106,6 @@ def test_a_minimum_that_says_nothing_declares_nothing(situation: Situation, mini
     situation.declare("default/g", 3)
     situation.run(LONG)
     assert situation.states("default/g") == {"bound": 3}
-
-
-@ALL
-def test_raising_the_minimum_while_members_wait(situation: Situation) -> None:
-    """Those that wait give up their places, and all are bound when there are enough of them."""
-    situation.declare("default/g", 10, mode="NonStrict", wait=600)
-    situation.pods("default/g", 10)
-    situation.run(1)
-    assert situation.states("default/g")["bound"] == 0
-    situation.change("default/g", {"spec": {"minMember": 12}})
-    situation.run(LONG)
-    assert situation.states("default/g")["bound"] == 0
-    situation.node(9)
-    situation.pods("default/g", 2)
-    situation.run(LONG)
-    assert situation.states("default/g") == {"bound": 12}
 
 
 @ALL
@@ -246,22 +220,6 @@ def test_a_gang_group_that_is_written_wrongly(situation: Situation, listed: list
     assert situation.states("default/g") == {"bound": 2}
 
 
-@ALL
-def test_a_group_of_another_namespace_is_another_group(situation: Situation) -> None:
-    """Pods do not join it; they pend until there is one of their own."""
-    situation.declare("other/g", 2)
-    situation.pods("default/g", 2)
-    situation.run(30)
-    assert situation.states("default/g") == {"pending": 2}
-    situation.pods("other/g", 1)
-    situation.run(30)
-    assert situation.checker.counts["bound"] == 0
-    situation.declare("default/g", 2)
-    situation.run(LONG)
-    assert situation.checker.counts["bound"] == 2
-    assert situation.bound_in("default") == 2
-
-
 # --- members of several schedulers
 
 
@@ -308,20 +266,6 @@ def test_the_definition_goes_while_members_wait_and_comes_back(situation: Situat
 
 
 @ALL
-def test_the_object_goes_while_members_wait_and_comes_back(situation: Situation) -> None:
-    """The same for one group."""
-    situation.declare("default/g", 10, mode="NonStrict", wait=600)
-    situation.pods("default/g", 10)
-    situation.run(1)
-    situation.undeclare("default/g")
-    situation.run(30)
-    assert situation.states("default/g") == {"pending": 10}
-    situation.declare("default/g", 9)
-    situation.run(LONG)
-    assert situation.states("default/g") == {"bound": 9, "pending": 1}
-
-
-@ALL
 @pytest.mark.parametrize("status", [403, 409, 500])
 def test_statuses_that_are_refused_hold_up_nobody(situation: Situation, status: int) -> None:
     """Neither the groups whose status it is, nor others; for as long as they are refused."""
@@ -365,61 +309,6 @@ def test_a_mark_that_is_refused_for_long_still_holds(situation: Situation, statu
 
 
 @ALL
-def test_a_surplus_pod_that_is_deleted_changes_nothing(situation: Situation) -> None:
-    """The others stay, and one more is bound at once."""
-    situation.declare("default/g", 3)
-    situation.pods("default/g", 5)
-    situation.run(15)
-    assert situation.states("default/g") == {"bound": 5}
-    situation.delete("default/g", 1)
-    situation.pods("default/g", 1)
-    situation.run(5)
-    assert situation.states("default/g") == {"bound": 5}
-
-
-@ALL
-def test_all_bindings_fail_and_the_group_is_tried_again(situation: Situation) -> None:
-    """All come back, nobody is bound alone, and all are bound as soon as it goes well."""
-    situation.server.faults.add(Fault(path=r"/binding$", status=400, times=4))
-    situation.declare("default/g", 4)
-    situation.pods("default/g", 4)
-    situation.run(0)
-    assert situation.states("default/g") == {"pending": 4}
-    situation.run(LONG)
-    assert situation.states("default/g") == {"bound": 4}
-
-
-@ALL
-@pytest.mark.parametrize("wait", [0, -5])
-def test_a_wait_that_is_no_time_is_the_default(situation: Situation, wait: int) -> None:
-    """`scheduleTimeoutSeconds` 0 or less: members wait as long as the profile says, and meet."""
-    situation.plant("default/g", {"minMember": 3, "scheduleTimeoutSeconds": wait})
-    situation.pods("default/g", 2)
-    situation.run(5)
-    situation.pods("default/g", 1)
-    situation.run(LONG)
-    assert situation.states("default/g") == {"bound": 3}
-
-
-@ALL
-def test_a_group_that_waits_starts_anew_with_a_new_scheduler(situation: Situation) -> None:
-    """What it held is gone with the memory, nothing is bound twice, and no nomination stays behind."""
-    situation.declare("default/g", 10, mode="NonStrict", wait=20)
-    situation.pods("default/g", 10)
-    situation.run(1)
-    situation.happen("restart", 1, 1)
-    situation.delete("default/g", 2)
-    situation.run(LONG)
-    assert situation.states("default/g") == {"pending": 8}
-    assert not [pod for pod in situation.living("default/g") if pod["status"].get("nominatedNodeName")]
-    situation.pods("default/g", 2)
-    situation.node(9)
-    situation.run(LONG)
-    marked = situation.way.counting is Counting.GANG and situation.states("default/g")["pending"] == 8
-    assert situation.states("default/g")["bound"] == 10 or marked
-
-
-@ALL
 def test_a_member_of_higher_priority_preempts_a_waiting_one(situation: Situation) -> None:
     """Of another group: the place changes hands in memory, nobody is bound in part, and both run in the end."""
     situation.declare("default/g", 10, mode="NonStrict", wait=600)
@@ -444,28 +333,6 @@ def test_the_time_is_up_at_the_moment_at_which_the_last_place_comes(situation: S
     situation.node(1)
     situation.run(LONG)
     assert situation.states("default/g")["bound"] in {0, 10}
-
-
-@ALL
-def test_a_gated_member_counts_and_does_not_come(situation: Situation) -> None:
-    """Nobody is bound without it; with its gate gone all are."""
-    situation.declare("default/g", 3, wait=600)
-    situation.pods("default/g", 2)
-    situation._pods("default/g", 1, gated=True)
-    situation.run(60)
-    assert situation.states("default/g")["bound"] == 0
-    situation.happen("open_gates", 1, LONG)
-    assert situation.states("default/g") == {"bound": 3}
-
-
-@ALL
-def test_a_pod_with_a_groups_label_under_a_profile_without_the_plugin(situation: Situation) -> None:
-    """Whoever else binds it, it is bound, and counts."""
-    situation.declare("default/g", 3)
-    situation.foreign("default/g", 1, node="n1")
-    situation.pods("default/g", 2)
-    situation.run(LONG)
-    assert situation.states("default/g") == {"bound": 3}
 
 
 @ALL

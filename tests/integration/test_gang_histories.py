@@ -44,6 +44,24 @@ WAYS = [
     ),
     pytest.param(
         Way(
+            config="coscheduling.yaml",
+            counting=Counting.SIGS,
+            args={"Coscheduling": {"podGroupRejectPercentage": 100, "permitWaitingTimeSeconds": 10}},
+            expects=("timeouts", "restart", "bind failures", "held"),
+        ),
+        id="coscheduling that rejects nobody",
+    ),
+    pytest.param(
+        Way(
+            config="coscheduling.yaml",
+            counting=Counting.SIGS,
+            args={"Coscheduling": {"podGroupRejectPercentage": 0, "deniedPGExpirationTimeSeconds": 0}},
+            expects=("rollbacks", "restart", "bind failures"),
+        ),
+        id="coscheduling without a window",
+    ),
+    pytest.param(
+        Way(
             config="gang.yaml",
             counting=Counting.GANG,
             args={"Gang": {"strategy": "groupCycle"}},

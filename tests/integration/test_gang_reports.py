@@ -5,18 +5,18 @@ Every report has a test that is named after it, here or where the plugin is that
 ========================  =============================================================================================
 report                    tests
 ========================  =============================================================================================
-scheduler-plugins 114     tests/integration/test_gang_reports.py plugins/coscheduling/tests/test_reports.py
-scheduler-plugins 117     tests/integration/test_gang_reports.py plugins/coscheduling/tests/test_reports.py
-scheduler-plugins 358     tests/integration/test_gang_reports.py plugins/coscheduling/tests/test_reports.py
-scheduler-plugins 397     tests/integration/test_gang_reports.py plugins/coscheduling/tests/test_reports.py
-scheduler-plugins 682     tests/integration/test_gang_reports.py plugins/coscheduling/tests/test_reports.py
-scheduler-plugins 713     tests/integration/test_gang_reports.py plugins/coscheduling/tests/test_reports.py
+scheduler-plugins 114     tests/integration/test_gang_reports.py
+scheduler-plugins 117     tests/integration/test_gang_reports.py
+scheduler-plugins 358     tests/integration/test_gang_reports.py
+scheduler-plugins 397     tests/integration/test_gang_reports.py
+scheduler-plugins 682     tests/integration/test_gang_reports.py
+scheduler-plugins 713     tests/integration/test_gang_reports.py
 scheduler-plugins 930     tests/integration/test_gang_reports.py tests/podgroup/test_directory.py
-Koordinator 872           plugins/gang/tests/test_permit.py tests/integration/test_gang_reports.py
+Koordinator 872           tests/integration/test_gang_reports.py
 Koordinator 1544          tests/scheduler/test_gangs_on_the_core.py
-Koordinator 1919          plugins/gang/tests/test_permit.py tests/scheduler/test_gangs_on_the_core.py
+Koordinator 1919          plugins/coscheduling/tests/test_reports.py tests/scheduler/test_gangs_on_the_core.py
 Koordinator 2030          plugins/gang/tests/test_trouble.py plugins/coscheduling/tests/test_reports.py
-Koordinator 3185          plugins/gang/tests/test_trouble.py tests/integration/test_gang_reports.py
+Koordinator 3185          tests/integration/test_gang_reports.py
 ========================  =============================================================================================
 """
 

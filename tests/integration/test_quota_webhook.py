@@ -206,29 +206,6 @@ async def test_pods_that_take_reserved_quota_are_refused_and_everything_else_is_
     assert unused(cluster) == []
 
 
-async def test_group_is_held_until_its_quota_has_room(installed: Installed) -> None:
-    """Over HTTP: the pods say which quota lacks room, and are bound soon after the quota has grown."""
-    installed.cluster.add(node_manifest("n1", allocatable={"cpu": "8"}))
-    api, admin = Api(installed.url, token="admin"), installed.kubeconfig("admin")
-    options = ("run", "--config", str(ROOT / "configs/coscheduling.yaml"), "--kubeconfig", admin, "--secure-port=0")
-    async with program(*options) as scheduler:
-        spec = {"minMember": 2, "minResources": {"cpu": "8"}}
-        group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": spec}
-        installed.cluster.add({**group, "metadata": {"name": "g", **NAMESPACED}})
-        name = "pyscheduler-coscheduling"
-        for number in range(2):
-            await api.create_pod(f"g-{number}", requests={"cpu": "1"}, labels={LABEL: "g"}, scheduler_name=name)
-        refused = await api.until_refused("g-0")
-        assert "compute lacks requests.cpu: needed 6, limit 6, used 1" in refused["message"]
-        path = "/api/v1/namespaces/default/resourcequotas/compute"
-        _, quota = await api("GET", path)
-        quota["status"]["hard"]["requests.cpu"] = "7"
-        assert (await api("PUT", f"{path}/status", quota))[0] == 200
-        assert set((await api.until_bound(2)).values()) == {"n1"}
-        scheduler.send(signal.SIGTERM)
-        assert await scheduler.ended() == 0
-
-
 async def test_it_fails_open_and_counts_that(installed: Installed) -> None:
     """Pods that it cannot read, and bodies that are no reviews: the API server creates such pods."""
     async with program(*installed.webhook()) as webhook:

@@ -6,8 +6,6 @@ import asyncio
 import signal
 from pathlib import Path
 
-import pytest
-
 from pyscheduler.cli.demo.audit import audit
 from tests.integration.programs import FAST, Api, nodes, pods, program, served
 
@@ -37,9 +35,9 @@ async def add_the_late(api: Api) -> None:
         assert status == 201, answer
 
 
-@pytest.mark.parametrize("moment", [50, 500, 900])
-async def test_killed_and_started_again(tmp_path: Path, moment: int) -> None:
-    """SIGKILL at any moment loses no pod and binds none twice: the next scheduler finishes the work."""
+async def test_killed_and_started_again(tmp_path: Path) -> None:
+    """SIGKILL loses no pod and binds none twice: the next scheduler finishes the work."""
+    moment = 500
     async with served(tmp_path, [*nodes(60), *pods(PODS - LATE)]) as api:
         async with program(*RUN, "--master", api.url) as first:
             await first.said("Successfully bound", times=moment)
