@@ -83,43 +83,6 @@ def gate() -> Gate:
 # Turns
 
 
-async def test_no_more_than_the_window_and_in_order(gate: Gate) -> None:
-    """The 65th waits; as turns end, those who wait go in the order in which they came."""
-    turns = await gate.begin(FULL)
-    order: list[int] = []
-
-    async def wait(number: int) -> None:
-        with await gate.window.turn("POST"):
-            order.append(number)
-
-    waiting = [asyncio.create_task(wait(number)) for number in range(5)]
-    await settle()
-    assert (order, gate.window.in_flight, gate.window.waiting) == ([], 64, 5)
-    gate.end(*turns[:1])
-    await asyncio.gather(*waiting)
-    assert (order, gate.window.in_flight, gate.window.waiting) == ([0, 1, 2, 3, 4], 63, 0)
-
-
-async def test_events_go_behind_everything_else(gate: Gate) -> None:
-    """An event that waits longest goes after a binding that came last."""
-    turns = await gate.begin(FULL)
-    order: list[str] = []
-
-    async def wait(name: str, *, background: bool) -> None:
-        with await gate.window.turn("POST", background=background):
-            order.append(name)
-            await asyncio.sleep(0)
-
-    names = ["event 1", "binding 1", "event 2", "binding 2"]
-    waiting = []
-    for name in names:
-        waiting.append(asyncio.create_task(wait(name, background=name.startswith("event"))))
-        await settle()
-    gate.end(*turns[:1])
-    await asyncio.gather(*waiting)
-    assert order == ["binding 1", "binding 2", "event 1", "event 2"]
-
-
 async def test_statuses_go_behind_bindings_but_get_every_fourth_turn(gate: Gate) -> None:
     """Bindings that came later go first, three for each status; an event goes last."""
     turns = await gate.begin(FULL)
@@ -169,23 +132,6 @@ async def test_events_leave_half_of_a_small_window(gate: Gate, limit: int, event
         turns += await gate.begin(limit - events)
     gate.end(*turns)
     gate.end(await more)
-
-
-async def test_a_cancelled_wait_costs_nobody_a_turn(gate: Gate) -> None:
-    """Whoever is cancelled while it waits, or just as it is given a turn, makes way for the next."""
-    turns = await gate.begin(FULL)
-    waiting = [asyncio.create_task(gate.window.turn("POST")) for _ in range(4)]
-    await settle()
-    waiting[0].cancel()
-    gate.end(turns[0])  # the first was cancelled and does not know it yet: the second is given the turn
-    waiting[1].cancel()  # and is cancelled before it hears of that
-    await settle()
-    assert [task.cancelled() for task in waiting[:2]] == [True, True]
-    assert waiting[2].done()
-    assert (gate.window.in_flight, gate.window.waiting) == (64, 1)
-    gate.end(turns[1])
-    gate.end(await waiting[2], await waiting[3])
-    assert (gate.window.in_flight, gate.window.waiting) == (62, 0)
 
 
 @pytest.mark.slow
