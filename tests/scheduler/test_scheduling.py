@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-import pyscheduler
 from kube_testserver.serving.faults import Fault
 from pyscheduler import Code, CycleState, PermitPlugin, Pod, Status
-from pyscheduler.testing import make_pod, pod_manifest
+from pyscheduler.testing import pod_manifest
 from tests.scheduler.plugins import Broken, Counting, Holder, Journal, Picky
 
 if TYPE_CHECKING:
@@ -325,27 +322,6 @@ async def test_a_pod_recreated_under_its_name_is_scheduled_anew(pyscheduler_clus
     assert len(cluster.events("Scheduled")) == 1
 
 
-async def test_extension_points_can_be_driven_one_at_a_time(pyscheduler_cluster: FakeCluster) -> None:
-    """Filter, score and permit answer without a scheduler being started."""
-    cluster = pyscheduler_cluster
-    cluster.add_node("small", allocatable={"cpu": "1"})
-    cluster.add_node("large", allocatable={"cpu": "8"})
-    framework = cluster.framework(enable=[Holder])
-    pod = make_pod("p", requests={"cpu": "2"}, labels={"hold": "yes"})
-    statuses = framework.run_filter(pod)
-    assert statuses["large"] is None
-    assert statuses["small"] is not None
-    assert statuses["small"].reasons == ("Insufficient cpu",)
-    scores = framework.run_score(make_pod("q", requests={"cpu": "500m"}))
-    assert scores["large"]["NodeResourcesFit"] > scores["small"]["NodeResourcesFit"]
-    held = framework.run_permit(pod, "large")
-    assert held is not None
-    assert held.is_wait
-    cluster.add_node("later", allocatable={"cpu": "8"})
-    assert framework.run_filter(pod)["later"] is None
-    assert (await framework.schedule(pod)).state == "waiting"
-
-
 @pytest.mark.slow
 async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_cluster: FakeCluster) -> None:
     """Where much changes at once, the next cycle does not have to catch up on all of it."""
@@ -380,19 +356,6 @@ async def test_a_leader_begins_although_a_watch_stays_broken(
     await cluster.clock.advance(2)
     assert catching_up.done()
     assert "Scheduling begins though not all watches are open missing=1" in caplog.text
-
-
-@pytest.mark.slow
-def test_only_build_makes_a_scheduler() -> None:
-    """Nothing but `build` makes a Scheduler, a SchedulingQueue or a Cache."""
-    makers: dict[str, set[str]] = {}
-    root = Path(pyscheduler.__file__).parent
-    for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                makers.setdefault(node.func.id, set()).add(str(path.relative_to(root)))
-    for name in ("Scheduler", "SchedulingQueue", "SchedulingCycle", "BindingCycle", "EventHandlers", "WaitingPodMap"):
-        assert makers[name] == {"scheduler/assembly.py"}, name
 
 
 @pytest.mark.parametrize(
