@@ -51,39 +51,6 @@ def test_a_group_is_popped_back_to_back(active: ActiveQueue) -> None:
     active.check_invariants()
 
 
-def test_members_that_become_ready_join_the_run(active: ActiveQueue) -> None:
-    """A sibling that is activated by the first one follows before anybody else."""
-    active.add(queued("a", "x"), "test")
-    active.add(queued("b"), "test")
-    assert active.pop().pod.name == "a"  # type: ignore[union-attr]  # it is there
-    active.add(queued("late", "x"), "test")
-    # The run is known to be over only when somebody asks for its next pod, and so it is not yet.
-    assert pop_all(active) == ["late", "b"]
-
-
-def test_no_pod_leaves_twice_in_one_run(active: ActiveQueue) -> None:
-    """A group whose members come back at once, whatever the reason, does not keep others out."""
-    for name in ("a", "b"):
-        active.add(queued(name, "x"), "test")
-    active.add(queued("other"), "test")
-    first = active.pop()
-    assert first is not None
-    active.add(first, "test")
-    assert pop_all(active) == ["b", "a", "other"]
-
-
-def test_a_pod_may_change_its_group_or_leave(active: ActiveQueue) -> None:
-    """A label that changes takes the pod from one group to another; a pod that leaves is forgotten."""
-    for name in ("a", "b", "c"):
-        active.add(queued(name, "x"), "test")
-    active.add(queued("aa"), "test")
-    assert active.pop().pod.name == "a"  # type: ignore[union-attr]  # it is there
-    active.put(queued("b", "y"))
-    active.remove("uid-c")
-    active.check_invariants()
-    assert pop_all(active) == ["aa", "b"]
-
-
 MOST_EXAMPLES = 5 * settings.default.max_examples
 runs_steps = st.lists(
     st.tuples(st.sampled_from(["add", "pop", "pop and return", "remove", "relabel"]), st.integers(0, 11)),

@@ -34,55 +34,6 @@ def names(heap: PodHeap) -> list[str]:
     return [info.pod.name for info in iter(heap.pop, None)]
 
 
-def test_the_smallest_key_leaves_first(queued: Callable[[str, float], QueuedPodInfo]) -> None:
-    """Pods leave by sort key, whatever the order in which they came."""
-    heap = PodHeap(by_time)
-    for name, number in [("c", 3), ("a", 1), ("d", 4), ("b", 2)]:
-        heap.put(queued(name, number))
-    heap.check_invariants()
-    assert [info.pod.name for info in heap.in_order()] == ["a", "b", "c", "d"]
-    assert names(heap) == ["a", "b", "c", "d"]
-
-
-def test_pods_with_equal_keys_leave_in_order_of_arrival(queued: Callable[[str, float], QueuedPodInfo]) -> None:
-    """Among equal keys the first to come is the first to leave, and an update costs nobody the place."""
-    heap = PodHeap(by_time)
-    infos = {name: queued(name, 1) for name in "abcd"}
-    for info in infos.values():
-        heap.put(info)
-    heap.put(infos["a"])
-    assert names(heap) == ["a", "b", "c", "d"]
-
-
-def test_a_changed_key_counts_after_another_put(queued: Callable[[str, float], QueuedPodInfo]) -> None:
-    """A pod whose key changed is sorted anew, there and back, and is still there only once."""
-    heap = PodHeap(by_time)
-    infos = {name: queued(name, number) for number, name in enumerate("abc")}
-    for info in infos.values():
-        heap.put(info)
-    for number in (9, 0, 9, 0, 9):
-        infos["a"].enqueued_at = number
-        heap.put(infos["a"])
-        heap.check_invariants()
-    assert len(heap) == 3
-    assert names(heap) == ["b", "c", "a"]
-
-
-def test_removal_from_the_middle(queued: Callable[[str, float], QueuedPodInfo]) -> None:
-    """A removed pod is gone at once; removing it again finds nothing."""
-    heap = PodHeap(by_time)
-    infos = {name: queued(name, number) for number, name in enumerate("abc")}
-    for info in infos.values():
-        heap.put(info)
-    assert heap.remove("uid-b") is infos["b"]
-    assert heap.remove("uid-b") is None
-    assert "uid-b" not in heap
-    assert heap.get("uid-b") is None
-    assert heap.get("uid-c") is infos["c"]
-    assert names(heap) == ["a", "c"]
-    assert heap.peek() is None
-
-
 def test_dead_entries_do_not_pile_up(queued: Callable[[str, float], QueuedPodInfo]) -> None:
     """A pod that is updated for ever takes no more room for it."""
     heap = PodHeap(by_time)

@@ -29,50 +29,6 @@ def missed(in_flight: InFlight, name: str) -> list[object]:
     return [observed.new for observed in in_flight.events_since_pop(flight)]
 
 
-def test_no_event_is_kept_without_a_pod_in_flight() -> None:
-    """Without pods in flight events are nobody's."""
-    in_flight = InFlight()
-    in_flight.observe(NODE_ADD, None, "n1")
-    assert in_flight._events == {}
-    assert in_flight.event_counts == {}
-
-
-def test_a_flight_has_only_the_events_after_its_pop() -> None:
-    """Each pod sees the events since its own pop, in order."""
-    in_flight = InFlight()
-    begin(in_flight, "a")
-    in_flight.observe(NODE_ADD, None, 1)
-    begin(in_flight, "b")
-    in_flight.observe(NODE_ADD, None, 2)
-    in_flight.observe(NODE_DELETE, 3, None)
-    begin(in_flight, "c")
-    assert missed(in_flight, "a") == [1, 2, None]
-    assert missed(in_flight, "b") == [2, None]
-    assert missed(in_flight, "c") == []
-    assert in_flight.event_counts == {"NodeAdd": 2, "NodeDelete": 1}
-
-
-def test_events_are_dropped_with_the_last_flight_that_needs_them() -> None:
-    """The end of the pod in front drops what stood before the next one; the end of another drops nothing."""
-    in_flight = InFlight()
-    begin(in_flight, "a")
-    in_flight.observe(NODE_ADD, None, 1)
-    begin(in_flight, "b")
-    in_flight.observe(NODE_DELETE, 2, None)
-    begin(in_flight, "c")
-    in_flight.observe(NODE_ADD, None, 3)
-    in_flight.end("uid-b")
-    assert len(in_flight._events) == 3
-    in_flight.end("uid-a")
-    assert [observed.new for observed in in_flight._events.values()] == [3]
-    assert in_flight.event_counts == {"NodeAdd": 1}
-    assert missed(in_flight, "c") == [3]
-    in_flight.end("uid-c")
-    assert in_flight._events == {}
-    assert in_flight.event_counts == {}
-    in_flight.check_invariants()
-
-
 def test_end_is_idempotent() -> None:
     """Binding cycle and failure handling may both say that a pod is done with."""
     in_flight = InFlight()

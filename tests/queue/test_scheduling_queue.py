@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from tests.queue.conftest import Kit
 
 
-def test_pods_are_popped_by_priority_then_age(kit: Kit) -> None:
-    """The order is the QueueSort plugin's."""
-    kit.add("old")
-    kit.clock.advance(1)
-    kit.add("new")
-    kit.add("urgent", priority=10)
-    assert kit.pop_names() == ["urgent", "old", "new"]
-    assert kit.queue.pop() is None
-
-
 def test_another_sort_key_is_another_order(make_kit: Callable[..., Kit]) -> None:
     """Nothing but the sort key decides."""
     kit = make_kit(sort_key=lambda info: info.pod.name)
@@ -113,43 +103,6 @@ def test_a_change_of_a_placed_pod_is_kept_for_its_return(kit: Kit, change: dict[
     kit.queue.done(info.pod.uid)
     kit.queue.update_placed(info.pod, PodInfo.of(kit.pod("p", labels={"c": "d"})))
     assert kit.place() is None
-
-
-@pytest.mark.parametrize(
-    ("plugins", "pending", "place", "rejections", "errors"),
-    [
-        pytest.param(["A"], [], QueuePlace.UNSCHEDULABLE, 1, 0, id="a rejection waits for an event"),
-        pytest.param([], ["A"], QueuePlace.UNSCHEDULABLE, 1, 0, id="so does a pending pod"),
-        pytest.param([], [], QueuePlace.BACKOFF, 0, 1, id="an error is tried again after a backoff"),
-    ],
-)
-def test_a_rejection_and_an_error_go_to_different_sub_queues(
-    kit: Kit, plugins: list[str], pending: list[str], place: QueuePlace, rejections: int, errors: int
-) -> None:
-    """Nothing happened meanwhile: only the kind of failure decides."""
-    kit.add()
-    kit.clock.advance(3)
-    info = kit.pop()
-    kit.fail(info, *plugins, pending=pending)
-    assert kit.place() is place
-    assert (info.unschedulable_count, info.consecutive_errors) == (rejections, errors)
-    assert info.enqueued_at == 1003.0
-    assert kit.queue.in_flight.counts() == {}
-
-
-def test_a_rejection_ends_a_row_of_errors(kit: Kit) -> None:
-    """Errors count in a row, rejections for ever."""
-    kit.add()
-    counts = []
-    for plugins in ([], [], ["A"], [], ["A"]):
-        info = kit.queue.pop()
-        if info is None:
-            kit.queue.activate([kit.get().pod])
-            info = kit.pop()
-        kit.fail(info, *plugins)
-        counts.append((info.unschedulable_count, info.consecutive_errors))
-    assert counts == [(0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
-    assert info.attempts == 5
 
 
 def test_the_first_attempt_is_remembered(kit: Kit) -> None:
@@ -246,16 +199,6 @@ def test_active_count_is_the_number_of_pods_pop_would_return(
     kit.add("ready")
     assert kit.queue.active_count == count
     assert len(kit.pop_names()) == count
-
-
-def test_a_pending_pod_in_backoff_was_rejected_too(kit: Kit) -> None:
-    """It can be popped from there early: no error befell it."""
-    kit.add()
-    info = kit.pop()
-    kit.queue.activate([info.pod])
-    kit.fail(info, pending=["C"])
-    assert kit.place() is QueuePlace.BACKOFF
-    assert kit.pop() is info
 
 
 def test_rejections_are_counted_by_plugin_until_the_pod_leaves(kit: Kit) -> None:

@@ -39,80 +39,6 @@ def test_backoff_grows_from_one_attempt_to_the_next(
     assert kit.recorder.incoming["active", "BackoffComplete"] == 6
 
 
-def test_a_window_leaves_together(make_kit: Callable[..., Kit]) -> None:
-    """Pods whose backoff ends within one second come back at the same whole second, in QueueSort's order."""
-    kit = make_kit()
-    kit.queue.start()
-    for name, priority in [("a", 1), ("b", 3), ("c", 2)]:
-        kit.rejected(name, priority=priority)
-        kit.clock.advance(0.25)
-    kit.clock.advance(1.125)
-    assert kit.queue.sub_queues.counts()["backoff"] == 3
-    kit.clock.advance(0.125)
-    assert kit.queue.sub_queues.counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
-    assert kit.clock.calls_made == 1
-    assert kit.pop_names() == ["b", "c", "a"]
-
-
-def test_a_pod_is_popped_from_backoff_if_none_is_active(kit: Kit) -> None:
-    """An empty activeQ takes the next rejected pod from backoffQ, and the next attempt counts as any other."""
-    kit.rejected("rejected", "A")
-    kit.rejected("failed")
-    kit.queue.move_all(kit.NODE_ADD, None, None)
-    kit.add("ready")
-    assert kit.pop().pod.name == "ready"
-    info = kit.pop()
-    assert (info.pod.name, info.attempts) == ("rejected", 2)
-    assert kit.queue.pop() is None
-    assert kit.recorder.incoming["active", "PopFromBackoffQ"] == 1
-
-
-def test_a_pod_in_backoff_does_not_block_others(make_kit: Callable[..., Kit]) -> None:
-    """An urgent pod that was just rejected lets a less urgent one go first."""
-    kit = make_kit(hints={make_kit().NODE_ADD: [("A", None)]})
-    kit.rejected("urgent", "A", priority=10)
-    kit.add("other")
-    kit.queue.move_all(kit.NODE_ADD, None, None)
-    assert kit.pop_names() == ["other", "urgent"]
-
-
-def test_a_retried_pod_comes_after_pods_of_its_priority(kit: Kit) -> None:
-    """The time of the failure counts, so that one pod cannot keep the head of the queue."""
-    for name in "abc":
-        kit.add(name)
-    kit.clock.advance(0.001)
-    kit.fail(kit.pop(), "A")
-    kit.clock.advance(11)
-    kit.queue.move_all(kit.NODE_ADD, None, None)
-    kit.add("new")
-    assert kit.place("a") is QueuePlace.ACTIVE
-    assert kit.pop_names() == ["b", "c", "a", "new"]
-
-
-def test_pods_are_tried_again_after_five_minutes(kit: Kit) -> None:
-    """No event is needed, no hint is asked; the look is taken every thirty seconds from the start."""
-    kit.queue.start()
-    kit.clock.advance(10)
-    kit.rejected("p", "A")
-    kit.clock.advance(319.999)
-    assert kit.place() is QueuePlace.UNSCHEDULABLE
-    kit.clock.advance(0.001)
-    assert kit.place() is QueuePlace.ACTIVE
-    assert kit.recorder.incoming["active", "UnschedulableTimeout"] == 1
-    assert kit.recorder.hints == []
-    assert kit.clock.calls_made == 1
-
-
-def test_exactly_five_minutes_are_not_too_long(kit: Kit) -> None:
-    """A pod that came at a tick stays for another half minute."""
-    kit.queue.start()
-    kit.rejected("p", "A")
-    kit.clock.advance(300)
-    assert kit.place() is QueuePlace.UNSCHEDULABLE
-    kit.clock.advance(30)
-    assert kit.place() is QueuePlace.ACTIVE
-
-
 def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
     """A pod that is flushed while it backs off goes to backoffQ."""
     kit = make_kit(max_unschedulable_seconds=20.0, initial_backoff_seconds=60.0, max_backoff_seconds=60.0)
@@ -121,19 +47,6 @@ def test_the_maximum_stay_is_a_setting(make_kit: Callable[..., Kit]) -> None:
     kit.clock.advance(30)
     assert kit.place() is QueuePlace.BACKOFF
     assert kit.recorder.incoming["backoff", "UnschedulableTimeout"] == 1
-
-
-def test_a_flush_counts_as_an_event_for_pods_in_flight(kit: Kit) -> None:
-    """A pod that is rejected while others are flushed is tried again with them."""
-    kit.queue.start()
-    kit.rejected("waiting", "A")
-    kit.clock.advance(329)
-    kit.add("flying")
-    info = kit.pop()
-    kit.clock.advance(1)
-    assert kit.place("waiting") is QueuePlace.ACTIVE
-    kit.fail(info, "B")
-    assert kit.place("flying") is QueuePlace.BACKOFF
 
 
 def test_gated_pods_are_not_flushed(make_kit: Callable[..., Kit]) -> None:

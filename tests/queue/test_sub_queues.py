@@ -44,22 +44,6 @@ def test_a_pod_that_pre_enqueue_rejects_is_gated(gated: Kit) -> None:
     assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1}
 
 
-def test_an_opened_gate_lets_the_pod_in(gated: Kit) -> None:
-    """An event that the gating plugin registered makes PreEnqueue run again; time spent gated does not count."""
-    gated.shut["p"] = "G"
-    gated.add()
-    gated.clock.advance(60)
-    del gated.shut["p"]
-    gated.queue.move_all(NODE_ADD, None, None)
-    info = gated.get()
-    assert gated.place() is QueuePlace.ACTIVE
-    assert not info.is_gated
-    assert info.first_attempt_at == 1060.0
-    assert gated.recorder.incoming["active", "NodeAdd"] == 1
-    gated.pop()
-    assert gated.queue.sub_queues.rejections == {}
-
-
 @pytest.mark.parametrize(
     ("event", "runs"),
     [
@@ -107,82 +91,6 @@ def test_a_pod_can_be_gated_by_one_plugin_after_another(gated: Kit) -> None:
     assert gated.place() is QueuePlace.ACTIVE
 
 
-def test_a_pod_that_stays_gated_counts_once_for_its_plugin(gated: Kit) -> None:
-    """However often PreEnqueue refuses, one pod is one pod."""
-    gated.shut["p"] = "G"
-    gated.add()
-    for _ in range(3):
-        gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.queue.sub_queues.rejections == {("G", gated.PROFILE): 1}
-    assert gated.queue.sub_queues.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
-    gated.queue.delete(gated.get().pod)
-    assert gated.queue.sub_queues.rejections == {}
-
-
-@pytest.mark.parametrize("pop_from_backoff", [True, False])
-def test_pre_enqueue_runs_before_the_first_queue_that_can_be_popped(
-    make_kit: Callable[..., Kit], pop_from_backoff: bool
-) -> None:
-    """Pods that may be popped from backoffQ pass it on the way there, and not again; others when they leave it."""
-    kit = make_kit(hints={NODE_ADD: [("A", None)]}, pop_from_backoff=pop_from_backoff)
-    kit.queue.start()
-    kit.rejected("p", "A")
-    kit.shut["p"] = "G"
-    kit.queue.move_all(NODE_ADD, None, None)
-    if pop_from_backoff:
-        assert kit.get().is_gated
-        assert kit.place() is QueuePlace.UNSCHEDULABLE
-    else:
-        assert kit.place() is QueuePlace.BACKOFF
-        kit.clock.advance(10)
-        assert kit.get().is_gated
-        assert kit.place() is QueuePlace.UNSCHEDULABLE
-        assert kit.recorder.incoming["unschedulable", "BackoffComplete"] == 1
-
-
-def test_a_pod_that_passed_is_not_asked_again_when_its_backoff_ends(gated: Kit) -> None:
-    """It passed on its way into backoffQ, where it might have been popped any time."""
-    gated.queue.start()
-    gated.rejected("p", "A")
-    gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.place() is QueuePlace.BACKOFF
-    gated.shut["p"] = "G"
-    gated.clock.advance(10)
-    assert gated.place() is QueuePlace.ACTIVE
-
-
-@pytest.mark.parametrize(
-    ("pop_from_backoff", "place"),
-    [
-        pytest.param(True, QueuePlace.ACTIVE, id="it passed when it went into backoff"),
-        pytest.param(False, QueuePlace.UNSCHEDULABLE, id="it has not been asked yet"),
-    ],
-)
-def test_activation_out_of_backoff(make_kit: Callable[..., Kit], pop_from_backoff: bool, place: QueuePlace) -> None:
-    """A pod that is activated out of backoffQ is asked only if it was not on its way in."""
-    kit = make_kit(pop_from_backoff=pop_from_backoff)
-    pod = kit.rejected("p")
-    kit.shut["p"] = "G"
-    kit.queue.activate([pod])
-    assert kit.place() is place
-
-
-def test_activation_does_not_open_gates(gated: Kit) -> None:
-    """An unschedulable pod that is activated passes PreEnqueue or stays, gated or gated anew."""
-    pod = gated.rejected("p", "A")
-    gated.shut["p"] = "G"
-    gated.queue.activate([pod])
-    assert gated.get().is_gated
-    assert gated.recorder.incoming == {
-        ("active", "UnschedulablePodAdd"): 1,
-        ("unschedulable", "ScheduleAttemptFailure"): 1,
-    }
-    gated.queue.check_invariants()
-    del gated.shut["p"]
-    gated.queue.activate([pod])
-    assert gated.place() is QueuePlace.ACTIVE
-
-
 def test_an_update_that_removes_the_last_gate_lets_the_pod_in(gated: Kit) -> None:
     """The update becomes the event that SchedulingGates registered; one that leaves a gate does not."""
     gated.shut["p"] = "SchedulingGates"
@@ -209,20 +117,6 @@ def test_a_gated_pod_is_nominated_once_it_is_ready(gated: Kit) -> None:
     del gated.shut["p"]
     gated.update(before, after)
     assert gated.nominator.node_of("uid-p") == "n1"
-
-
-def test_a_pod_that_fails_can_be_gated(gated: Kit) -> None:
-    """PreEnqueue stands before every return, after an error as well; a gated pod has no backoff to run down."""
-    gated.add()
-    info = gated.pop()
-    gated.shut["p"] = "G"
-    gated.fail(info)
-    assert gated.place() is QueuePlace.UNSCHEDULABLE
-    assert info.is_gated
-    del gated.shut["p"]
-    gated.clock.advance(5)
-    gated.queue.move_all(NODE_ADD, None, None)
-    assert gated.place() is QueuePlace.ACTIVE
 
 
 def test_gating_leaves_the_set_of_the_diagnosis_alone(gated: Kit) -> None:

@@ -43,43 +43,6 @@ def names(infos: list[QueuedPodInfo]) -> list[str]:
     return [info.pod.name for info in infos]
 
 
-def test_pods_are_grouped_by_profile_plugins_and_gate(
-    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
-) -> None:
-    """Equal profile, plugins and gate make one group, however many pods there are."""
-    for number in range(100):
-        pool.put(queued(f"p{number}", "A", "B"), "test")
-    pool.put(queued("other-plugins", "A"), "test")
-    pool.put(queued("other-profile", "A", "B", profile="other"), "test")
-    pool.put(queued("gated", "A", gate="B"), "test")
-    pool.check_invariants()
-    assert sorted(group.count for group in pool._groups.values()) == [1, 1, 1, 100]
-    assert pool.gated_count == 1
-
-
-def test_pending_plugins_reject_too(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
-    """A group's rejectors are all plugins whose events matter."""
-    info = queued("p", "A")
-    info.pending_plugins = {"C"}
-    pool.put(info, "test")
-    assert [group.rejectors for group in pool._groups.values()] == [frozenset({"A", "C"})]
-
-
-def test_put_groups_a_changed_pod_again(pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]) -> None:
-    """Putting a pod again moves it to its new group, counts it once, and drops a group that is empty."""
-    info = queued("p", "A")
-    pool.put(info, "test")
-    info.unschedulable_plugins = {"A", "G"}
-    info.gating_plugin = "G"
-    pool.put(info, "test")
-    pool.check_invariants()
-    assert [group.gating_plugin for group in pool._groups.values()] == ["G"]
-    assert len(pool) == 1
-    assert pool.remove("uid-p") is info
-    assert pool.remove("uid-p") is None
-    assert list(pool._groups.values()) == []
-
-
 def test_check_invariants_finds_a_pod_in_the_wrong_group(
     pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
 ) -> None:
@@ -91,19 +54,6 @@ def test_check_invariants_finds_a_pod_in_the_wrong_group(
         pool.check_invariants()
     pool.put(info, "test")
     pool.check_invariants()
-
-
-def test_selected_pods_come_in_the_order_of_their_arrival(
-    pool: UnschedulablePods, queued: Callable[..., QueuedPodInfo]
-) -> None:
-    """Also where they are of several groups; a pod that is filed anew keeps its place."""
-    first = queued("p0", "A")
-    pool.put(first, "test")
-    for number, plugin in enumerate("BABCBA", start=1):
-        pool.put(queued(f"p{number}", plugin), "test")
-    first.unschedulable_plugins = {"B"}
-    pool.put(first, "test")
-    assert names(pool.select(lambda group: "C" not in group.rejectors)) == ["p0", "p1", "p2", "p3", "p5", "p6"]
 
 
 def test_a_gate_lets_only_its_own_events_through(
