@@ -12,15 +12,6 @@ def line(table: AmountTable, name: str) -> list[int]:
     return table.view[table.scalars[name]].tolist()
 
 
-def test_a_row_is_written_whole() -> None:
-    """Fixed amounts and extended resources of a node land in one column; what is not given is 0."""
-    table = AmountTable(2, 3)
-    table.write(1, (7, 8), {"gpu": 4})
-    table.write(1, (5, 6), {"nic": 2})
-    assert table.view[:2].tolist() == [[0, 5, 0], [0, 6, 0]]
-    assert (line(table, "gpu"), line(table, "nic")) == ([0, 0, 0], [0, 2, 0])
-
-
 def test_amounts_of_zero_need_no_line() -> None:
     """Sums keep the names of resources that nobody uses any more; the table does not."""
     table = AmountTable(1, 2)
@@ -54,23 +45,6 @@ def test_names_that_come_and_go_leave_nothing_behind() -> None:
         table.write(0, (1,), {f"example.com/{number}": 1})
     assert table.view.shape[0] < 16
     assert line(table, "example.com/999") == [1, 0]
-
-
-def test_more_room_keeps_what_is_there() -> None:
-    """Growing adds empty rows."""
-    table = AmountTable(1, 2)
-    table.write(1, (7,), {"gpu": 4})
-    table.grow(4)
-    assert (table.view[0].tolist(), line(table, "gpu")) == ([0, 7, 0, 0], [0, 4, 0, 0])
-
-
-def test_a_moved_row_leaves_zeros() -> None:
-    """The last node takes another's row, and its own is empty."""
-    table = AmountTable(1, 3)
-    table.write(0, (1,), {"gpu": 1})
-    table.write(2, (3,), {"gpu": 3})
-    table.move(2, 0)
-    assert (table.view[0].tolist(), line(table, "gpu")) == ([3, 0, 0], [3, 0, 0])
 
 
 def test_nobody_writes_into_what_is_handed_out() -> None:

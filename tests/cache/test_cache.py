@@ -34,28 +34,6 @@ def on(world: World, name: str) -> list[str] | None:
 # Pods
 
 
-def test_an_assumed_pod_counts_at_once(world: World) -> None:
-    """The next cycle sees it on its node, with all it asks for."""
-    world.node("a")
-    info = world.assumed("p", "a", requests={"cpu": "2", "memory": "1Gi"})
-    assert world.cache.is_assumed("uid-p")
-    assert world.cache.get_pod("uid-p") is info
-    assert (world.cache.pod_count, world.cache.assumed_count) == (1, 1)
-    assert world.update().nodes.requested("cpu").tolist() == [2000]
-
-
-def test_the_informer_confirms_an_assumption(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """The pod stays where it is, in the version that the informer brings, and is assumed no more."""
-    world.node("a")
-    world.assumed("p", "a", requests={"cpu": "1"})
-    confirmed = world.bound("p", "a", requests={"cpu": "1"}, labels={"seen": "by the API server"})
-    assert not world.cache.is_assumed("uid-p")
-    assert world.cache.get_pod("uid-p") is confirmed
-    assert world.cache.pod_count == 1
-    assert world.update().nodes.requested("cpu").tolist() == [1000]
-    assert not caplog.records
-
-
 @pytest.mark.parametrize(
     ("changes", "is_news"),
     [
@@ -123,25 +101,6 @@ def test_a_forgotten_pod_leaves_no_trace(world: World) -> None:
     assert on(world, "a") == []
     assert world.snapshot.nodes.requested("cpu").tolist() == [0]
     assert (world.cache.pod_count, world.cache.get_pod("uid-p")) == (0, None)
-
-
-def test_an_updated_pod_counts_with_its_new_requests(world: World) -> None:
-    """A resize in place shows in the sums."""
-    world.node("a")
-    old = world.bound("p", "a", requests={"cpu": "1"})
-    world.cache.update_pod(old.pod, world.pod("p", "a", requests={"cpu": "3"}))
-    assert world.update().nodes.requested("cpu").tolist() == [3000]
-    assert on(world, "a") == ["p"]
-
-
-@pytest.mark.parametrize("assumed", [False, True], ids=["bound", "assumed"])
-def test_a_removed_pod_is_gone(world: World, *, assumed: bool) -> None:
-    """Deletion ends an assumption too."""
-    world.node("a")
-    info = world.assumed("p", "a") if assumed else world.bound("p", "a")
-    world.cache.remove_pod(info.pod)
-    assert on(world, "a") == []
-    assert (world.cache.pod_count, world.cache.assumed_count) == (0, 0)
 
 
 def test_a_pod_is_removed_from_the_node_it_is_known_on(world: World) -> None:
@@ -276,45 +235,6 @@ def test_a_pod_without_uid_is_refused(world: World) -> None:
 # Nodes
 
 
-def test_a_pod_may_come_before_its_node(world: World) -> None:
-    """It waits without a node object, invisible to snapshots, and counts once the node is there."""
-    world.bound("p", "a", requests={"cpu": "1"})
-    assert (on(world, "a"), world.cache.node_count) == (None, 1)
-    world.node("a")
-    assert on(world, "a") == ["p"]
-    assert world.snapshot.nodes.requested("cpu").tolist() == [1000]
-
-
-def test_a_node_may_go_before_its_pods(world: World) -> None:
-    """It leaves the snapshot at once, and the cache with its last pod; coming back in between, it finds its pods."""
-    node = world.node("a")
-    infos = [world.bound(name, "a") for name in ("p", "q")]
-    assert on(world, "a") == ["p", "q"]
-    world.cache.remove_node(node)
-    assert (on(world, "a"), world.cache.node_count, world.cache.pod_count) == (None, 1, 2)
-    world.cache.remove_pod(infos[0].pod)
-    world.cache.add_node(node)
-    assert on(world, "a") == ["q"]
-    world.cache.remove_node(node)
-    world.cache.remove_pod(infos[1].pod)
-    assert (on(world, "a"), world.cache.node_count, world.cache.pod_count) == (None, 0, 0)
-
-
-def test_a_node_can_be_added_twice(world: World) -> None:
-    """A relist may report as new what is known; it is an update then."""
-    world.node("a", allocatable={"cpu": "1"}, images={"red:1": 1})
-    world.bound("p", "a")
-    world.node("a", allocatable={"cpu": "2"}, images={"red:1": 1})
-    assert on(world, "a") == ["p"]
-    assert world.snapshot.nodes.allocatable("cpu").tolist() == [2000]
-
-
-def test_an_update_of_an_unknown_node_adds_it(world: World) -> None:
-    """An event that was missed is made up for."""
-    world.cache.update_node(make_node("a"), make_node("a", allocatable={"cpu": "7"}))
-    assert world.update().nodes.allocatable("cpu").tolist() == [7000]
-
-
 def test_a_node_that_cannot_be_read_changes_nothing(world: World) -> None:
     """Its amounts are refused with an error; the version known before stays, and a new node stays unknown."""
     world.node("a", allocatable={"cpu": "2"}, images={"red:1": 1})
@@ -334,25 +254,6 @@ def test_callers_get_a_copy_of_the_node(world: World) -> None:
     assert isinstance(returned, NodeInfo)
     returned.add_pod(world.pod("p", "a"))
     assert on(world, "a") == []
-
-
-def test_everything_about_a_node_can_change(world: World, picture: Callable[..., dict[str, object]]) -> None:
-    """After any update the snapshot looks as if the node had always been so."""
-    world.node("other", labels={"disk": "ssd"}, images={"red:latest": 1})
-    node = world.node("a", labels={"zone": "1"}, images={"red:latest": 1, "green:latest": 2})
-    world.bound("p", "a", host_ports=[80])
-    picture(world.update())
-    for keywords in (
-        {"labels": {"zone": "2", "disk": "hdd"}},
-        {"taints": [{"key": "k", "effect": "NoSchedule"}], "unschedulable": True},
-        {"allocatable": {"cpu": "9", "example.com/gpu": "3", "pods": "7"}},
-        {"images": {"blue:latest": 3}},
-        {"status": {"declaredFeatures": ["One", "Two"]}},
-        {},
-    ):
-        world.cache.update_node(node, make_node("a", **keywords))
-        assert picture(world.update()) == picture(world.fresh())
-        world.check()
 
 
 # Snapshots

@@ -82,21 +82,6 @@ def test_a_row_can_be_emptied_and_filled_again() -> None:
     assert columns.usage.view[1, 0] == 0
 
 
-def test_a_change_of_pods_leaves_the_node_s_own_columns_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only usage is written when the node object is the same; labels, taints and images are not looked at."""
-    world.node("a")
-    world.update()
-
-    def touched(*_: object) -> None:
-        raise AssertionError("the node's own columns were touched")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Columns, "_sync_node", touched)
-        world.assumed("p", "a", requests={"cpu": "1"})
-        world.update()
-    assert world.snapshot.nodes.requested("cpu").tolist() == [1000]
-
-
 def test_an_update_without_news_touches_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does one after a change that another update has brought over already."""
     world.node("a")

@@ -119,14 +119,3 @@ def test_rows_are_ascending_and_read_only(world: World) -> None:
     column = world.update().nodes.image("red:1")
     assert column is not None
     assert (column.rows.tolist(), column.rows.flags.writeable) == ([1, 64], False)
-
-
-def test_rows_follow_when_a_node_takes_the_place_of_another(world: World) -> None:
-    """The last node moves into the row of the one that goes; its images move with it."""
-    first = world.node("a", images={"red:1": 10, "green:1": 1})
-    world.node("b", images={"green:1": 1})
-    world.node("c", images={"red:1": 10})
-    assert seen(world, "red:1") == (["a", "c"], 10, 2)
-    world.cache.remove_node(first)
-    assert seen(world, "red:1") == (["c"], 10, 1)
-    assert seen(world, "green:1") == (["b"], 1, 1)

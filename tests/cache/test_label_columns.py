@@ -34,22 +34,6 @@ def test_a_column_is_made_when_first_asked_for(world: World) -> None:
     assert made(snapshot) == {"disk"}
 
 
-def test_a_column_follows_its_nodes(world: World) -> None:
-    """Labels that are set, changed and removed show in the column that is there."""
-    world.node("a", labels={"disk": "ssd"})
-    node = world.node("b")
-    assert values(world.update(), "disk") == ["ssd", None]
-    for value in ("hdd", "ssd", ""):
-        labels = {"disk": value}
-        world.cache.update_node(node, make_node("b", labels=labels))
-        assert values(world.update(), "disk") == ["ssd", value]
-        world.snapshot.check_invariants()
-    world.cache.update_node(node, make_node("b"))
-    assert values(world.update(), "disk") == ["ssd", None]
-    world.node("c", labels={"disk": "nvme"})
-    assert values(world.update(), "disk") == ["ssd", None, "nvme"]
-
-
 def test_ids_are_looked_up_by_text(world: World) -> None:
     """`id_of` knows the values in use, and -1 stands for all others."""
     world.node("a", labels={"disk": "ssd"})

@@ -57,55 +57,6 @@ def told(nodes: Nodes, labels: Mapping[str, str] = APP, **others: Any) -> dict[t
     }
 
 
-def test_equal_terms_are_one_counted_by_node(world: World) -> None:
-    """Pods of one template share a term, whose counts say how many are where; other kinds and weights are others."""
-    for name in "ab":
-        world.node(name)
-    for name, node in (("p", "a"), ("q", "a"), ("r", "b")):
-        world.cache.add_pod(pod_of(name, node, affinity(term())))
-    world.cache.add_pod(pod_of("s", "b", affinity(term(), anti=False, wishes=((7, term(topologyKey="host")),))))
-    nodes = world.update().nodes
-    assert told(nodes) == {
-        (TermKind.REQUIRED_ANTI_AFFINITY, 0, "zone"): [2, 1],
-        (TermKind.REQUIRED_AFFINITY, 0, "zone"): [0, 1],
-        (TermKind.PREFERRED_AFFINITY, 7, "host"): [0, 1],
-    }
-    assert told(nodes, {"app": "b"}) == {}
-    assert told(nodes, namespace="other") == {}
-
-
-def test_a_namespace_selector_is_held_against_the_labels_of_the_pods_namespace(world: World) -> None:
-    """Terms may name namespaces or select them; both ways lead to pods there."""
-    world.node("a")
-    world.cache.add_pod(pod_of("p", "a", affinity(term(namespaces=["x"], topologyKey="named"))))
-    selector = {"matchLabels": {"team": "t"}}
-    world.cache.add_pod(pod_of("q", "a", affinity(term(namespaceSelector=selector, topologyKey="selected"))))
-    nodes = world.update().nodes
-
-    def keys(namespace: str, **labels: str) -> list[str]:
-        return sorted(key for _, _, key in told(nodes, namespace=namespace, namespace_labels=labels))
-
-    assert keys("x") == ["named"]
-    assert keys("x", team="t") == ["named", "selected"]
-    assert keys("y", team="t") == ["selected"]
-    assert keys("y", team="u") == keys("default") == []
-
-
-def test_answers_follow_statements_and_rollbacks(world: World) -> None:
-    """A pod placed in thought counts until it is taken back."""
-    for name in "ab":
-        world.node(name)
-    world.cache.add_pod(pod_of("p", "a", affinity(term())))
-    snapshot = world.update()
-    key = (TermKind.REQUIRED_ANTI_AFFINITY, 0, "zone")
-    assert told(snapshot.nodes) == {key: [1, 0]}
-    with snapshot.undo_at_end():
-        snapshot.place(pod_of("q", "b", affinity(term())), "b")
-        assert told(snapshot.nodes) == {key: [1, 1]}
-        snapshot.check_invariants()
-    assert told(snapshot.nodes) == {key: [1, 0]}
-
-
 def test_a_view_of_some_nodes_counts_on_those(world: World) -> None:
     """Counts stand in the order of the view; a term of pods elsewhere is named all the same."""
     for name in "abc":

@@ -54,18 +54,6 @@ def test_host_ports_clash_per_address(world: World, ip: str, protocol: str, numb
     assert conflicts(ip, protocol, number).tolist() == rows
 
 
-def test_a_port_is_free_when_its_last_user_is_gone(world: World) -> None:
-    """Two pods may share a port while one of them terminates."""
-    world.node("a")
-    first, second = (world.bound(name, "a", spec=port(80)) for name in ("first", "second"))
-    assert world.update().nodes.host_port_conflicts("0.0.0.0", "TCP", 80).tolist() == [0]
-    world.cache.remove_pod(first.pod)
-    assert world.update().nodes.host_port_conflicts("0.0.0.0", "TCP", 80).tolist() == [0]
-    world.cache.remove_pod(second.pod)
-    assert world.update().nodes.host_port_conflicts("0.0.0.0", "TCP", 80).tolist() == []
-    assert not world.snapshot._columns.ports._rows
-
-
 def test_an_address_is_free_while_another_is_not(world: World) -> None:
     """Users of one port on different addresses of a node come and go independently."""
     world.node("a")
@@ -97,19 +85,6 @@ def test_asking_about_many_addresses_leaves_nothing_behind(world: World) -> None
         nodes.host_port_conflicts(f"10.1.0.{number}", "TCP", 80)
         nodes.host_port_conflicts("10.0.0.1", "TCP", 1000 + number)
     assert sum(len(answers) for answers in world.snapshot._columns.ports._arrays.values()) == 1
-
-
-def test_a_claim_is_in_use_while_any_node_has_a_pod_with_it(world: World) -> None:
-    """Pods on several nodes may use one claim; it is free when the last is gone."""
-    for name in ("a", "b"):
-        world.node(name)
-    first, second = world.bound("p", "a", spec=claim("data")), world.bound("q", "b", spec=claim("data"))
-    assert world.update().pvc_in_use("default/data")
-    assert not world.snapshot.pvc_in_use("other/data")
-    world.cache.remove_pod(first.pod)
-    assert world.update().pvc_in_use("default/data")
-    world.cache.remove_pod(second.pod)
-    assert not world.update().pvc_in_use("default/data")
 
 
 @pytest.mark.parametrize(

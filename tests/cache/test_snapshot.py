@@ -68,37 +68,6 @@ def test_the_cache_moves_on_and_the_snapshot_stands_still(world: World, snapshot
     assert pods_on(snapshot, "b") == ["new"]
 
 
-def test_a_statement_shows_at_once_and_goes_without_a_trace(world: World, snapshot: Snapshot, raw: Raw) -> None:
-    """Place and evict change NodeInfo and columns; a rollback puts the very same objects back."""
-    before, info = raw(snapshot), snapshot.get("a")
-    old = world.cache.get_pod("uid-old")
-    assert old is not None
-    checkpoint = snapshot.checkpoint()
-    snapshot.place(world.pod("new", requests={"cpu": "2", "example.com/gpu": "1"}), "b")
-    snapshot.evict(old, "a")
-    assert (pods_on(snapshot, "a"), pods_on(snapshot, "b")) == ([], ["new"])
-    assert snapshot.nodes.requested("cpu").tolist() == [0, 2000]
-    assert snapshot.nodes.requested("example.com/gpu").tolist() == [0, 1]
-    snapshot.rollback(checkpoint)
-    assert raw(snapshot) == before
-    assert snapshot.get("a") is info
-
-
-def test_statements_nest(world: World, snapshot: Snapshot, raw: Raw) -> None:
-    """Each rollback returns to its own checkpoint."""
-    states, checkpoints = [], []
-    for number in range(4):
-        states.append(raw(snapshot))
-        checkpoints.append(snapshot.checkpoint())
-        snapshot.place(world.pod(f"new-{number}"), "ab"[number // 2])
-    snapshot.rollback(checkpoints[3])
-    assert raw(snapshot) == states[3]
-    snapshot.rollback(checkpoints[1])
-    assert raw(snapshot) == states[1]
-    snapshot.rollback(checkpoints[0])
-    assert raw(snapshot) == states[0]
-
-
 def test_a_rollback_uses_up_the_checkpoints_within(world: World, snapshot: Snapshot) -> None:
     """A checkpoint and all made after it are used up at once, and using one again is an error."""
     outer, inner = snapshot.checkpoint(), snapshot.checkpoint()

@@ -1,9 +1,7 @@
-"""Shared by the tests of the queue: a virtual clock, a recorder, pods, and a kit that makes a queue."""
+"""Shared by the tests of the queue: a recorder, pods, and a kit that makes a queue."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
@@ -24,68 +22,9 @@ from pyscheduler.queue.hints import HintMap
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.queue.sub_queues import QueuePlace
+from tests.manual_clock import ManualClock
 
 PROFILE = "python-scheduler"
-
-
-class VirtualTimer:
-    """A call that a `VirtualClock` will make."""
-
-    def __init__(self, callback: Callable[[], object]) -> None:
-        self.callback: Callable[[], object] | None = callback
-
-    def cancel(self) -> None:
-        """Do not make the call."""
-        self.callback = None
-
-
-class VirtualClock:
-    """Time stands still until `advance`, which makes the calls that fall due, in order."""
-
-    def __init__(self, start: float = 1000.0) -> None:
-        self.time = start
-        self.calls_made = 0
-        self._timers: list[tuple[float, int, VirtualTimer]] = []
-        self._serial = itertools.count()
-
-    def now(self) -> float:
-        """Return seconds."""
-        return self.time
-
-    def wall(self) -> float:
-        """Return seconds since the epoch, of which this clock knows nothing else."""
-        return self.time
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> VirtualTimer:
-        """Call `callback` when the time has come."""
-        timer = VirtualTimer(callback)
-        heapq.heappush(self._timers, (when, next(self._serial), timer))
-        return timer
-
-    def call_later(self, delay_seconds: float, callback: Callable[[], object]) -> VirtualTimer:
-        """Call `callback` after a while."""
-        return self.call_at(self.time + delay_seconds, callback)
-
-    async def sleep(self, delay_seconds: float) -> None:
-        """Nobody here sleeps."""
-        message = f"slept {delay_seconds} s in a room that must not wait"
-        raise AssertionError(message)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        end = self.time + seconds
-        while self._timers and self._timers[0][0] <= end:
-            when, _, timer = heapq.heappop(self._timers)
-            self.time = max(self.time, when)
-            if timer.callback is not None:
-                self.calls_made += 1
-                timer.callback()
-        self.time = end
-
-    @property
-    def pending(self) -> list[float]:
-        """Return when calls will be made."""
-        return sorted(when for when, _, timer in self._timers if timer.callback is not None)
 
 
 class Recording(NullRecorder):
@@ -138,7 +77,7 @@ class Kit:
         profiles: Iterable[str] = (),
         **options: object,
     ) -> None:
-        self.clock = VirtualClock(start_at)
+        self.clock = ManualClock(start_at)
         self.recorder = Recording()
         self.shut: dict[str, str] = {}
         self.pre_enqueue_runs: Counter[str] = Counter()
