@@ -51,69 +51,6 @@ def test_answer_has_filters_scores_and_the_choice() -> None:
     assert found["fitError"] is None
 
 
-def test_unschedulable_pod_has_the_message() -> None:
-    """`fitError` is what the pending pod would say."""
-    found = actual(case("a", pod_manifest("one", requests={"cpu": "64"}, scheduler_name="default-scheduler")))
-    assert found["fitError"] == "0/2 nodes are available: 2 Insufficient cpu."
-    assert found["feasible"] == found["best"] == []
-    assert found["scores"] == found["total"] == {}
-
-
-def test_nodes_excluded_by_prefilter_are_not_filtered() -> None:
-    """A pod pinned by node affinity: the other node is marked, without a plugin."""
-    pod = pod_manifest("one", scheduler_name="default-scheduler")
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["large"]}]}
-    pod["spec"]["affinity"] = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    }
-    found = actual(case("a", pod))
-    assert found["preFilter"]["nodeNames"] == ["large"]
-    assert found["filter"]["small"]["excludedByPreFilter"] is True
-    assert found["filter"]["small"]["plugin"] == ""
-    assert found["filter"]["large"] == {"code": "Success"}
-
-
-def test_answer_of_a_gated_pod_has_only_its_gates() -> None:
-    """In the family about gates."""
-    pod = pod_manifest("one", scheduler_name="default-scheduler")
-    pod["spec"]["schedulingGates"] = [{"name": "wait"}]
-    found = actual(case("a", pod, family="scheduling-gates"))
-    assert list(found) == ["preEnqueue"]
-    assert found["preEnqueue"]["plugin"] == "SchedulingGates"
-
-
-def test_part_of_a_profile_is_merged_over_the_defaults() -> None:
-    """A plugin that the fragment disables says nothing; the others stay."""
-    found = actual(case("a", config={"plugins": {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}]}}}))
-    assert found["feasible"] == ["large", "small"]
-    assert "NodeResourcesFit" not in found["scores"]
-    assert "ImageLocality" in found["scores"]
-
-
-def test_nominated_pods_count_on_their_node() -> None:
-    """A pod of higher priority that was promised the large node keeps others off it."""
-    promised = pod_manifest("promised", requests={"cpu": "7"}, scheduler_name="default-scheduler", priority=10)
-    promised["metadata"]["uid"] = "promised"
-    promised["status"] = {"nominatedNodeName": "large"}
-    nodes = [node_manifest("large", allocatable={"cpu": "8"})]
-    found = actual(case("a", objects={"nodes": nodes, "nominatedPods": [promised]}))
-    assert found["filter"]["large"]["plugin"] == "NodeResourcesFit"
-
-
-def test_change_is_split_into_events_with_hints() -> None:
-    """A node that grows is an event about allocatable; NodeResourcesFit would try the pod again."""
-    event = {
-        "resource": "Node",
-        "action": "Update",
-        "oldObj": node_manifest("small", allocatable={"cpu": "1"}),
-        "newObj": node_manifest("small", allocatable={"cpu": "4"}),
-    }
-    (event_found,) = actual(case("a", family="queueing-hints", event=event))["events"]
-    assert event_found["actionType"] == "UpdateNodeAllocatable"
-    assert event_found["label"] == "NodeUpdateNodeAllocatable"
-    assert event_found["hints"]["NodeResourcesFit"] == "Queue"
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -503,7 +504,8 @@ def test_every_kind_of_mistake_is_reported_at_once(config_text: Callable[[str], 
 
 def test_a_file_of_another_scheduler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no distribution reads other forms."""
-    monkeypatch.setattr("pyscheduler.config.forms._forms", lambda _path: ())
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if "site-packages" not in each])
+    monkeypatch.setattr(sys, "meta_path", [each for each in sys.meta_path if "editable" not in repr(each).lower()])
     for text in ("actions: allocate", "apiVersion: kai.scheduler/v1\nkind: SchedulingShard"):
         with pytest.raises(ConfigError, match=r"pip install 'kube-pyscheduler\[batch\]'"):
             loads(text)

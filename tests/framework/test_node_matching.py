@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.api import (
@@ -14,7 +13,6 @@ from pyscheduler.api import (
     compile_label_selector,
     compile_node_selector,
     compile_preferred_terms,
-    required_node_affinity,
     selector_from_labels,
 )
 from pyscheduler.cache.cache import Cache
@@ -23,10 +21,9 @@ from pyscheduler.framework import Nodes
 from pyscheduler.framework.node_matching import (
     match_labels,
     match_node_selector,
-    match_required_affinity,
     score_preferred_terms,
 )
-from pyscheduler.testing.builders import make_node, make_pod
+from pyscheduler.testing.builders import make_node
 
 KEYS = st.sampled_from(["zone", "rank", "absent"])
 VALUES = st.sampled_from(["a", "b", "", "1", "7", "-3", "x1"])
@@ -112,31 +109,3 @@ def test_labels(nodes: Nodes, labels: dict[str, str]) -> None:
 def test_a_selector_that_is_not_there_selects_nothing(nodes: Nodes) -> None:
     """As everywhere, no selector means nothing."""
     assert not match_labels(compile_label_selector(None), nodes).any()
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param({}, [True, True], id="no demands"),
-        pytest.param({"node_selector": {"disk": "ssd"}}, [True, False], id="selector"),
-        pytest.param({"affinity": {"zone": "b"}}, [False, True], id="affinity"),
-        pytest.param(
-            {"node_selector": {"disk": "ssd"}, "affinity": {"zone": "b"}}, [False, False], id="both must hold"
-        ),
-    ],
-)
-def test_required_affinity(spec: dict[str, dict[str, str]], expected: list[bool]) -> None:
-    """A pod's node selector and its affinity are both demands."""
-    cache = Cache()
-    cache.add_node(make_node("n0", labels={"disk": "ssd", "zone": "a"}))
-    cache.add_node(make_node("n1", labels={"disk": "hdd", "zone": "b"}))
-    snapshot = Snapshot()
-    cache.update_snapshot(snapshot)
-    if "affinity" in spec:
-        ((key, value),) = spec["affinity"].items()
-        terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-        spec = spec | {"affinity": {"nodeAffinity": required}}
-    affinity = required_node_affinity(make_pod("p", **spec))
-    matched = match_required_affinity(affinity, snapshot.nodes)
-    assert [matched[snapshot.nodes.index(name)] for name in ("n0", "n1")] == expected

@@ -46,19 +46,13 @@ NORMALIZED = [
 
 
 @pytest.mark.parametrize(("scores", "reverse", "expected"), NORMALIZED)
-def test_default_normalization_of_an_array(scores: list[int], reverse: bool, expected: list[int]) -> None:
-    """Scores are scaled to 0..100 in place, with Go's rounding."""
+def test_default_normalization(scores: list[int], reverse: bool, expected: list[int]) -> None:
+    """Scores are scaled to 0..100 in place, with Go's rounding, in an array as in a list of scores by node."""
     values = np.array(scores, dtype=np.int64)
     default_normalize(values, reverse=reverse)
-    assert values.tolist() == expected
-
-
-@pytest.mark.parametrize(("scores", "reverse", "expected"), NORMALIZED)
-def test_default_normalization_of_node_scores(scores: list[int], reverse: bool, expected: list[int]) -> None:
-    """A plugin that scores node by node normalises the same way."""
-    values = [NodeScore(name=str(row), score=score) for row, score in enumerate(scores)]
-    default_normalize(values, reverse=reverse)
-    assert [each.score for each in values] == expected
+    by_node = [NodeScore(name=str(row), score=score) for row, score in enumerate(scores)]
+    default_normalize(by_node, reverse=reverse)
+    assert values.tolist() == [each.score for each in by_node] == expected
 
 
 @pytest.mark.parametrize(

@@ -315,13 +315,12 @@ def test_kinds_with_long_keys_are_forgotten_by_their_bytes() -> None:
     assert len(classes._classes) < 9
 
 
-def test_large_memories_are_forgotten_first_come_first_gone(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_memories_are_forgotten_first_come_first_gone(kit: Kit) -> None:
     """A memory that outgrows the bounds pushes out those not used for longest, never itself."""
     kit.add_nodes(*(make_node(f"n{number}") for number in range(100)))
     profile = kit.profile(Counting)
     assert profile.equivalence_cache is not None
-    classes = profile.equivalence_cache.classes
-    monkeypatch.setattr(classes, "_max_bytes", 3000)
+    classes = profile.equivalence_cache.classes = EquivalenceClasses(max_bytes=3000)
     for cpu in range(1, 9):
         for _ in range(3):
             search(kit, profile, requests={"cpu": str(cpu)})

@@ -122,13 +122,6 @@ def said(statuses: NodeStatuses) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {name: (status.plugin, status.reasons) for name, status in statuses.items()}
 
 
-def test_without_filters_every_node_is_feasible(kit: Any) -> None:
-    """A profile may have no filter at all."""
-    outcome = Court(kit, 3).find()
-    assert outcome.rows.tolist() == [0, 1, 2]
-    assert (outcome.processed, outcome.statuses, outcome.status) == (3, None, None)
-
-
 def test_a_view_without_nodes_has_no_feasible_one(kit: Any) -> None:
     """Nothing is asked about no nodes, and nothing breaks."""
     outcome = Court(kit, 0, columnar("A"), scalar("B")).find()
@@ -150,47 +143,12 @@ def test_columns_stop_when_no_node_is_left(kit: Any) -> None:
     assert said(outcome.statuses) == {"n0": ("A", ("no",)), "n1": ("B", ("no",))}
 
 
-def test_the_first_in_profile_order_is_named_though_it_was_asked_last(kit: Any) -> None:
-    """When nothing is feasible a one-node plugin before the columnar culprit is asked about its nodes as well."""
-    court = Court(kit, 3, scalar("A", {"n1": NO}), columnar("B", {"n0": NO, "n1": NO}), scalar("C", {"n2": NO}))
-    outcome = court.find()
-    assert said(outcome.statuses) == {"n0": ("B", ("no",)), "n1": ("A", ("no",)), "n2": ("C", ("no",))}
-    assert outcome.processed == 3
-    # n2 was alive after the columns and was asked about once by each; of the others only A had to be asked.
-    assert sorted(court.calls) == [("A", "n0"), ("A", "n1"), ("A", "n2"), ("B", "*"), ("C", "n2")]
-
-
 def test_statuses_can_be_read_by_node_name(kit: Any) -> None:
     """PostFilter plugins read statuses by name; nodes outside the view are absent."""
     court = Court(kit, 1, columnar("A", {"n0": NO}))
     statuses = court.find().statuses
     assert statuses.get("n0") == Status(Code.UNSCHEDULABLE, "no", plugin="A")
     assert statuses.get("n9") is statuses.absent
-
-
-@pytest.mark.parametrize(
-    ("start", "limit", "rows", "processed"),
-    [
-        pytest.param(0, None, [0, 1, 3, 4, 5], 6, id="all"),
-        pytest.param(0, 2, [0, 1], 3, id="up to the next to be looked at"),
-        pytest.param(0, 1, [0], 1, id="one"),
-        pytest.param(0, 5, [0, 1, 3, 4, 5], 6, id="exactly as many as there are"),
-        pytest.param(4, 3, [0, 4, 5], 3, id="round the end"),
-        pytest.param(2, 1, [3], 2, id="past a refused one"),
-        pytest.param(5, None, [0, 1, 3, 4, 5], 6, id="all, from elsewhere"),
-    ],
-)
-@pytest.mark.parametrize("kind", [columnar, scalar])
-def test_a_limit_ends_the_walk(
-    kit: Any, kind: Any, start: int, limit: int | None, rows: list[int], processed: int
-) -> None:
-    """The walk goes round from `start` and ends at `limit`; either kind of plugin gives the same account."""
-    court = Court(kit, 6, columnar("A", {"n2": NO}), kind("B"))
-    outcome = court.find(limit=limit, start=start)
-    assert outcome.rows.tolist() == rows
-    assert outcome.processed == processed
-    if kind is scalar:
-        assert [name for name, _ in court.calls].count("B") == len(rows)
 
 
 def test_a_limit_bounds_the_calls_of_one_node_filters(kit: Any) -> None:
@@ -272,22 +230,6 @@ def test_room_is_left_for_nominated_pods(kit: Any, kind: Any, priority: int, uid
     kit.nominate(make_pod("q", uid=uid, priority=priority), "n1")
     assert court.find().rows.tolist() == feasible
     kit.snapshot.check_invariants()
-
-
-@pytest.mark.parametrize("kind", [columnar, scalar])
-def test_a_node_must_fit_without_its_nominated_pods_too(kit: Any, kind: Any) -> None:
-    """Nominated pods are not there yet and may never come, so nobody may rely on them."""
-    court = Court(kit, 2, Judge("A", kind is columnar, {"n1": NO}, {"n1": None}))
-    kit.nominate(make_pod("q", priority=10), "n1")
-    assert court.find().rows.tolist() == [0]
-
-
-def test_what_a_node_says_with_its_nominated_pods_counts_first(kit: Any) -> None:
-    """The message is that of the first look, even where the second would have refused as well."""
-    court = Court(kit, 1, columnar("A", {"n0": NO}, n0=Status.unschedulable("crowded")))
-    kit.nominate(make_pod("q", priority=10), "n0")
-    assert said(court.find().statuses) == {"n0": ("A", ("crowded",))}
-    assert court.statuses() == {"n0": ("A", ("crowded",))}
 
 
 def test_only_nodes_with_nominated_pods_are_looked_at_twice(kit: Any) -> None:

@@ -107,17 +107,6 @@ def test_two_plugins_of_one_name_are_fatal_only_when_loaded() -> None:
     assert registry.args_type("Quota") is None
 
 
-def test_a_class_of_a_test_with_the_name_of_an_installed_plugin_is_to_be_renamed() -> None:
-    """A test cannot uninstall the distribution, so the message says what it can do."""
-    registry = Registry()
-    registry.registrar(Distribution(name="acme", version="1")).add("Quota", Quota)
-    registry.add("Quota", Other)
-    with pytest.raises(
-        ConfigError, match=r"acme 1 .* and this program .*; give the class of this program another name"
-    ):
-        registry.load("Quota")
-
-
 def test_the_same_class_twice_is_no_conflict() -> None:
     """A package's own test may add the class that the installed package offers already."""
     registry = Registry()

@@ -96,8 +96,6 @@ def test_raw_scores_are_kept_only_on_request(kit: Any) -> None:
     ("scores", "wrong"),
     [
         pytest.param([0, 101, 50], 101, id="too large"),
-        pytest.param([0, 100, -1], -1, id="negative"),
-        pytest.param([0, -(2**62), 500], -(2**62), id="the first of several"),
     ],
 )
 def test_scores_out_of_bounds_fail_the_attempt(kit: Any, columnar: bool, scores: Scores, wrong: int) -> None:
@@ -150,33 +148,6 @@ def test_a_rejection_at_pre_score_is_an_error(kit: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(Skipper, "answer", Status.unschedulable("too late"))
     status = kit.profile(Skipper).run_pre_score(CycleState(), make_pod("p"), kit.snapshot.nodes)
     assert (status.code, status.message) == (Code.ERROR, 'running PreScore plugin "Skipper": too late')
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        pytest.param(np.array([1.0, 2.0]), "int64[2], not float64[2]", id="of floats"),
-        pytest.param(np.array([1, 2, 3]), "int64[2], not int64[3]", id="of another length"),
-        pytest.param(np.array([[1, 2]]), "int64[2], not int64[1, 2]", id="of another shape"),
-        pytest.param([1, 2], "returned list; expected int64[2]", id="no array"),
-        pytest.param(None, "returned NoneType; expected int64[2]", id="nothing"),
-    ],
-)
-def test_an_array_must_hold_one_whole_number_per_node(kit: Any, answer: Any, expected: str) -> None:
-    """What is no int64[n] is refused, rather than rounded or stretched."""
-    kit.add_nodes("n0", "n1")
-    cls = type("One", (ScorePlugin,), {"score_nodes": lambda *_: answer})
-    status = kit.profile(cls).run_score(CycleState(), make_pod("p"), kit.snapshot.nodes).status
-    assert expected in status.message
-    assert status.plugin == "One"
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint8])
-def test_smaller_whole_numbers_will_do(kit: Any, dtype: type) -> None:
-    """Scores of another integer type lose nothing by becoming int64."""
-    kit.add_nodes("n0", "n1")
-    cls = type("One", (ScorePlugin,), {"score_nodes": lambda *_: np.array([1, 100], dtype=dtype)})
-    assert kit.profile(cls).run_score(CycleState(), make_pod("p"), kit.snapshot.nodes).totals.tolist() == [1, 100]
 
 
 @pytest.mark.parametrize("answer", [pytest.param(1.5, id="a fraction"), pytest.param(True, id="a bool"), "7"])

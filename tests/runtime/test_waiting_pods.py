@@ -133,17 +133,6 @@ async def test_the_first_timeout_ends_the_wait(kit: Any) -> None:
     assert kit.recorder.waits == [("Unschedulable", 60.5)]
 
 
-async def test_a_plugin_that_allowed_has_no_timer_any_more(kit: Any) -> None:
-    """The pod goes on waiting for the others, as long as those asked for."""
-    held = hold(kit, A=10, B=20)
-    held.allow("A")
-    await kit.clock.advance(15)
-    assert held.verdict is None
-    await kit.clock.advance(10)
-    assert held.verdict is not None
-    assert held.verdict.plugin == "B"
-
-
 async def test_a_wait_that_nobody_asked_for_is_over_at_once(kit: Any) -> None:
     """A pod that is put into the map without a plugin to wait for goes on to be bound."""
     hold(kit)
