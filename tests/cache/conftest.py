@@ -13,7 +13,6 @@ from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import NullRecorder, PodInfo
 from pyscheduler.testing.builders import make_node, make_pod
-from tests.manual_clock import ManualClock
 
 LABELS = ("zone", "disk", "kubernetes.io/hostname", "nobody-has-this")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "example.com/gpu", "example.com/nic", "example.com/none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from pyscheduler.api import (
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.testing import FakeCluster
-from tests.plugins.pod_topology_spread.spreading import Owners
+from tests.plugins.reading_handle import ReadingHandle
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -198,15 +198,6 @@ def using(*claims: str) -> Manifest:
     }
 
 
-class Objects(Owners):
-    """A lister of one kind, for handlers that want to hear of some changes only."""
-
-    def add_event_handler(self, **handlers: Callable[..., None] | None) -> None:
-        """Tell of what is there, and remember the handlers."""
-        silent = dict.fromkeys(("on_add", "on_update", "on_delete"), lambda *_: None)
-        super().add_event_handler(**{**silent, **handlers})
-
-
 class Errors(NullRecorder):
     """Remembers at which stages volumes failed."""
 
@@ -218,22 +209,16 @@ class Errors(NullRecorder):
         self.stages.append(operation)
 
 
-class StorageHandle:
+class StorageHandle(ReadingHandle):
     """As much of a handle as plugins use that look after volumes."""
 
     def __init__(
         self, snapshot: Snapshot | None = None, manifests: Iterable[Manifest] = (), gates: Mapping[str, bool] = {}
     ) -> None:
-        self.snapshot = snapshot
-        self.feature_gates = dict(gates)
+        super().__init__(snapshot, gates=gates)
         self.recorder = Errors()
-        self._listers: dict[type, Objects] = {}
         for manifest in manifests:
             self.put(manifest)
-
-    def lister(self, kind: type) -> Objects:
-        """Return the lister of a kind."""
-        return self._listers.setdefault(kind, Objects(()))
 
     def put(self, manifest: Manifest, *, version: str = "1") -> None:
         """Add or replace an object."""

@@ -77,9 +77,7 @@ def test_a_pod_without_demands_is_skipped(snapshot_of: Callable[..., Snapshot]) 
     ("terms", "expected"),
     [
         pytest.param([[["a1"]]], {"a1"}, id="one name"),
-        pytest.param([[["a1"]], [["b1"]]], {"a1", "b1"}, id="alternatives are united"),
         pytest.param([[["a1", "a2"], ["a2", "b1"]]], {"a2"}, id="requirements of a term are intersected"),
-        pytest.param([[["a1"]], [["a1"], ["b1"]]], {"a1"}, id="a contradictory alternative adds nothing"),
         pytest.param([[["a1"]], []], None, id="an alternative without names may be any node"),
     ],
 )
@@ -100,7 +98,6 @@ def test_contradictory_names_reject_the_pod(snapshot_of: Callable[..., Snapshot]
 @pytest.mark.parametrize(
     ("args", "selector", "expected"),
     [
-        pytest.param(None, {"zone": "a"}, {"b1": UNMATCHED}, id="the pod's"),
         pytest.param(added(term("disk", "ssd")), {}, {"a1": ENFORCED, "b1": ENFORCED}, id="the profile's"),
         pytest.param(
             added(term("disk", operator="DoesNotExist")),
@@ -108,8 +105,6 @@ def test_contradictory_names_reject_the_pod(snapshot_of: Callable[..., Snapshot]
             {"a2": ENFORCED, "b1": UNMATCHED},
             id="both; the profile's is named first",
         ),
-        pytest.param(added(term("zone", "a")), {"zone": "a"}, {"b1": ENFORCED}, id="both refuse one node"),
-        pytest.param(added(term("disk", operator="DoesNotExist"), term("zone", "a")), {}, {}, id="alternatives"),
     ],
 )
 def test_demands_refuse_nodes(
@@ -130,53 +125,6 @@ def test_filter_without_pre_filter(snapshot_of: Callable[..., Snapshot]) -> None
 
 
 @pytest.mark.parametrize(
-    ("args", "own", "raw", "normalized"),
-    [
-        pytest.param(None, {"zone": 2, "disk": 1}, [2, 3, 0], [66, 100, 0], id="the pod's"),
-        pytest.param(
-            added(wishes=(PreferredSchedulingTerm(weight=5, preference=term("zone", operator="DoesNotExist")),)),
-            {},
-            [0, 0, 5],
-            [0, 0, 100],
-            id="the profile's",
-        ),
-        pytest.param(
-            added(wishes=(PreferredSchedulingTerm(weight=5, preference=term("zone", operator="DoesNotExist")),)),
-            {"disk": 10},
-            [0, 10, 5],
-            [0, 100, 50],
-            id="both",
-        ),
-    ],
-)
-def test_wishes_add_up(
-    args: NodeAffinityArgs | None,
-    own: dict[str, int],
-    raw: list[int],
-    normalized: list[int],
-    snapshot_of: Callable[..., Snapshot],
-) -> None:
-    """The weights of all wishes that a node meets are summed and scaled to 100."""
-    wishes = [
-        {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
-        for key, weight in own.items()
-    ]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
-    plugin, state, nodes = NodeAffinity(args), CycleState(), snapshot_of(NODES).nodes
-    pod, rows = make_pod("p", affinity=affinity), [nodes.index(node.name) for node in NODES]
-    assert plugin.pre_score(state, pod, nodes) is None
-    scores = plugin.score_nodes(state, pod, nodes)
-    assert scores[rows].tolist() == raw
-    plugin.normalize_scores(state, pod, scores)
-    assert scores[rows].tolist() == normalized
-
-
-def test_without_wishes_scoring_is_skipped(snapshot_of: Callable[..., Snapshot]) -> None:
-    """Nobody wishes for anything, so every node is as good."""
-    assert NodeAffinity().pre_score(CycleState(), make_pod("p"), snapshot_of(NODES).nodes).is_skip
-
-
-@pytest.mark.parametrize(
     "args",
     [
         pytest.param(added(term("zone", operator="Near")), id="required"),
@@ -190,28 +138,6 @@ def test_bad_args_are_a_configuration_error(args: NodeAffinityArgs) -> None:
     """A profile whose addedAffinity does not parse is refused when it is built."""
     with pytest.raises(ConfigError, match="@ addedAffinity of plugin NodeAffinity"):
         NodeAffinity(args)
-
-
-IN_A = make_pod("p", node_selector={"zone": "a"})
-
-
-@pytest.mark.parametrize(
-    ("args", "pod", "old", "new", "expected"),
-    [
-        pytest.param(None, IN_A, None, NODES[0], QueueingHint.QUEUE, id="a new node that matches"),
-        pytest.param(None, IN_A, None, NODES[2], QueueingHint.SKIP, id="a new node that does not"),
-        pytest.param(None, IN_A, NODES[2], NODES[0], QueueingHint.QUEUE, id="it matches now"),
-        pytest.param(None, IN_A, NODES[0], NODES[1], QueueingHint.SKIP, id="it matched before"),
-        pytest.param(None, IN_A, NODES[0], NODES[2], QueueingHint.SKIP, id="it matches no longer"),
-        pytest.param(added(term("disk", "ssd")), IN_A, None, NODES[0], QueueingHint.SKIP, id="the profile forbids it"),
-        pytest.param(added(term("disk", "ssd")), IN_A, None, NODES[1], QueueingHint.QUEUE, id="the profile allows it"),
-    ],
-)
-def test_a_node_wakes_pods_that_it_matches_now(
-    args: NodeAffinityArgs | None, pod: Pod, old: Node | None, new: Node, expected: QueueingHint
-) -> None:
-    """A change helps if the node did not match the pod's demands before and does now."""
-    assert NodeAffinity(args).after_node_change(pod, old, new) is expected
 
 
 @pytest.mark.parametrize(
@@ -239,9 +165,3 @@ def test_a_term_that_does_not_parse_leaves_the_hint_open(
         return
     with pytest.raises(SelectorError, match="the value must be an integer"):
         NodeAffinity().after_node_change(pod, old, new)
-
-
-def test_signature_is_selector_and_affinity() -> None:
-    """Pods with other demands are judged differently."""
-    plugin = NodeAffinity()
-    assert len({tuple(plugin.sign_pod(pod)) for pod in (make_pod("p"), IN_A, named([["a1"]]))}) == 3

@@ -12,7 +12,6 @@ from pyscheduler.api import (
     ResourceClaim,
     ResourceSlice,
 )
-from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
 from tests.plugins.dynamic_resources.offers import (
     DRIVER,
     OTHER_DRIVER,
@@ -33,7 +32,6 @@ from tests.plugins.dynamic_resources.pools_of_tests import (
     NUMA,
     SIZES,
     devices,
-    taken,
 )
 
 Claims = Sequence[ResourceClaim]
@@ -48,7 +46,6 @@ Answer = list[list[str]] | None
         pytest.param([claim(exactly("r"))], GPUS, [["r=d0"]], id="the first device comes first"),
         pytest.param([claim(exactly("r"))], [], None, id="no slices"),
         pytest.param([claim(exactly("r"))], [slice_of(device("d"), node="node-2")], None, id="devices of another node"),
-        pytest.param([claim(exactly("r", 5))], GPUS, None, id="too few devices"),
         pytest.param([claim(exactly("r", class_name="nic"))], GPUS, None, id="devices of another class"),
         pytest.param(
             [claim(exactly("r", 3))],
@@ -79,71 +76,14 @@ Answer = list[list[str]] | None
             id="devices that have to get ready come last",
         ),
         pytest.param(
-            [claim(exactly("any"), exactly("big", where=["big"]))],
-            SIZES,
-            [["any=a", "big=b"]],
-            id="small and big",
-        ),
-        pytest.param(
-            [claim(exactly("any"), exactly("small", where=["small"]))],
-            SIZES,
-            [["any=b", "small=a"]],
-            id="what an earlier request could do without goes to a later one",
-        ),
-        pytest.param(
-            [claim(exactly("any"), name="one"), claim(exactly("small", where=["small"]), name="two")],
-            SIZES,
-            [["any=b"], ["small=a"]],
-            id="and to a later claim",
-        ),
-        pytest.param(
             [claim(exactly("r", where=["big", "gpu"]))], SIZES, [["r=b"]], id="selectors must all be satisfied"
         ),
-        pytest.param([claim(exactly("r", 0))], GPUS, [["r=d0", "r=d1", "r=d2", "r=d3"]], id="all devices"),
         pytest.param([claim(exactly("r", 0, "nic"))], GPUS, None, id="all is at least one"),
-        pytest.param([claim(exactly("all", 0), exactly("r"))], GPUS, None, id="all leaves nothing"),
-        pytest.param([claim(exactly("r"), exactly("all", 0))], GPUS, None, id="all cannot do without what is gone"),
-        pytest.param(
-            [claim(exactly("all", 0, where=["big"]), exactly("r"))],
-            SIZES,
-            [["all=b", "r=a"]],
-            id="all that the selectors match",
-        ),
-        pytest.param(
-            [claim(exactly("r"), exactly("all", 0, where=["small"]))],
-            SIZES,
-            [["r=b", "all=a"]],
-            id="all after something that can take another device",
-        ),
         pytest.param(
             [claim(exactly("r", 32))],
             [slice_of(*devices(33))],
             [[f"r=d{index}" for index in range(32)]],
             id="as many devices as a claim can have",
-        ),
-        pytest.param(
-            [claim(exactly("r", admin=True), exactly("s", admin=True))],
-            GPUS,
-            [["r=d0", "s=d1"]],
-            id="an administrator's requests of one claim do not share",
-        ),
-        pytest.param(
-            [claim(exactly("r", admin=True), name="one"), claim(exactly("s", admin=True), name="two")],
-            GPUS,
-            [["r=d0"], ["s=d0"]],
-            id="an administrator's claims share",
-        ),
-        pytest.param(
-            [claim(exactly("r", admin=True), name="one"), claim(exactly("s"), name="two")],
-            GPUS,
-            [["r=d0"], ["s=d1"]],
-            id="others do not share with an administrator in the same pod",
-        ),
-        pytest.param(
-            [claim(exactly("r"), name="one"), claim(exactly("s", admin=True), name="two")],
-            GPUS,
-            [["r=d0"], ["s=d0"]],
-            id="but an administrator with others",
         ),
     ],
 )
@@ -159,31 +99,6 @@ def test_devices_are_found(claims: Claims, slices: Slices, answer: Answer) -> No
             [claim(first_of("r", either("nic", 1, "nic"), either("gpu")))], GPUS, [["r/gpu=d0"]], id="the second way"
         ),
         pytest.param(
-            [claim(first_of("r", either("four", 4), either("gpu")))],
-            GPUS,
-            [["r/four=d0", "r/four=d1", "r/four=d2", "r/four=d3"]],
-            id="the first way",
-        ),
-        pytest.param([claim(first_of("r", either("a", 5), either("b", 6)))], GPUS, None, id="no way"),
-        pytest.param(
-            [claim(first_of("r", either("four", 4), either("two", 2)), exactly("s"))],
-            GPUS,
-            [["r/two=d0", "r/two=d1", "s=d2"]],
-            id="a later request makes an earlier one take the second way",
-        ),
-        pytest.param(
-            [claim(first_of("r", either("all", 0), either("one")), exactly("s"))],
-            GPUS,
-            [["r/one=d0", "s=d1"]],
-            id="all as a way",
-        ),
-        pytest.param(
-            [claim(first_of("r", either("many", 500, "nic"), either("one")))],
-            GPUS,
-            [["r/one=d0"]],
-            id="a way with more devices than a claim can have is not taken",
-        ),
-        pytest.param(
             [
                 claim(
                     first_of("r", either("a", 32), either("b", 16)),
@@ -193,15 +108,6 @@ def test_devices_are_found(claims: Claims, slices: Slices, answer: Answer) -> No
             [slice_of(*devices(64))],
             [[f"r/b=d{index}" for index in range(16)] + [f"s/b=d{index}" for index in range(16, 32)]],
             id="ways that fit into one claim together",
-        ),
-        pytest.param(
-            [
-                claim(first_of("r", either("four", 4), either("one")), name="one"),
-                claim(exactly("s"), name="two"),
-            ],
-            GPUS,
-            [["r/one=d0"], ["s=d1"]],
-            id="another claim makes an earlier one take the second way",
         ),
     ],
 )
@@ -213,38 +119,17 @@ def test_alternatives_are_tried_in_their_order(claims: Claims, slices: Slices, a
 @pytest.mark.parametrize(
     ("constraints", "requests", "answer"),
     [
-        pytest.param([matching("numa")], [exactly("r", 2)], ["r=a", "r=d"], id="one value"),
-        pytest.param([matching("numa")], [exactly("r", 3)], None, id="too few with one value"),
-        pytest.param([distinct("numa")], [exactly("r", 2)], ["r=a", "r=b"], id="different values"),
-        pytest.param([distinct("numa")], [exactly("r", 3)], None, id="too few different values"),
-        pytest.param(
-            [distinct("numa")], [exactly("r"), exactly("s"), exactly("t")], None, id="too few over several requests"
-        ),
         pytest.param(
             [matching("numa", "r", "s")],
             [exactly("r"), exactly("s"), exactly("t")],
             ["r=a", "s=d", "t=b"],
             id="of some requests only",
         ),
-        pytest.param([matching("size")], [exactly("r")], None, id="an attribute that is not there"),
-        pytest.param([distinct("size")], [exactly("r")], None, id="nor to differ in"),
-        pytest.param(
-            [matching("numa"), distinct("numa", "r", "t")],
-            [exactly("r"), exactly("s")],
-            ["r=a", "s=d"],
-            id="two constraints",
-        ),
         pytest.param(
             [matching("numa", "r/two", "s")],
             [first_of("r", either("one", where=["nic"]), either("two")), exactly("s")],
             ["r/two=a", "s=d"],
             id="named by the way that is taken",
-        ),
-        pytest.param(
-            [matching("numa", "r/one", "s")],
-            [first_of("r", either("one", where=["nic"]), either("two")), exactly("s")],
-            ["r/two=a", "s=b"],
-            id="named by a way that is not taken",
         ),
         pytest.param(
             [distinct("numa", "r", "s")],
@@ -297,26 +182,3 @@ def test_attributes_are_looked_up_by_their_full_name(name: str, found: bool) -> 
     """A constraint names domain and attribute; devices leave out the domain where it is their driver."""
     slices = [slice_of(device("a", attributes={name: 1}))]
     assert allocator_of([claim(exactly("r"), constraints=[matching("x")])], slices).can_allocate(a_node()) is found
-
-
-@pytest.mark.parametrize(
-    ("requests", "state", "answer"),
-    [
-        pytest.param([exactly("r", 2)], taken("d0", "d2"), ["r=d1", "r=d3"], id="what is taken is left out"),
-        pytest.param([exactly("r", 0)], taken("d1"), None, id="all includes what is taken"),
-        pytest.param(
-            [exactly("r", 0, admin=True)],
-            taken("d1"),
-            ["r=d0", "r=d1", "r=d2", "r=d3"],
-            id="which an administrator may have",
-        ),
-        pytest.param([exactly("r", 2, admin=True)], taken("d0"), ["r=d0", "r=d1"], id="some for an administrator"),
-        pytest.param(
-            [first_of("r", either("all", 0), either("one"))], taken("d0"), ["r/one=d1"], id="all, or else one"
-        ),
-    ],
-)
-def test_taken_devices(requests: list[DeviceRequest], state: AllocatedState, answer: list[str] | None) -> None:
-    """Devices that claims have are not given to others, administrators excepted."""
-    results = allocator_of([claim(*requests)], GPUS, state).allocate(a_node())
-    assert shown(results) == (None if answer is None else [answer])

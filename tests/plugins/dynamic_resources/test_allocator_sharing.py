@@ -7,12 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from pyscheduler.api import (
-    CapacityRequestPolicy,
-    DeviceCapacity,
     DeviceRequest,
-    DeviceRequestAllocationResult,
     DeviceToleration,
-    ResourceClaim,
     ResourceSlice,
 )
 from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState
@@ -28,7 +24,6 @@ from tests.plugins.dynamic_resources.offers import (
     exactly,
     first_of,
     in_region,
-    matching,
     on_node,
     shown,
     slice_of,
@@ -43,49 +38,22 @@ from tests.plugins.dynamic_resources.pools_of_tests import (
     taken,
 )
 
-Claims = Sequence[ResourceClaim]
 Slices = Sequence[ResourceSlice]
-Answer = list[list[str]] | None
 
 
 @pytest.mark.parametrize(
     ("requests", "state", "answer"),
     [
         pytest.param([exactly("r")], taken(), ["r=whole"], id="the whole device"),
-        pytest.param([exactly("r", 2)], taken(), ["r=whole", "r=other"], id="what does without counters is left"),
         pytest.param([exactly("r", 3)], taken(), ["r=half-0", "r=half-1", "r=other"], id="two halves"),
-        pytest.param([exactly("r", 4)], taken(), None, id="not more than there is"),
         pytest.param([exactly("r")], taken("half-1"), ["r=half-0"], id="a part is taken"),
-        pytest.param([exactly("r")], taken("whole"), ["r=other"], id="all is taken"),
         pytest.param([exactly("r")], taken("whole", "half-0"), ["r=other"], id="more than all is taken"),
-        pytest.param([exactly("r"), exactly("s"), exactly("t")], taken(), ["r=half-0", "s=half-1", "t=other"], id="3"),
-        pytest.param(
-            [first_of("r", either("three", 3), either("one")), exactly("s")],
-            taken("half-0"),
-            ["r/one=half-1", "s=other"],
-            id="ways",
-        ),
     ],
 )
 def test_devices_share_counters(requests: list[DeviceRequest], state: AllocatedState, answer: list[str] | None) -> None:
     """Devices of a pool take from the counters of the pool, and never more than these hold."""
     results = allocator_of([claim(*requests)], PARTITIONS, state).allocate(a_node())
     assert shown(results) == (None if answer is None else [answer])
-
-
-def test_counters_of_a_refused_device_are_left_to_others() -> None:
-    """A device that is tainted, or that a constraint refuses, takes nothing from the counters."""
-    slices = [
-        slice_of(
-            device("sick", consumes={("c", "m"): "1"}, taints=["broken:NoSchedule"], attributes={"x": 1}),
-            device("odd", consumes={("c", "m"): "1"}),
-            device("well", consumes={("c", "m"): "1"}, attributes={"x": 1}),
-            count=2,
-        ),
-        slice_of(name="counters", count=2, counters={"c": {"m": "1"}}),
-    ]
-    results = allocator_of([claim(exactly("r"), constraints=[matching("x")])], slices).allocate(a_node())
-    assert shown(results) == [["r=well"]]
 
 
 def test_pools_of_two_drivers_may_have_one_name() -> None:
@@ -154,34 +122,6 @@ def test_taints_keep_claims_away(taints: list[str], tolerations: list[DeviceTole
 @pytest.mark.parametrize(
     ("requests", "slices", "state", "answer"),
     [
-        pytest.param(
-            [exactly("r", 2)], shared(), taken(), [("a", {}), ("b", {})], id="a request gets different devices"
-        ),
-        pytest.param(
-            [exactly("r"), exactly("s")], shared(), taken(), [("a", {}), ("a", {})], id="without capacity, no end"
-        ),
-        pytest.param(
-            [exactly("r"), exactly("s")],
-            shared(m="2"),
-            taken(),
-            [("a", {"m": "2"}), ("b", {"m": "2"})],
-            id="who asks for nothing gets it all",
-        ),
-        pytest.param(
-            [exactly(name, capacity={"m": "1"}) for name in "rst"],
-            shared(m="2"),
-            taken(),
-            [("a", {"m": "1"}), ("a", {"m": "1"}), ("b", {"m": "1"})],
-            id="until it is used up",
-        ),
-        pytest.param(
-            [exactly("r", capacity={"m": "2"})],
-            shared(m="2"),
-            taken("a", share="x", capacity={"m": "1"}),
-            [("b", {"m": "2"})],
-            id="what is left",
-        ),
-        pytest.param([exactly("r", capacity={"m": "3"})], shared(m="2"), taken(), None, id="more than there is"),
         pytest.param([exactly("r", capacity={"n": "1"})], shared(m="2"), taken(), None, id="something else"),
         pytest.param([exactly("r")], shared(m=STEPS), taken(), [("a", {"m": "2Gi"})], id="the default"),
         pytest.param(
@@ -195,7 +135,6 @@ def test_taints_keep_claims_away(taints: list[str], tolerations: list[DeviceTole
             [exactly("r", capacity={"m": "2"})], shared(m=VALUES), taken(), [("a", {"m": "4"})], id="the next value"
         ),
         pytest.param([exactly("r", capacity={"m": "5"})], shared(m=VALUES), taken(), None, id="over the values"),
-        pytest.param([exactly("r")], shared(m="2"), taken("a", "b"), None, id="taken as a whole"),
         pytest.param(
             [exactly("r"), exactly("s")],
             shared(m=NOTHING),
@@ -218,27 +157,6 @@ def test_taints_keep_claims_away(taints: list[str], tolerations: list[DeviceTole
             [("a", {"m": "1Gi", "n": "3"}), ("b", {"m": "1Gi", "n": "3"})],
             id="all of the one that is not asked for",
         ),
-        pytest.param(
-            [first_of("r", either("w", capacity={"m": "4"}), either("v", capacity={"m": "2"}))],
-            shared(m="2"),
-            taken(),
-            [("a", {"m": "2"})],
-            id="the second way",
-        ),
-        pytest.param(
-            [exactly("r"), exactly("all", 0, capacity={"m": "1"})],
-            shared(m=DeviceCapacity(value="2", request_policy=CapacityRequestPolicy(default="1"))),
-            taken(),
-            [("a", {"m": "1"}), ("a", {"m": "1"}), ("b", {"m": "1"})],
-            id="all besides another",
-        ),
-        pytest.param(
-            [exactly("r", 0, capacity={"m": "2"})],
-            shared(m="2"),
-            taken("a", share="x", capacity={"m": "1"}),
-            [("b", {"m": "2"})],
-            id="all that have enough",
-        ),
     ],
 )
 def test_devices_are_shared_as_long_as_their_capacity_lasts(
@@ -252,46 +170,6 @@ def test_devices_are_shared_as_long_as_their_capacity_lasts(
     found = None if results is None else results[0].devices.results
     assert (None if found is None else [(one.device, dict(one.consumed_capacity)) for one in found]) == answer
     assert found is None or len({one.share_id for one in found}) == len(found)
-
-
-@pytest.mark.parametrize(
-    ("asked", "state", "free"),
-    [
-        pytest.param("2", taken(), True, id="all of it"),
-        pytest.param("3", taken(), False, id="more than it has"),
-        pytest.param("2", taken("d", share="x", capacity={"m": "1"}), False, id="what an earlier share has"),
-    ],
-)
-def test_a_device_for_one_claim_must_have_what_is_asked_for(asked: str, state: AllocatedState, free: bool) -> None:
-    """Its capacity is compared, and nothing of it noted in the result."""
-    allocator = allocator_of(
-        [claim(exactly("r", capacity={"m": asked}))], [slice_of(device("d", capacity={"m": "2"}))], state
-    )
-    results = allocator.allocate(a_node())
-    assert (results is not None) is free
-    if results is not None:
-        assert results[0].devices.results == (
-            DeviceRequestAllocationResult(request="r", driver=DRIVER, pool="pool-1", device="d"),
-        )
-
-
-def test_shares_of_a_device_pay_its_counters_once() -> None:
-    """The first share of a partition takes from the counters, those after it do not."""
-    slices = [
-        slice_of(
-            device("a", shareable=True, consumes={("c", "m"): "1"}, capacity={"m": "4"}),
-            device("b", shareable=True, consumes={("c", "m"): "1"}, capacity={"m": "4"}),
-            count=2,
-        ),
-        slice_of(name="counters", count=2, counters={"c": {"m": "1"}}),
-    ]
-    two = claim(*[exactly(name, capacity={"m": "2"}) for name in "rs"])
-    assert shown(allocator_of([two], slices).allocate(a_node())) == [["r=a", "s=a"]]
-    state = taken("b", share="x", capacity={"m": "1"})
-    assert shown(allocator_of([claim(exactly("r", capacity={"m": "2"}))], slices, state).allocate(a_node())) == [
-        ["r=b"]
-    ]
-    assert allocator_of([two], slices, state).allocate(a_node()) is None
 
 
 @pytest.mark.parametrize(

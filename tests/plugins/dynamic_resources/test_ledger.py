@@ -9,10 +9,10 @@ import pytest
 
 from pyscheduler.api import AllocationResult, ResourceClaim
 from pyscheduler.framework import Trial
-from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
+from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
 from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from tests.plugins.devices import DRIVER, allocation, claim
-from tests.plugins.storage import Objects
+from tests.plugins.reading_handle import Objects
 
 
 def given(*devices: str, **more: Any) -> AllocationResult:
@@ -34,24 +34,9 @@ def devices(ledger: ClaimLedger) -> set[str]:
 @pytest.fixture
 def lister() -> Objects:
     """Return a lister with one claim."""
-    made = Objects(())
+    made = Objects()
     made.put(read())
     return made
-
-
-def test_what_the_watch_tells(lister: Objects) -> None:
-    """A claim counts from when it has devices until it has none, or is gone."""
-    ledger = ClaimLedger(lister)
-    assert devices(ledger) == set()
-    lister.put(read(version=2, has=given("a", "b")))
-    assert devices(ledger) == {"a", "b"}
-    lister.put(read(version=3, has=given("b")))
-    assert devices(ledger) == {"b"}
-    lister.put(read(version=4))
-    assert devices(ledger) == set()
-    lister.put(read(version=5, has=given("a")))
-    lister.drop("c", "default")
-    assert devices(ledger) == set()
 
 
 def test_what_was_written_counts_until_the_watch_has_it(lister: Objects) -> None:
@@ -113,22 +98,3 @@ def test_a_claim_that_goes_while_it_is_promised_something(lister: Objects) -> No
     assert devices(ledger) == {"a"}
     ledger.release(promise)
     assert devices(ledger) == set()
-
-
-def test_devices_that_are_shared() -> None:
-    """Shares and what they take are counted; what an administrator looks at is not."""
-    state = AllocatedState()
-    share = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "s", "consumedCapacity": {"memory": "1Gi"}}
-    allocations = [
-        msgspec.convert({"devices": {"results": [{**share, "shareID": name}]}}, AllocationResult) for name in "xy"
-    ]
-    looked_at = msgspec.convert({"devices": {"results": [{**share, "adminAccess": True}]}}, AllocationResult)
-    device = DeviceId(DRIVER, "n1", "s")
-    for each in (*allocations, looked_at):
-        state.add(each)
-    assert state.devices == {}
-    assert state.shares == {(device, "x"): 1, (device, "y"): 1}
-    assert state.capacity == {device: {"memory": 2 * 1024**3 * 10**9}}
-    for each in (*allocations, looked_at):
-        state.remove(each)
-    assert (state.devices, state.shares, state.capacity) == ({}, {}, {})

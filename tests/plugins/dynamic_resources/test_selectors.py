@@ -45,26 +45,10 @@ def ask(expression: str, **fields: Any) -> bool:
     [
         pytest.param("true", id="constant"),
         pytest.param(f'device.driver == "{DRIVER}"', id="driver"),
-        pytest.param(f"device.driver == r'{DRIVER}' // as it is", id="raw text and comment"),
         pytest.param(f"{OWN}.on", id="a bool attribute is the answer"),
         pytest.param(f'{OWN}["on"]', id="by key"),
         pytest.param('device.attributes["other.example.com"].on == false', id="qualified name"),
-        pytest.param(f"{OWN}.count > 3 && {OWN}.count == 4u", id="numbers across types"),
-        pytest.param(f'{OWN}.model.startsWith("A100") && {OWN}.model.size() == 6', id="text counts characters"),
-        pytest.param(f'size({OWN}.model.split("-")) == 2', id="split"),
-        pytest.param(f'{OWN}.model.matches("^A[0-9]+")', id="regular expression"),
-        pytest.param(f'{OWN}.model.lowerAscii().contains("a1")', id="lower case"),
-        pytest.param(f'{OWN}.model.substring(1, 4) == "100" && {OWN}.model.indexOf("0") == 2', id="parts of text"),
-        pytest.param(f'{OWN}.model.replace("A", "B", 1).charAt(0) == "B"', id="replace"),
-        pytest.param(f'["a", "b"].join(",") == "a,b" && {OWN}.model in ["x", "A100-é"]', id="lists"),
-        pytest.param(f'{OWN}.version.isGreaterThan(semver("1.9.0"))', id="versions sort as numbers"),
-        pytest.param(f'{OWN}.version.isLessThan(semver("v1.10", true))', id="before the release; relaxed"),
-        pytest.param(f'{OWN}.version.compareTo(semver("1.10.0-rc.2+build")) == 0', id="build does not count"),
-        pytest.param(f'{OWN}.version.minor() == 10 && isSemver("1.0.0") && !isSemver("1.0")', id="parts of version"),
         pytest.param(f'{SIZES}.memory.compareTo(quantity("40Gi")) == 0', id="quantity"),
-        pytest.param(f'{SIZES}.memory == quantity("40960Mi")', id="equal however written"),
-        pytest.param(f'{SIZES}.memory.sub(quantity("1Gi")).isLessThan({SIZES}.memory)', id="arithmetic"),
-        pytest.param(f'{SIZES}.memory.asInteger() == 42949672960 && !isQuantity("x")', id="as integer"),
         pytest.param('"memory" in device.capacity["no.such"] == false', id="unknown domain holds nothing"),
         pytest.param('!("no.such" in device.attributes)', id="unknown domain is not listed"),
         pytest.param('has(device.attributes["no.such"].x) == false', id="has, unknown domain"),
@@ -72,10 +56,7 @@ def ask(expression: str, **fields: Any) -> bool:
         pytest.param(f'device.attributes["no.such"].x || {OWN}.on', id="an error beside true"),
         pytest.param(f'device.attributes.exists_one(d, d == "{DRIVER}")', id="loop over domains"),
         pytest.param(f'{OWN}.exists(name, name == "count") && [1, 2].all(x, x > 0)', id="loop over names"),
-        pytest.param(f"cel.bind(own, {OWN}, own.on && own.count == 4)", id="bind"),
-        pytest.param("cel.bind(a, 1, cel.bind(b, a + 1, b == 2))", id="bind in bind"),
         pytest.param("device.allowMultipleAllocations == false", id="shared: not by default"),
-        pytest.param("string(true) == 'true' && bool('true') && int('4') == 4", id="conversions"),
     ],
 )
 def test_match(expression: str) -> None:
@@ -88,7 +69,6 @@ def test_match(expression: str) -> None:
     [
         pytest.param("false", id="constant"),
         pytest.param('device.attributes["other.example.com"].on', id="false attribute"),
-        pytest.param(f"{OWN}.model == 4", id="other types are not equal"),
         pytest.param(f'device.attributes["no.such"].x && {OWN}.count == 5', id="an error beside false"),
     ],
 )
@@ -109,29 +89,15 @@ def test_no_match(expression: str) -> None:
             "device", "must evaluate to bool or the unknown type, not kubernetes.DRADevice", id="device itself"
         ),
         pytest.param(f'{OWN}[?"on"]', "the unknown type, not optional_type(google.protobuf.Any)", id="optional"),
-        pytest.param(f"cel.bind(x, {OWN})", "undeclared reference to 'cel'", id="short bind"),
-        pytest.param(f"[1].all(true, {OWN}.on)", "argument must be a simple name", id="no variable"),
         pytest.param("true" + " " * 10240, "expression is too long", id="long"),
         pytest.param(f"{OWN}.off", "runtime error: no such key: off", id="unknown attribute"),
         pytest.param('device.attributes["no.such"].x', "runtime error: no such key: x", id="unknown domain"),
-        pytest.param(f"{OWN}.model > 4", "runtime error: no such overload", id="wrong types"),
         pytest.param(f'{OWN}.count.isGreaterThan(quantity("1"))', "no such overload", id="wrong receiver"),
         pytest.param(f'{OWN}.version.isGreaterThan(quantity("1"))', "no such overload", id="version and quantity"),
-        pytest.param(f'{OWN}.count.startsWith("a")', "runtime error: no such overload", id="built-in receiver"),
-        pytest.param(
-            'semver("1.0.0", true, 1).major() == 1', "found no matching overload for 'semver'", id="arguments"
-        ),
-        pytest.param(f"{OWN}.count / 0 == 1", "runtime error: division by zero", id="division by zero"),
-        pytest.param(f"{OWN}.count + 9223372036854775807 > 0", "runtime error: integer overflow", id="overflow"),
-        pytest.param("[1][2] == 1", "runtime error: index out of bounds: 2", id="index"),
         pytest.param(
             f"{OWN}.model", "runtime error: CEL result of type string could not be converted to bool", id="result"
         ),
-        pytest.param(
-            'quantity("1x") == quantity("1")', "runtime error: quantities must match the regular expression", id="q"
-        ),
         pytest.param('semver("1.0").major() == 1', "runtime error: No Major.Minor.Patch elements found", id="version"),
-        pytest.param('"abc".substring(2, 1) == ""', "invalid substring range. start: 2, end: 1", id="substring"),
     ],
 )
 def test_error(expression: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What tests of pod affinity share: a handle with namespaces to look up, and short ways to write terms."""
+"""Short ways to write terms of pod affinity, and namespaces."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyscheduler.api import Namespace, ObjectMeta, Pod
-from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.testing.builders import make_pod
-from tests.plugins.pod_topology_spread.spreading import Owners
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -16,22 +14,14 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class AffinityHandle:
-    """As much of a handle as the plugin uses."""
-
-    def __init__(self, snapshot: Snapshot | None = None, namespaces: Mapping[str, Mapping[str, str]] = {}) -> None:
-        self.snapshot = snapshot
-        self.namespaces = Owners(namespace_of(name, labels) for name, labels in namespaces.items())
-
-    def lister(self, kind: type) -> Owners:
-        """Return the namespaces."""
-        assert kind is Namespace
-        return self.namespaces
-
-
 def namespace_of(name: str, labels: Mapping[str, str]) -> Namespace:
     """Make a namespace."""
     return Namespace(metadata=ObjectMeta(name=name, labels=dict(labels)))
+
+
+def namespaces_of(labels: Mapping[str, Mapping[str, str]]) -> list[Namespace]:
+    """Make namespaces, by name."""
+    return [namespace_of(name, each) for name, each in labels.items()]
 
 
 def term(topology_key: str = ZONE, **fields: Any) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from pyscheduler.framework import AffinityTerm, CycleState, NodeInfo, PodInfo, S
 from pyscheduler.framework.plugin_args import InterPodAffinityArgs
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.testing.builders import make_node
-from tests.plugins.inter_pod_affinity.affine import HOST, ZONE, AffinityHandle, pod_of, term
+from tests.plugins.inter_pod_affinity.affine import HOST, ZONE, namespaces_of, pod_of, term
+from tests.plugins.reading_handle import ReadingHandle
 
 UNMET: Final = "node(s) didn't match pod affinity rules"
 SHUNNED: Final = "node(s) didn't match pod anti-affinity rules"
@@ -220,7 +221,7 @@ class History:
 
     def __init__(self, args: InterPodAffinityArgs, fired: Counter[str]) -> None:
         self.cache, self.snapshot, self.fired = Cache(), Snapshot(), fired
-        self.plugin = InterPodAffinity(args, AffinityHandle(self.snapshot, NAMESPACES))
+        self.plugin = InterPodAffinity(args, ReadingHandle(self.snapshot, namespaces_of(NAMESPACES)))
         self.args = args
         self.nodes: dict[str, Node] = {}
         self.placed: list[Pod] = []

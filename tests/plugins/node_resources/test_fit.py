@@ -41,31 +41,10 @@ def status_of(
 @pytest.mark.parametrize(
     ("requests", "allocatable", "expected"),
     [
-        pytest.param({"cpu": "1", "memory": "1Gi"}, {}, ("Success", []), id="exactly what is left"),
-        pytest.param({}, {}, ("Success", []), id="nothing asked for"),
         pytest.param({"cpu": "1001m"}, {}, ("Unschedulable", ["Insufficient cpu"]), id="a little too much"),
         pytest.param(
             {"cpu": "2001m"}, {}, ("UnschedulableAndUnresolvable", ["Insufficient cpu"]), id="even when empty"
         ),
-        pytest.param(
-            {"cpu": "2", "memory": "3Gi"},
-            {},
-            ("UnschedulableAndUnresolvable", ["Insufficient cpu", "Insufficient memory"]),
-            id="one hopeless resource is enough",
-        ),
-        pytest.param({GPU: "1"}, {"gpu": "2"}, ("Success", []), id="extended resource"),
-        pytest.param({GPU: "2"}, {"gpu": "2"}, ("Unschedulable", [f"Insufficient {GPU}"]), id="extended, taken"),
-        pytest.param(
-            {GPU: "2"}, {}, ("UnschedulableAndUnresolvable", [f"Insufficient {GPU}"]), id="extended, not offered"
-        ),
-        pytest.param({GPU: "0"}, {}, ("Success", []), id="zero asks for nothing"),
-        pytest.param(
-            {"ephemeral-storage": "1"},
-            {"ephemeral_storage": "0"},
-            ("UnschedulableAndUnresolvable", ["Insufficient ephemeral-storage"]),
-            id="ephemeral storage",
-        ),
-        pytest.param({"cpu": "1"}, {"pods": "1"}, ("Unschedulable", ["Too many pods"]), id="too many pods alone"),
         pytest.param(
             {"hugepages-2Mi": "2Mi", "memory": "2Gi", "cpu": "2"},
             {"pods": "1"},
@@ -128,48 +107,13 @@ def test_nodes_that_lack_the_same_share_one_status(snapshot_of: Callable[..., Sn
     assert set(statuses.rows_with(Code.SUCCESS)) == {nodes.index(f"n{number}") for number in range(5, 60, 6)}
 
 
-WAITING = make_pod("p", requests={"cpu": "1"})
-
-
-def sized(name: str, cpu: str, memory: str = "1Gi", *, node_name: str = "n", nominated: str = "") -> Pod:
-    """Make a pod that asks for so much."""
-    requests, status = {"cpu": cpu, "memory": memory}, {"nominatedNodeName": nominated}
-    return make_pod(name, node_name=node_name, requests=requests, status=status)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(sized("q", "1"), None, QueueingHint.QUEUE, id="deleted"),
-        pytest.param(sized("q", "1", node_name="", nominated="n"), None, QueueingHint.QUEUE, id="nomination deleted"),
-        pytest.param(sized("q", "1", node_name=""), None, QueueingHint.SKIP, id="a waiting pod deleted"),
-        pytest.param(sized("q", "2"), sized("q", "1"), QueueingHint.QUEUE, id="less CPU"),
-        pytest.param(sized("q", "1", "2Gi"), sized("q", "1"), QueueingHint.SKIP, id="less of what it does not ask for"),
-        pytest.param(sized("q", "1"), sized("q", "1"), QueueingHint.SKIP, id="no less"),
-        pytest.param(sized("q", "2", node_name=""), sized("q", "1", node_name=""), QueueingHint.SKIP, id="not placed"),
-        pytest.param(
-            sized("p", "2", node_name=""), sized("p", "1", node_name=""), QueueingHint.QUEUE, id="the pod itself"
-        ),
-    ],
-)
-def test_a_pod_that_gives_something_back_wakes_pods(old: Pod, new: Pod | None, expected: QueueingHint) -> None:
-    """A pod helps that leaves its node, or gives back some of what the waiting pod asks for."""
-    assert NodeResourcesFit().after_pod_change(WAITING, old, new) is expected
-
-
 @pytest.mark.parametrize(
     ("requests", "old", "new", "expected"),
     [
-        pytest.param({"cpu": "2"}, None, node_of(), QueueingHint.QUEUE, id="a new node, large enough"),
         pytest.param({"cpu": "3"}, None, node_of(), QueueingHint.SKIP, id="a new node, too small"),
         pytest.param({GPU: "1"}, None, node_of(), QueueingHint.SKIP, id="a new node without the resource"),
-        pytest.param({}, None, node_of(pods="0"), QueueingHint.SKIP, id="a new node that takes no pods"),
-        pytest.param({"cpu": "2"}, node_of(cpu="1"), node_of(), QueueingHint.QUEUE, id="grown"),
         pytest.param({GPU: "1"}, node_of(), node_of(gpu="1"), QueueingHint.QUEUE, id="grown in an extended resource"),
-        pytest.param({"cpu": "2"}, node_of(memory="1Gi"), node_of(), QueueingHint.SKIP, id="grown elsewhere"),
-        pytest.param({"cpu": "2"}, node_of(), node_of(), QueueingHint.SKIP, id="not grown"),
         pytest.param({}, node_of(pods="1"), node_of(), QueueingHint.QUEUE, id="takes more pods"),
-        pytest.param({}, node_of(cpu="1"), node_of(), QueueingHint.SKIP, id="nothing asked for"),
     ],
 )
 def test_a_node_that_grows_wakes_pods(
@@ -185,10 +129,3 @@ def test_an_unknown_strategy_is_a_configuration_error() -> None:
     """A profile whose strategy does not exist is refused when it is built."""
     with pytest.raises(ConfigError, match="scoring strategy Tetris is not supported"):
         NodeResourcesFit(NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(type="Tetris")))
-
-
-def test_signature_is_the_requests() -> None:
-    """Pods that ask for other amounts are judged differently; how an amount is spelt does not matter."""
-    plugin = NodeResourcesFit()
-    assert plugin.sign_pod(WAITING) == plugin.sign_pod(make_pod("q", requests={"cpu": "1000m"}))
-    assert plugin.sign_pod(WAITING) != plugin.sign_pod(make_pod("p", requests={"cpu": "1001m"}))

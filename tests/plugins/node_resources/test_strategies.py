@@ -10,7 +10,6 @@ from pyscheduler.api import Pod
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState
 from pyscheduler.framework.plugin_args import (
-    NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     RequestedToCapacityRatio,
     ResourceSpec,
@@ -24,7 +23,6 @@ from pyscheduler.testing.builders import make_node, make_pod
 GPU = "example.com/gpu"
 NODE = make_node("n", allocatable={"cpu": "4", "memory": "8Gi", GPU: "4"})
 TAKEN = make_pod("q", node_name="n", requests={"cpu": "1", "memory": "2Gi", GPU: "1"})
-CPU_AND_GPU = (ResourceSpec("cpu", 1), ResourceSpec(GPU, 3))
 RISING = (UtilizationShapePoint(0, 0), UtilizationShapePoint(100, 10))
 
 
@@ -49,29 +47,9 @@ def score(
 @pytest.mark.parametrize(
     ("plugin", "requests", "expected"),
     [
-        pytest.param(fit("LeastAllocated"), {"cpu": "1", "memory": "4Gi"}, (50 + 25) // 2, id="least"),
-        pytest.param(fit("LeastAllocated"), {"cpu": "5", "memory": "4Gi"}, (0 + 25) // 2, id="least, overdrawn"),
         pytest.param(fit("LeastAllocated"), {}, (72 + 72) // 2, id="least, silent containers count 100m and 200Mi"),
-        pytest.param(
-            fit("LeastAllocated", *CPU_AND_GPU), {"cpu": "1", GPU: "2"}, (50 + 3 * 25) // 4, id="least, weights"
-        ),
-        pytest.param(fit("LeastAllocated", *CPU_AND_GPU), {"cpu": "1"}, 50, id="least, a resource not asked for"),
         pytest.param(fit("LeastAllocated", ResourceSpec("hugepages-2Mi", 1)), {}, 0, id="least, nothing counts"),
-        pytest.param(fit("MostAllocated"), {"cpu": "1", "memory": "4Gi"}, (50 + 75) // 2, id="most"),
-        pytest.param(fit("MostAllocated"), {"cpu": "5", "memory": "4Gi"}, (100 + 75) // 2, id="most, overdrawn"),
         pytest.param(fit("RequestedToCapacityRatio"), {"cpu": "1", "memory": "4Gi"}, 63, id="ratio, rounded half up"),
-        pytest.param(
-            fit("RequestedToCapacityRatio", shape=(UtilizationShapePoint(50, 0), UtilizationShapePoint(100, 10))),
-            {"cpu": "1", "memory": "4Gi"},
-            50,
-            id="ratio, what scores 0 does not count",
-        ),
-        pytest.param(
-            fit("RequestedToCapacityRatio", shape=(UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))),
-            {"cpu": "5", "memory": "9Gi"},
-            0,
-            id="ratio, overdrawn is full",
-        ),
     ],
 )
 def test_strategies(
@@ -87,32 +65,7 @@ def test_fit_scores_do_not_know_pod_level_requests(snapshot_of: Callable[..., Sn
     assert score(fit("LeastAllocated"), pod, snapshot_of) == (50 + 25) // 2
 
 
-@pytest.mark.parametrize(
-    ("resources", "requests", "expected"),
-    [
-        pytest.param(("cpu", "memory"), {"cpu": "1", "memory": "2Gi"}, 75, id="as balanced as before"),
-        pytest.param(("cpu", "memory"), {"cpu": "2"}, 50 + (50 + 75 - 100) // 2, id="less balanced"),
-        pytest.param(("cpu",), {"cpu": "2"}, 75, id="one resource is always balanced"),
-        pytest.param(("cpu", "memory", GPU), {GPU: "3"}, 50 + (50 + 64 - 100) // 2, id="three resources"),
-        pytest.param(("cpu", "memory", GPU), {"cpu": "2"}, 50 + (50 + 75 - 100) // 2, id="one of three not asked for"),
-    ],
-)
-def test_balance(
-    resources: tuple[str, ...], requests: Mapping[str, str], expected: int, snapshot_of: Callable[..., Snapshot]
-) -> None:
-    """The score is how much the pod improves the balance, around 75."""
-    args = NodeResourcesBalancedAllocationArgs(resources=tuple(ResourceSpec(name) for name in resources))
-    pod = make_pod("p", requests=requests)
-    assert score(NodeResourcesBalancedAllocation(args), pod, snapshot_of) == expected
-
-
 def test_best_effort_pods_are_not_balanced(snapshot_of: Callable[..., Snapshot]) -> None:
     """A pod that asks for nothing changes no balance."""
     nodes = snapshot_of([NODE]).nodes
     assert NodeResourcesBalancedAllocation().pre_score(CycleState(), make_pod("p"), nodes).is_skip
-
-
-def test_signatures_agree() -> None:
-    """Both plugins depend on the same fact and give the same fragment."""
-    pod = make_pod("p", requests={"cpu": "1"})
-    assert NodeResourcesBalancedAllocation().sign_pod(pod) == NodeResourcesFit().sign_pod(pod)

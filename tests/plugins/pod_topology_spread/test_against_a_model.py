@@ -29,7 +29,8 @@ from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState, NodeInfo, Nodes, PodInfo
 from pyscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from pyscheduler.testing.builders import make_node
-from tests.plugins.pod_topology_spread.spreading import HOST, ZONE, SpreadHandle, constraint_of, spread_pod, terminating
+from tests.plugins.pod_topology_spread.spreading import HOST, ZONE, constraint_of, spread_pod, terminating
+from tests.plugins.reading_handle import ReadingHandle
 
 SnapshotOf = Callable[..., Snapshot]
 
@@ -286,7 +287,7 @@ def test_answers_are_those_of_the_rules_whatever_happened_before() -> None:
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         cache, snapshot = Cache(), Snapshot()
-        plugin = PodTopologySpread(None, SpreadHandle(snapshot, [service]))
+        plugin = PodTopologySpread(None, ReadingHandle(snapshot, [service]))
         names = [f"n{number}" for number in range(data.draw(st.integers(2, 6), label="nodes"))]
         for name in names:
             cache.add_node(data.draw(nodes(name)))
@@ -330,7 +331,7 @@ def test_following_a_what_if_equals_looking_anew() -> None:
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         cache, snapshot = Cache(), Snapshot()
-        plugin = PodTopologySpread(None, SpreadHandle(snapshot))
+        plugin = PodTopologySpread(None, ReadingHandle(snapshot))
         names = [f"n{number}" for number in range(data.draw(st.integers(1, 5)))]
         for name in names:
             cache.add_node(data.draw(nodes(name)))

@@ -23,7 +23,8 @@ from pyscheduler.api import (
     StatefulSetSpec,
 )
 from pyscheduler.plugins.pod_topology_spread.default_constraints import SYSTEM_CONSTRAINTS, DefaultConstraints
-from tests.plugins.pod_topology_spread.spreading import HOST, ZONE, SpreadHandle
+from tests.plugins.pod_topology_spread.spreading import HOST, ZONE
+from tests.plugins.reading_handle import ReadingHandle
 
 LABELS = {"app": "a", "tier": "web", "hash": "1"}
 
@@ -47,7 +48,7 @@ def owned(kind: str = "", api_version: str = "apps/v1", name: str = "owner", *, 
 
 def selector_of(pod: Pod, *owners: Any) -> str:
     """Return the selector of the pod's default constraints, "" where it has none."""
-    found = DefaultConstraints(SYSTEM_CONSTRAINTS, SpreadHandle(None, owners)).of(pod, "ScheduleAnyway")
+    found = DefaultConstraints(SYSTEM_CONSTRAINTS, ReadingHandle(None, owners)).of(pod, "ScheduleAnyway")
     assert len(found) in {0, 2}
     return str(found[0].selector) if found else ""
 
@@ -98,7 +99,7 @@ def test_selectors_come_from_services_and_owners(pod: Pod, owners: list[Any], ex
 
 def test_the_systems_constraints_prefer() -> None:
     """Hosts by 3 and zones by 5; they forbid nothing."""
-    defaults = DefaultConstraints(SYSTEM_CONSTRAINTS, SpreadHandle(None, [WEB]))
+    defaults = DefaultConstraints(SYSTEM_CONSTRAINTS, ReadingHandle(None, [WEB]))
     found = defaults.of(owned(), "ScheduleAnyway")
     assert [(each.topology_key, each.max_skew) for each in found] == [(HOST, 3), (ZONE, 5)]
     assert defaults.of(owned(), "DoNotSchedule") == ()
@@ -106,7 +107,7 @@ def test_the_systems_constraints_prefer() -> None:
 
 def test_services_are_followed() -> None:
     """One that comes, selects others, or goes is known at once."""
-    handle = SpreadHandle()
+    handle = ReadingHandle()
     defaults, services = DefaultConstraints(SYSTEM_CONSTRAINTS, handle), handle.lister(Service)
 
     def selectors() -> set[str]:

@@ -23,48 +23,6 @@ def handle() -> StorageHandle:
     return StorageHandle(None, [volume()])
 
 
-def test_an_assumed_object_stands_in_until_it_is_restored(handle: StorageHandle) -> None:
-    """The cached one is still to be had."""
-    cache = AssumeCache(handle.lister(PersistentVolume))
-    stored = cache.get("v")
-    assumed = named(stored, "c")
-    cache.assume(stored, assumed)
-    assert cache.get("v") is assumed
-    assert cache.stored("v") is stored
-    cache.restore(assumed)
-    cache.restore(assumed)
-    assert cache.get("v") is stored
-    assert len(cache) == 0
-
-
-def test_what_comes_from_the_api_server_is_right(handle: StorageHandle) -> None:
-    """A newer version ends what was assumed, the same version again does not, a deletion does."""
-    cache = AssumeCache(handle.lister(PersistentVolume))
-    stored = cache.get("v")
-    cache.assume(stored, named(stored, "c"))
-    handle.put(volume())
-    assert cache.get("v").spec.claim_ref is not None
-    handle.put(volume(size="2Gi"), version="2")
-    assert cache.get("v").spec.claim_ref is None
-    assert len(cache) == 0
-    stored = cache.get("v")
-    cache.assume(stored, named(stored, "c"))
-    handle.drop(volume())
-    assert cache.get("v") is None
-    assert len(cache) == 0
-
-
-def test_a_written_object_is_not_restored(handle: StorageHandle) -> None:
-    """Until the news of the write comes, what was assumed is nearer to the truth."""
-    cache = AssumeCache(handle.lister(PersistentVolume))
-    stored = cache.get("v")
-    assumed = named(stored, "c")
-    cache.assume(stored, assumed)
-    written = msgspec.structs.replace(assumed, metadata=msgspec.structs.replace(assumed.metadata, resource_version="2"))
-    cache.restore(written)
-    assert cache.get("v") is assumed
-
-
 def test_what_changed_since_cannot_be_assumed(handle: StorageHandle) -> None:
     """Neither a newer version, nor what somebody else has assumed, nor what is gone."""
     cache = AssumeCache(handle.lister(PersistentVolume))
