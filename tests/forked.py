@@ -45,6 +45,7 @@ _MODULES = (
     "pyscheduler_kube_batch.hooks",
     "pyscheduler_podgrouper.hooks",
     "pyscheduler_queuesort.hooks",
+    "pyscheduler_quota.cli.webhook_server",
     "pyscheduler_volcano.hooks",
 )
 _FOLDERS = ("pyscheduler.cli", "pyscheduler.flags", "pyscheduler.plugins", "pyscheduler.serving")

@@ -24,7 +24,6 @@ _COMMANDS: Final = {
     "cluster": ("pyscheduler.cli.cluster", "Serve an embedded API server for kubectl and other clients."),
     "explain": ("pyscheduler.cli.explain", "Show where a pod would be placed, or why no node fits."),
     "podgroup": ("pyscheduler.cli.podgroup.command", "Show pod groups, and plan those of workloads."),
-    "webhook": ("pyscheduler.cli.webhook", "Keep reserved quota for the groups that reserved it."),
     "plugins": ("pyscheduler.cli.plugins", "List the installed plugins, or those of a profile."),
     "bench": ("pyscheduler.cli.bench", "Measure a profile on a simulated cluster."),
     "new": ("pyscheduler.cli.new.command", "Write the files of a new plugin."),
@@ -34,6 +33,7 @@ _COMMANDS: Final = {
 _OF_EXTRAS: Final = {
     **dict.fromkeys(("simulate", "demo-gang", "demo-batch"), "lab"),
     **dict.fromkeys(("binder", "queue"), "batch"),
+    "webhook": "quota",
 }
 
 

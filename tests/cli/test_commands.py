@@ -25,8 +25,8 @@ from tests import processes
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    *("run", "demo", "cluster", "explain", "podgroup", "webhook", "plugins", "bench", "new", "config"),
-    *("queue", "binder", "simulate", "demo-gang", "demo-batch"),
+    *("run", "demo", "cluster", "explain", "podgroup", "plugins", "bench", "new", "config"),
+    *("queue", "binder", "simulate", "demo-gang", "demo-batch", "webhook"),
 ]
 
 

@@ -21,18 +21,18 @@ from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.podgroup.command import main
 from pyscheduler.cli.podgroup.reader import events_about, read_directory, read_reservations
+from pyscheduler.cli.podgroup.summary import Summary, summaries
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework import ForbiddenError, NullRecorder
 from pyscheduler.podgroup import DialectTable
-from pyscheduler.podgroup.quota_claims import RESERVED
-from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest
+from pyscheduler_quota.claims import RESERVED
 from tests import processes
+from tests.cli.test_podgroup_summary import refused, summed
 from tests.cpu import slowness
 from tests.podgroup.builders import GANG, SIGS, make_group, member
-from tests.podgroup.test_summary import refused, summed
 
 ROOT = Path(__file__).parents[2]
 CRD = (ROOT / "configs/crds/podgroups.scheduling.x-k8s.io.yaml").read_bytes()

@@ -15,10 +15,10 @@ from kube_objects.kinds import NODES, PODS
 from pyscheduler.api import KubeObject, ResourceKind
 from pyscheduler.cli.main import cli
 from pyscheduler.podgroup import DIALECTS, kinds_of
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.cli.queue.offline_pass import open_offline, profiles_for
 from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler_quota.quotas import RESOURCE_QUOTAS
 from tests.deploy.conftest import ROOT
 
 FOLDER = ROOT / "configs/rbac"

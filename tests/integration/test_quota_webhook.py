@@ -23,8 +23,8 @@ from kube_testserver.access.usage import RoleName
 from kube_testserver.access.users import ADMIN
 from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.podgroup import DIALECTS, kinds_of
-from pyscheduler.podgroup.quota_claims import RESERVED
 from pyscheduler.testing import node_manifest, pod_manifest
+from pyscheduler_quota.claims import RESERVED
 from tests.deploy.conftest import ROOT
 from tests.integration.programs import PATIENCE_SECONDS, Api, Program, program
 from tests.serving.pem import Authority

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from pyscheduler.podgroup.reservation_controller import WAIT
 from pyscheduler_batch.settings.search_budgets import SearchBudgets
 from pyscheduler_batch.usage.settings import UsageSettings
+from pyscheduler_quota.controller import WAIT
 
 __all__ = ["BatchArgs", "PolicyEntry"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.api import BUILT_IN_KINDS, ENDED_PODS, KindTable, PodDisruptionBudget, PriorityClass, kind_of
 from pyscheduler.framework import PolicyRule
 from pyscheduler.podgroup import kinds_of
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
+from pyscheduler_quota.quotas import RESOURCE_QUOTAS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,6 @@ from pyscheduler.framework import ConfigError, PreEnqueuePlugin
 from pyscheduler.framework.extensions import Extensions
 from pyscheduler.framework.log_capture import CONFIGURATION_LOGGER
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at
-from pyscheduler.podgroup.reservation_controller import QuotaReservations, reservation_rules
 from pyscheduler_batch.added_dialects import added_queue_dialects
 from pyscheduler_batch.changes import Changes, group_facts, queue_is_changed
 from pyscheduler_batch.configured import make_actions, make_tiers, session_type
@@ -37,6 +36,7 @@ from pyscheduler_batch.status.reporter import StatusReporter
 from pyscheduler_batch.status.statuses import Statuses
 from pyscheduler_batch.systems import job_dialects, presets, system_of
 from pyscheduler_batch.usage.usage import QueueUsage, usage_rules
+from pyscheduler_quota.controller import QuotaReservations, reservation_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,11 +12,11 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyscheduler.podgroup import kinds_of
-from pyscheduler.podgroup.reservation_controller import WAIT
 from pyscheduler_batch.model.batch_plugin import NodeUse
 from pyscheduler_batch.model.build import build_queues
 from pyscheduler_batch.node_pools import EVERYTHING, NodePool
 from pyscheduler_batch.preset import Preset
+from pyscheduler_quota.controller import WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ResourceQuota
-from pyscheduler.podgroup.quota_claims import RESERVED
+from pyscheduler_quota.claims import RESERVED
 
 SCARCE = "insufficient quota for the whole group: compute lacks requests.cpu: needed 3, limit 4, used 2"
 TIERS = "[{plugins: [{name: gang}, {name: resourcequota}]}, {plugins: [{name: predicates}, {name: proportion}]}]"

@@ -11,8 +11,8 @@ import attrs
 
 from pyscheduler.framework.plugin_args import wire
 from pyscheduler.podgroup import DeadlockArgs
-from pyscheduler.podgroup.reservation_controller import MODES, WAIT
 from pyscheduler.podgroup.strategy import Strategy, strategy_problems
+from pyscheduler_quota.controller import MODES, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup import GroupId, GroupState
-    from pyscheduler.podgroup.reservation_controller import QuotaReservations
     from pyscheduler_coscheduling.args import CoschedulingArgs
     from pyscheduler_coscheduling.windows import Moment
+    from pyscheduler_quota.controller import QuotaReservations
 
 __all__ = ["NOT_FOUND", "Members"]
 

@@ -33,8 +33,6 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.podgroup import DIALECTS, StatusController, coscheduling_key, kinds_of, status_rules
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
-from pyscheduler.podgroup.reservation_controller import WAIT, QuotaReservations, reservation_rules
 from pyscheduler_coscheduling import quorum
 from pyscheduler_coscheduling.args import CoschedulingArgs
 from pyscheduler_coscheduling.deadlock import DeadlockSide
@@ -43,6 +41,8 @@ from pyscheduler_coscheduling.group_cycle import GroupCycleRules
 from pyscheduler_coscheduling.hints import CoschedulingHints
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
 from pyscheduler_coscheduling.min_resources import resource_gap
+from pyscheduler_quota.controller import WAIT, QuotaReservations, reservation_rules
+from pyscheduler_quota.quotas import RESOURCE_QUOTAS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence

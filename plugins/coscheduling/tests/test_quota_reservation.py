@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import Pod, ResourceQuota
-from pyscheduler.podgroup.quota_claims import RESERVED
+from pyscheduler_quota.claims import RESERVED
 
 SCARCE = "insufficient quota for the whole group: compute lacks requests.cpu: needed {}, limit {}, used {}"
 

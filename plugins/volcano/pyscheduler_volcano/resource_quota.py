@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pyscheduler.podgroup.quotas import exceeded
+from pyscheduler_quota.quotas import exceeded
 from pyscheduler_volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:

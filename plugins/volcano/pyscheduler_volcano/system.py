@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler.api import Pod, ResourceClaim, ResourceQuota
 from pyscheduler.framework import PluginError
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
 from pyscheduler_batch.system import System
+from pyscheduler_quota.quotas import RESOURCE_QUOTAS
 from pyscheduler_volcano.device_quotas import claims_of
 from pyscheduler_volcano.hyper_nodes import HYPER_NODES
 from pyscheduler_volcano.node_order import DEFAULTS, with_node_order

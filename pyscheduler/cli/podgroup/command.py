@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.cli.podgroup.summary import Summary
     from pyscheduler.podgroup import DialectTable
-    from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
 __all__ = ["cli", "command", "main", "print_data", "run_like_kubectl"]
@@ -225,7 +225,7 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
 async def _found(request: _Request, cluster: _Cluster) -> tuple[list[Summary], Sequence[ResourceKind], int]:
     """Return the requested groups, the kinds that may be listed, and the exit code so far."""
     from pyscheduler.cli.podgroup.reader import read_directory, read_reservations
-    from pyscheduler.podgroup.summary import summaries
+    from pyscheduler.cli.podgroup.summary import summaries
 
     directory, kinds = await read_directory(cluster.client, cluster.table, cluster.namespace, _warn)
     reservations = await read_reservations(cluster.client, directory, cluster.namespace, _warn)

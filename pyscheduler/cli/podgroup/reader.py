@@ -9,8 +9,8 @@ from kube_objects.kinds import PODS
 from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, ResourceQuota, Wire, kind_of
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError
 from pyscheduler.podgroup import GroupDirectory, kinds_of
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS
-from pyscheduler.podgroup.reservations import Reservations
+from pyscheduler_quota.quotas import RESOURCE_QUOTAS
+from pyscheduler_quota.reservations import Reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.cli.podgroup.reader import CoreEvent
-    from pyscheduler.podgroup.quota_summary import QuotaFacts
-    from pyscheduler.podgroup.summary import Member, Summary
+    from pyscheduler.cli.podgroup.summary import Member, Summary
+    from pyscheduler_quota.summary import QuotaFacts
 
 __all__ = ["Table", "data_of", "described", "indented", "list_of", "padded", "row"]
 

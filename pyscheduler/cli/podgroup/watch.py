@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import Pod, parse_label_selector
+from pyscheduler.cli.podgroup.summary import labelled, summary_of
 from pyscheduler.podgroup import GroupDirectory, GroupId
-from pyscheduler.podgroup.summary import labelled, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 
     from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.cli.podgroup.summary import Summary
     from pyscheduler.podgroup import DialectTable, GroupState
-    from pyscheduler.podgroup.summary import Summary
     from pyscheduler.scheduler.ports import ClusterClient
 
 __all__ = ["follow"]

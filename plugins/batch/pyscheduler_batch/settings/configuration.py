@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from kube_objects.durations import parse_duration
 from pyscheduler.framework import ConfigError
-from pyscheduler.podgroup.reservation_controller import MODES
 from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.model.values import mapping_of
 from pyscheduler_batch.settings.arguments import checked
 from pyscheduler_batch.settings.search_budgets import search_budgets
 from pyscheduler_batch.systems import presets as installed_presets
 from pyscheduler_batch.usage.settings import usage_settings
+from pyscheduler_quota.controller import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

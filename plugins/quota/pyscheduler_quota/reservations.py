@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.podgroup.directory import ChangeKind
-from pyscheduler.podgroup.quota_claims import Claim, Shortfall, phase_of, reserved_by
-from pyscheduler.podgroup.quotas import Amounts, PodTraits, Quota, declared_amounts, exceeded, pod_usage
+from pyscheduler_quota.claims import Claim, Shortfall, phase_of, reserved_by
+from pyscheduler_quota.quotas import Amounts, PodTraits, Quota, declared_amounts, exceeded, pod_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import parse_label_selector
-from pyscheduler.podgroup.quota_summary import NO_QUOTA, QuotaFacts, quota_facts
 from pyscheduler.podgroup.status import Phase, koordinator_phase
+from pyscheduler_quota.summary import NO_QUOTA, QuotaFacts, quota_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler.podgroup.reservations import Reservations
+    from pyscheduler_quota.reservations import Reservations
 
 __all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
 

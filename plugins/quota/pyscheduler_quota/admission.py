@@ -19,9 +19,9 @@ import attrs
 from pyscheduler.api import Pod, ResourceQuota
 from pyscheduler.podgroup.directory import GroupDirectory
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.quota_claims import amount_text
-from pyscheduler.podgroup.quotas import RESOURCE_QUOTAS, PodTraits, pod_usage
-from pyscheduler.podgroup.reservations import Reservations
+from pyscheduler_quota.claims import amount_text
+from pyscheduler_quota.quotas import RESOURCE_QUOTAS, PodTraits, pod_usage
+from pyscheduler_quota.reservations import Reservations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.framework import Clock
     from pyscheduler.podgroup.dialects import DialectTable
-    from pyscheduler.podgroup.quota_claims import Shortfall
-    from pyscheduler.podgroup.quotas import Amounts, Quota
+    from pyscheduler_quota.claims import Shortfall
+    from pyscheduler_quota.quotas import Amounts, Quota
 
 __all__ = ["QuotaAdmission"]
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.cli.podgroup.summary import Summary, summaries
 from pyscheduler.podgroup import GroupDirectory
-from pyscheduler.podgroup.summary import Summary, summaries
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import GANG, make_group, member
 

@@ -17,21 +17,21 @@ from aiohttp import web
 from kube_objects.kinds import PODS
 from pyscheduler.api import DecodeError, Pod
 from pyscheduler.framework.errors import ConfigError, ForbiddenError
-from pyscheduler.serving.admission_review import answer, read_review
 from pyscheduler.serving.connections import ConnectionLimits
 from pyscheduler.serving.health_checks import PING, Check, Probes
 from pyscheduler.serving.http_server import HTTPServer
 from pyscheduler.serving.tls_serving import ServingTLS
 from pyscheduler.telemetry.families import CONTENT_TYPE
+from pyscheduler_quota.cli.admission_review import answer, read_review
 
 if TYPE_CHECKING:
     import socket
 
     from kube_objects.clock import Clock
     from pyscheduler.flags.run_flags import SecureServingFlags
-    from pyscheduler.podgroup.quota_admission import QuotaAdmission
     from pyscheduler.scheduler.ports import ClusterClient
-    from pyscheduler.serving.admission_review import AdmissionRequest
+    from pyscheduler_quota.admission import QuotaAdmission
+    from pyscheduler_quota.cli.admission_review import AdmissionRequest
 
 __all__ = ["QuotaWebhook"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from plugins.quota.tests.test_reservations import annotated, cpus, quota
 from pyscheduler.api import Pod
 from pyscheduler.podgroup import DialectTable
-from pyscheduler.podgroup.quota_admission import QuotaAdmission
 from pyscheduler.testing import VirtualClock
-from tests.podgroup.test_reservations import annotated, cpus, quota
+from pyscheduler_quota.admission import QuotaAdmission
 
 
 class World:

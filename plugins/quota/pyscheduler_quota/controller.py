@@ -19,8 +19,8 @@ from pyscheduler.framework import APIError, NotFoundError, PluginError, PolicyRu
 from pyscheduler.podgroup.dialects import kinds_of
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.quota_claims import RESERVED, annotation_of, phase_of, shortfall_text
-from pyscheduler.podgroup.reservations import Reservations
+from pyscheduler_quota.claims import RESERVED, annotation_of, phase_of, shortfall_text
+from pyscheduler_quota.reservations import Reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler.podgroup.quota_claims import Claim
+    from pyscheduler_quota.claims import Claim
 
 __all__ = ["MODES", "WAIT", "QuotaReservations", "reservation_rules"]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import Pod, ResourceQuota, decode
 from pyscheduler.podgroup import DIALECTS, GroupDirectory, GroupId
-from pyscheduler.podgroup.quota_claims import RESERVED, annotation_of, shortfall_text
-from pyscheduler.podgroup.reservations import Reservations
+from pyscheduler_quota.claims import RESERVED, annotation_of, shortfall_text
+from pyscheduler_quota.reservations import Reservations
 from tests.podgroup.builders import make_group, member
 
 NANO = 10**9

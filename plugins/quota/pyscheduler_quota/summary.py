@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.podgroup.quota_claims import amount_text, reserved_by, shortfall_text
+from pyscheduler_quota.claims import amount_text, reserved_by, shortfall_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyscheduler.api import RawQuantity
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler.podgroup.reservations import Reservations
+    from pyscheduler_quota.reservations import Reservations
 
 __all__ = ["NO_QUOTA", "QuotaFacts", "quota_facts"]
 

@@ -72,12 +72,12 @@ async def _serve(options: _Options) -> None:
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.flags.run_flags import SecureServingFlags
     from pyscheduler.framework.recorder import NullRecorder
-    from pyscheduler.podgroup.quota_admission import QuotaAdmission
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.ports import ClientSettings
     from pyscheduler.serving.lifecycle import unless_stopped
     from pyscheduler.serving.listening import listen
-    from pyscheduler.serving.quota_webhook import QuotaWebhook
+    from pyscheduler_quota.admission import QuotaAdmission
+    from pyscheduler_quota.cli.webhook_server import QuotaWebhook
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

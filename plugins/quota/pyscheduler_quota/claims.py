@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import msgspec
 
-from pyscheduler.podgroup.quotas import Amounts, PodTraits
+from pyscheduler_quota.quotas import Amounts, PodTraits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

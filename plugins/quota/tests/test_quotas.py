@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from pyscheduler.api import ResourceQuota, decode
-from pyscheduler.podgroup.quotas import PodTraits, Quota, declared_amounts, exceeded, pod_usage
 from pyscheduler.testing import make_pod
+from pyscheduler_quota.quotas import PodTraits, Quota, declared_amounts, exceeded, pod_usage
 from tests.malformed import bad_pod
 
 NANO = 10**9

@@ -1,0 +1,1 @@
+"""The commands: `pyscheduler webhook`, and reserved quota in `pyscheduler podgroup`."""

@@ -1,0 +1,12 @@
+"""The additions to the command line; an entry point in the group `pyscheduler.commands` names this module."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: Final = {
+    "webhook": ("pyscheduler_quota.cli.webhook", "Keep reserved quota for the groups that reserved it."),
+}
+"""Command: module with a click command named `command`, and one line of help."""
