@@ -47,7 +47,7 @@ OFFENDERS = {
         "plugins/kai/pyscheduler_kai/offender.py",
         "import pyscheduler_batch.sessions.source",
     ),
-    "Batch systems do not know each other, and nobody else knows one": (
+    "Batch systems do not know each other; the scheduler knows neither them nor reserved quota": (
         "plugins/batch/pyscheduler_batch/model/offender.py",
         "import pyscheduler_volcano.session",
     ),

@@ -308,7 +308,12 @@ def strings(pattern: str) -> set[str]:
     """Return the string literals of the package that match a pattern as a whole."""
     return {
         node.value
-        for folder in (*distributions.FOLDERS, ROOT / "plugins/batch/pyscheduler_batch/sessions")
+        for folder in (
+            *distributions.FOLDERS,
+            ROOT / "plugins/batch/pyscheduler_batch/sessions",
+            ROOT / "plugins/coscheduling/pyscheduler_coscheduling",
+            ROOT / "plugins/quota/pyscheduler_quota",
+        )
         for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(pattern, node.value)

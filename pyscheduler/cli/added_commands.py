@@ -3,7 +3,8 @@
 An entry point in the group `pyscheduler.commands` names a light module. Its `COMMANDS` has by name of a command the
 module with a click command named `command`, and one line of help. Its `SUBJECTS` has by word, as in `pyscheduler
 explain job NAME`, the function that explains such a thing, as `module:function`: it gets the options of `explain`,
-both words as `pods`, and returns the exit code.
+both words as `pods`, and returns the exit code. Its `GROUP_FACTS` has by heading what `pyscheduler podgroup` shows of a
+group beside its own columns (`podgroup.group_facts`).
 """
 
 from __future__ import annotations

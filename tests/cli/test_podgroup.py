@@ -20,7 +20,8 @@ from kube_objects.clock import LoopClock
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.serving.faults import Fault
 from pyscheduler.cli.podgroup.command import main
-from pyscheduler.cli.podgroup.reader import events_about, read_directory, read_reservations
+from pyscheduler.cli.podgroup.group_facts import fact_readers
+from pyscheduler.cli.podgroup.reader import events_about, read_directory
 from pyscheduler.cli.podgroup.summary import Summary, summaries
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.in_process import InProcessTransport
@@ -173,7 +174,12 @@ async def test_reserved_quota_and_lack_of_quota_are_shown(cluster: EmbeddedClust
     cluster.add(pod_manifest("kept-0", labels={SIGS: "kept"}, requests={"cpu": "1"}), quota("5", "1"))
     found, warnings = await described_groups(cluster)
     assert warnings == []
-    assert found["kept"][0].quota.left == {"cpu": "3", "memory": "6Gi", "pods": "1"}
+    assert data_of(found["kept"][0])["status"]["quotaReservation"] == {
+        "phase": "Reserved",
+        "reserved": {"cpu": "4", "memory": "6Gi", "pods": "2"},
+        "left": {"cpu": "3", "memory": "6Gi", "pods": "1"},
+        "message": "",
+    }
     line = "cpu=4, memory=6Gi, pods=2 (for pods that do not exist yet: cpu=3, memory=6Gi, pods=1)"
     assert f"Reserved:       {line}" in found["kept"][1]
     assert "Reserved:       Ended" in found["ended"][1]
@@ -187,7 +193,8 @@ async def test_reserved_quota_and_lack_of_quota_are_shown(cluster: EmbeddedClust
     cluster.faults.add(Fault(method="GET", path="/resourcequotas$", status=403))
     found, warnings = await described_groups(cluster)
     assert warnings == ["resourcequotas may not be listed, and count as absent: injected fault: status 403"]
-    assert (found["late"][0].quota.phase, found["kept"][0].quota.phase) == ("", "Reserved")
+    phases = [data_of(found[name][0])["status"]["quotaReservation"]["phase"] for name in ("late", "kept")]
+    assert phases == ["", "Reserved"]
 
 
 async def described_groups(cluster: EmbeddedCluster) -> tuple[dict[str, tuple[Summary, str]], list[str]]:
@@ -197,9 +204,11 @@ async def described_groups(cluster: EmbeddedCluster) -> tuple[dict[str, tuple[Su
     )
     warnings: list[str] = []
     directory, _ = await read_directory(client, DialectTable(), "default", warnings.append)
-    reservations = await read_reservations(client, directory, "default", warnings.append)
+    readers = fact_readers()
+    for reader in readers.values():
+        await reader.read(client, directory, "default", warnings.append)
     await client.close()
-    found = summaries(directory, reservations=reservations)
+    found = summaries(directory, readers=readers)
     return {one.state.id.name: (one, "\n".join(described(one, (), NOW))) for one in found}, warnings
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from pyscheduler.cli.added_commands import added
 from pyscheduler.cli.shared_options import block_option
 from pyscheduler.cli.terminal import echo
 
@@ -224,12 +225,15 @@ async def _answered(request: _Request, answer: Callable[[_Request, _Cluster], An
 
 async def _found(request: _Request, cluster: _Cluster) -> tuple[list[Summary], Sequence[ResourceKind], int]:
     """Return the requested groups, the kinds that may be listed, and the exit code so far."""
-    from pyscheduler.cli.podgroup.reader import read_directory, read_reservations
+    from pyscheduler.cli.podgroup.group_facts import fact_readers
+    from pyscheduler.cli.podgroup.reader import read_directory
     from pyscheduler.cli.podgroup.summary import summaries
 
     directory, kinds = await read_directory(cluster.client, cluster.table, cluster.namespace, _warn)
-    reservations = await read_reservations(cluster.client, directory, cluster.namespace, _warn)
-    found = summaries(directory, selector=request.selector, reservations=reservations)
+    readers = fact_readers()
+    for reader in readers.values():
+        await reader.read(cluster.client, directory, cluster.namespace, _warn)
+    found = summaries(directory, selector=request.selector, readers=readers)
     if not request.names:
         return found, kinds, 0
     chosen = [one for name in dict.fromkeys(request.names) for one in found if one.state.id.name == name]
@@ -255,7 +259,12 @@ async def _get(request: _Request, cluster: _Cluster) -> int:
     from pyscheduler.cli.podgroup import view
 
     found, kinds, code = await _found(request, cluster)
-    table = view.Table(wide=request.output == "wide", namespaced=request.all_namespaces, headers=request.headers)
+    table = view.Table(
+        wide=request.output == "wide",
+        namespaced=request.all_namespaces,
+        headers=request.headers,
+        facts=added("GROUP_FACTS"),
+    )
     if request.output in {"json", "yaml"}:
         if request.watch:
             _show_each(request, found)

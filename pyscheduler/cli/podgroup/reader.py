@@ -6,11 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kube_objects.kinds import PODS
-from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, ResourceQuota, Wire, kind_of
+from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError
 from pyscheduler.podgroup import GroupDirectory, kinds_of
-from pyscheduler_quota.quotas import RESOURCE_QUOTAS
-from pyscheduler_quota.reservations import Reservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import DialectTable
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["CoreEvent", "events_about", "read_directory", "read_reservations", "said_by_server"]
+__all__ = ["CoreEvent", "events_about", "list_within", "read_directory", "said_by_server"]
 
 
 class EventSource(Wire):
@@ -85,12 +83,10 @@ async def read_directory(
     A kind that is not served has no objects. `warn` is called for a kind that may not be listed. Raises `APIError` if
     pods may not be listed.
     """
+    # A watch starts their informers later, in one namespace: the user may have no more permissions.
     kinds = [_Within.of(kind, namespace) for kind in (PODS, *kinds_of(table))]
-    for kind in kinds:
-        # A watch starts these later, in one namespace: the user may have no more permissions.
-        client.informer(kind, optional=True)
     directory = GroupDirectory(table)
-    listed = await asyncio.gather(*(_list(client, kind, warn) for kind in kinds))
+    listed = await asyncio.gather(*(list_within(client, kind, namespace, warn) for kind in kinds))
     for items in listed:
         for item in items or ():
             if isinstance(item, Pod):
@@ -100,27 +96,16 @@ async def read_directory(
     return directory, [kind for kind, items in zip(kinds, listed, strict=True) if items is not None]
 
 
-async def read_reservations(
-    client: ClusterClient, directory: GroupDirectory, namespace: str, warn: Callable[[str], None]
-) -> Reservations | None:
-    """List the quotas of a namespace ("" for all); return what the groups reserve of them, as annotations say.
+async def list_within(
+    client: ClusterClient, kind: ResourceKind, namespace: str, warn: Callable[[str], None]
+) -> Sequence[KubeObject] | None:
+    """List the objects of a kind in a namespace ("" for all); return None if they may not be listed.
 
-    Returns None, without a request, if no group declares resources. `warn` is called if quotas may not be listed.
+    `warn` is called then. Raises `APIError` if the kind is that of pods.
     """
-    if not any(state.object is not None and state.group.min_resources for state in directory):
-        return None
-    reservations = Reservations(directory, lambda state: directory.dialect_of(state).declares_resources, trusts=True)
-    kind = _Within.of(RESOURCE_QUOTAS, namespace)
-    client.informer(kind, optional=True)
-    for item in await _list(client, kind, warn) or ():
-        if isinstance(item, ResourceQuota):
-            reservations.put_quota(item)
-    return reservations
-
-
-async def _list(client: ClusterClient, kind: _Within, warn: Callable[[str], None]) -> Sequence[KubeObject] | None:
+    client.informer(_Within.of(kind, namespace), optional=True)
     try:
-        return await client.list(kind.type, kind.within)
+        return await client.list(kind.type, namespace)
     except NotFoundError:
         return ()
     except ForbiddenError as error:

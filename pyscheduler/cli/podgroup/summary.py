@@ -14,16 +14,15 @@ import attrs
 
 from pyscheduler.api import parse_label_selector
 from pyscheduler.podgroup.status import Phase, koordinator_phase
-from pyscheduler_quota.summary import NO_QUOTA, QuotaFacts, quota_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.cli.podgroup.group_facts import FactReader, GroupFact
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler_quota.reservations import Reservations
 
 __all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
 
@@ -39,6 +38,7 @@ _ECHOES: Final = (
     "pod's schedule cycle too large",
     "pod group is unschedulable, waiting for minCount pods from a gang",
 )
+_NO_READERS: Final[Mapping[str, FactReader]] = {}
 #: No chain of phases is longer.
 _MOST_STEPS: Final = len(Phase) + 1
 
@@ -72,23 +72,23 @@ class Summary:
     reason: str
     #: For each sub-group with members: its name, how many of them have a node, and how many it needs.
     sub_groups: Sequence[tuple[str, int, int]] = ()
-    quota: QuotaFacts = NO_QUOTA
+    #: By heading.
+    facts: Mapping[str, GroupFact] = attrs.field(factory=dict)
 
 
 def summaries(
-    directory: GroupDirectory, *, selector: str = "", reservations: Reservations | None = None
+    directory: GroupDirectory, *, selector: str = "", readers: Mapping[str, FactReader] = _NO_READERS
 ) -> list[Summary]:
     """Return the groups that match a label selector, in the order of namespace and name.
 
-    The labels of a group are those of its object, or of any member if it has no object. `reservations`: if quotas were
-    read.
+    The labels of a group are those of its object, or of any member if it has no object.
     """
     compiled = parse_label_selector(selector)
     found = (
         state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
     )
     return sorted(
-        (summary_of(state, directory.dialect_of(state), reservations) for state in found),
+        (summary_of(state, directory.dialect_of(state), readers) for state in found),
         key=lambda summary: summary.state.id,
     )
 
@@ -98,9 +98,9 @@ def labelled(state: GroupState) -> Iterable[KubeObject]:
     return _pods(state) if state.object is None else (state.object,)
 
 
-def summary_of(state: GroupState, dialect: Dialect, reservations: Reservations | None = None) -> Summary:
+def summary_of(state: GroupState, dialect: Dialect, readers: Mapping[str, FactReader] = _NO_READERS) -> Summary:
     """Return the summary of a group; `dialect` is the one that it is declared in."""
-    quota = quota_facts(state, reservations)
+    facts = {heading: reader.fact(state) for heading, reader in readers.items()}
     members = sorted(map(_member, _pods(state)), key=lambda member: member.pod.name)
     waiting = sum(1 for member in members if member.intended)
     status = getattr(state.object, "status", None)
@@ -115,9 +115,9 @@ def summary_of(state: GroupState, dialect: Dialect, reservations: Reservations |
         bound=len(state.bound),
         waiting=waiting,
         pending=pending,
-        reason=_reason(state, members, quota) if waiting or pending or not members else "",
+        reason=_reason(state, members, facts.values()) if waiting or pending or not members else "",
         sub_groups=() if state.parts is None else state.parts.leaves(each.pod.uid for each in members if each.node),
-        quota=quota,
+        facts=facts,
     )
 
 
@@ -157,7 +157,7 @@ def _computed_phase(state: GroupState) -> str:
     return str(phase)
 
 
-def _reason(state: GroupState, members: Iterable[Member], quota: QuotaFacts) -> str:
+def _reason(state: GroupState, members: Iterable[Member], facts: Iterable[GroupFact]) -> str:
     """Return why members are not bound: the most frequent message, if possible one that is no echo."""
     counts: dict[str, int] = {}
     untried = ""
@@ -169,8 +169,9 @@ def _reason(state: GroupState, members: Iterable[Member], quota: QuotaFacts) -> 
     if counts:
         return min(counts, key=lambda message: (_is_echo(message), -counts[message], message))
     group, there = state.group, state.child_count
-    if quota.message:
-        return quota.message
+    for fact in facts:
+        if fact.reason:
+            return fact.reason
     if not group.is_declared:
         return "the minimum is not known: there is no PodGroup of this name"
     lacking = "" if state.parts is None else state.parts.lacking_members()

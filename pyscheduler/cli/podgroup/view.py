@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.podgroup.reader import CoreEvent
     from pyscheduler.cli.podgroup.summary import Member, Summary
-    from pyscheduler_quota.summary import QuotaFacts
 
 __all__ = ["Table", "data_of", "described", "indented", "list_of", "padded", "row"]
 
@@ -27,17 +26,25 @@ _REASON: Final = 100
 _BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
 
 _COLUMNS: Final = ("NAME", "DIALECT", "PHASE", "MIN", "BOUND", "WAITING", "PENDING", "AGE")
-_WIDE: Final = ("TOTAL", "RUNNING", "SUCCEEDED", "FAILED", "MODE", "RESERVED", "DECLARED-BY", "GANG-GROUP")
+#: Further columns of the wide table, before and after those of facts.
+_WIDE: Final = ("TOTAL", "RUNNING", "SUCCEEDED", "FAILED", "MODE")
+_LAST: Final = ("DECLARED-BY", "GANG-GROUP")
 
 
 class Table:
-    """Aligned columns over several outputs: a column never becomes narrower. The last column is not padded."""
+    """Aligned columns over several outputs: a column never becomes narrower. The last column is not padded.
 
-    def __init__(self, *, wide: bool = False, namespaced: bool = False, headers: bool = True) -> None:
+    `facts` are the headings of facts, which the wide table shows.
+    """
+
+    def __init__(
+        self, *, wide: bool = False, namespaced: bool = False, headers: bool = True, facts: Iterable[str] = ()
+    ) -> None:
         self.wide = wide
         self.namespaced = namespaced
         first = ("NAMESPACE",) if namespaced else ()
-        self._header: Sequence[str] | None = (*first, *_COLUMNS, *(_WIDE if wide else ()), "REASON")
+        more = (*_WIDE, *(heading.upper() for heading in facts), *_LAST) if wide else ()
+        self._header: Sequence[str] | None = (*first, *_COLUMNS, *more, "REASON")
         self._widths = [_LEAST] * len(self._header)
         if not headers:
             self._header = None
@@ -83,7 +90,7 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
             str(len(state.succeeded)),
             str(len(state.failed)),
             str(group.mode),
-            _amounts(summary.quota.reserved, ",") or summary.quota.phase or NONE,
+            *(fact.cell or NONE for fact in summary.facts.values()),
             _declared_by(summary),
             group.gang_group_id if len(group.gang_group) > 1 else NONE,
         ]
@@ -92,18 +99,6 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
         if len(reason) > _REASON:
             reason = f"{reason[: _REASON - 3]}..."
     return (*((group.id.namespace,) if namespaced else ()), *cells, reason)
-
-
-def _amounts(amounts: Mapping[str, Any], separator: str = ", ") -> str:
-    return separator.join(f"{name}={value}" for name, value in amounts.items())
-
-
-def _quota(facts: QuotaFacts) -> str:
-    """Return the reservation in one line."""
-    if not facts.reserved:
-        return facts.message or facts.phase or NONE
-    left = f" (for pods that do not exist yet: {_amounts(facts.left)})" if facts.left else ""
-    return f"{_amounts(facts.reserved)}{left}"
 
 
 def _age(summary: Summary, now: float) -> str:
@@ -150,13 +145,9 @@ def data_of(summary: Summary) -> dict[str, Any]:
         "succeeded": len(state.succeeded),
         "failed": len(state.failed),
         "reason": summary.reason,
-        "quotaReservation": {
-            "phase": summary.quota.phase,
-            "reserved": dict(summary.quota.reserved),
-            "left": dict(summary.quota.left),
-            "message": summary.quota.message,
-        },
     }
+    for fact in summary.facts.values():
+        status |= fact.data
     if summary.sub_groups:
         status["subGroups"] = [
             {"name": name, "withNode": placed, "needed": needed} for name, placed, needed in summary.sub_groups
@@ -214,8 +205,8 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
         ("Mode", str(group.mode)),
         ("Match policy", str(group.policy) if group.policy is not None else NONE),
         ("Wait time", format_duration(group.wait_seconds) if group.wait_seconds is not None else NONE),
-        ("Min resources", _amounts(group.min_resources) or NONE),
-        ("Reserved", _quota(summary.quota)),
+        ("Min resources", ", ".join(f"{name}={value}" for name, value in group.min_resources.items()) or NONE),
+        *((heading, fact.line or NONE) for heading, fact in summary.facts.items()),
         ("Gang group", ", ".join(group.gang_group) if len(group.gang_group) > 1 else NONE),
         *([("Sub-groups", _sub_groups(summary))] if summary.sub_groups else []),
         ("Pods", _counts(summary)),

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.api import Pod, parse_label_selector
+from pyscheduler.cli.podgroup.group_facts import fact_readers
 from pyscheduler.cli.podgroup.summary import labelled, summary_of
 from pyscheduler.podgroup import GroupDirectory, GroupId
 
@@ -33,6 +34,8 @@ class _Watch:
         self._table = table
         self._names = names
         self._selector = parse_label_selector(selector) if selector else None
+        #: Of facts, only what objects of groups say: nothing else is watched.
+        self._readers = fact_readers()
         self._shown = {one.state.id: _essence(one) for one in shown}
         self._news: set[GroupId] = set()
         self._changed = asyncio.Event()
@@ -76,7 +79,7 @@ class _Watch:
                 if state is None:
                     self._shown.pop(group, None)
                 elif self._is_asked_for(state):
-                    summary = summary_of(state, self.directory.dialect_of(state))
+                    summary = summary_of(state, self.directory.dialect_of(state), self._readers)
                     essence = _essence(summary)
                     if self._shown.get(group) != essence:
                         self._shown[group] = essence

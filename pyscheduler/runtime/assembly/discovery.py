@@ -21,7 +21,7 @@ from pyscheduler.framework.hooks import ENTRY_POINT_GROUP, hookspec
 from pyscheduler.runtime.assembly.registry import Distribution, Registry, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from pyscheduler.framework.hooks import PluginRegistry
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["discover", "plugin_packages"]
 
 _HOOK: Final = "pyscheduler_register"
+#: The entry points of distributions that add commands; here, only their packages matter.
+_COMMANDS: Final = "pyscheduler.commands"
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
     registry = Registry()
     manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
     manager.add_hookspecs(_Hooks)
-    for name, version, entry_point in _installed(tuple(sys.path)):
+    for name, version, entry_point in _installed():
         declared = f"{entry_point.name} = {entry_point.value}"
         distribution = Distribution(name=name, version=version, entry_point=declared)
         registry.distributions.append(distribution)
@@ -68,8 +70,8 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
 
 
 def plugin_packages() -> list[str]:
-    """Return the names of the packages that installed distributions of plugins declare, `pyscheduler` among them."""
-    return [*dict.fromkeys(entry_point.module.partition(".")[0] for *_, entry_point in _installed(tuple(sys.path)))]
+    """Return the packages of installed distributions of plugins and of commands, `pyscheduler` among them."""
+    return [*dict.fromkeys(each.module.partition(".")[0] for *_, each in (*_installed(), *_installed(_COMMANDS)))]
 
 
 @lru_cache(maxsize=256)
@@ -78,14 +80,24 @@ def _warn_once(path: tuple[str, ...], distribution: str, entry_point: str, error
     _log.warning('Distribution is broken distribution="%s" entryPoint="%s" err="%s"', distribution, entry_point, error)
 
 
+def _installed(group: str = ENTRY_POINT_GROUP) -> Sequence[tuple[str, str, EntryPoint]]:
+    """Return name and version of the distribution and each of its entry points, sorted by these names."""
+    return _found(tuple(sys.path)).get(group, ())
+
+
 @lru_cache(maxsize=4)
-def _installed(path: tuple[str, ...]) -> Sequence[tuple[str, str, EntryPoint]]:  # noqa: ARG001 - the cache's key
-    """Return name and version of the distribution and each of its entry points, sorted by these names.
+def _found(path: tuple[str, ...]) -> Mapping[str, Sequence[tuple[str, str, EntryPoint]]]:  # noqa: ARG001 - the cache's key
+    """Return the entry points of both groups, by group.
 
     Kept for each `path`, the value of `sys.path`: finding them reads a file of every installed distribution (4 ms).
     """
-    found = [(*_owner(each), each) for each in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)]
-    return sorted(found, key=lambda each: (each[0], each[2].name))
+    every = importlib.metadata.entry_points()
+    return {
+        group: sorted(
+            ((*_owner(each), each) for each in every.select(group=group)), key=lambda each: (each[0], each[2].name)
+        )
+        for group in (ENTRY_POINT_GROUP, _COMMANDS)
+    }
 
 
 def _owner(entry_point: EntryPoint) -> tuple[str, str]:

@@ -1,0 +1,60 @@
+"""Facts that other distributions add to the groups that `pyscheduler podgroup` shows.
+
+The table `GROUP_FACTS` of a module of commands (see `added_commands`) has the class of the reader by the heading of the
+facts, as `module:Class`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from pyscheduler.cli.added_commands import added
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyscheduler.podgroup import GroupDirectory, GroupState
+    from pyscheduler.scheduler.ports import ClusterClient
+
+__all__ = ["FactReader", "GroupFact", "fact_readers"]
+
+
+@attrs.frozen(kw_only=True)
+class GroupFact:
+    """A fact about one group."""
+
+    #: The cell of the wide table, and the line of the description; "" for neither.
+    cell: str = ""
+    line: str = ""
+    #: What it adds to the status in JSON and YAML.
+    data: Mapping[str, Any]
+    #: Why the group waits; "" for another reason.
+    reason: str = ""
+
+
+class FactReader(Protocol):
+    """The facts of one heading; one object for each directory of groups."""
+
+    async def read(
+        self, client: ClusterClient, directory: GroupDirectory, namespace: str, warn: Callable[[str], None]
+    ) -> None:
+        """Read from the API server what the groups of a namespace ("" for all) need; optional.
+
+        `warn` is called for a kind that may not be listed.
+        """
+
+    def fact(self, state: GroupState) -> GroupFact:
+        """Return the fact about a group, by what was read."""
+        ...
+
+
+def fact_readers() -> dict[str, FactReader]:
+    """Return new readers of all distributions, by heading."""
+    readers = {}
+    for heading, target in added("GROUP_FACTS").items():
+        module, _, name = target.partition(":")
+        readers[heading] = getattr(import_module(module), name)()
+    return readers
