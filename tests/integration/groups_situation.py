@@ -77,6 +77,10 @@ class Situation(GroupHistory):
         """Create members that may preempt others."""
         self._pods(group, count, priority=100)
 
+    def bound_in(self, namespace: str) -> int:
+        """Return how many pods of a namespace are bound."""
+        return sum(bool(pod["spec"].get("nodeName")) for pod in self.server.pods(namespace=namespace))
+
     def take_away_definition(self) -> None:
         """Delete the definition of the objects, which go with it."""
         assert self._served()

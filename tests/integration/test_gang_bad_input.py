@@ -224,6 +224,22 @@ def test_a_gang_group_that_is_written_wrongly(situation: Situation, listed: list
 
 
 @ALL
+def test_a_group_of_another_namespace_is_another_group(situation: Situation) -> None:
+    """Pods do not join it; they pend until there is one of their own."""
+    situation.declare("other/g", 2)
+    situation.pods("default/g", 2)
+    situation.run(30)
+    assert situation.states("default/g") == {"pending": 2}
+    situation.pods("other/g", 1)
+    situation.run(30)
+    assert situation.checker.counts["bound"] == 0
+    situation.declare("default/g", 2)
+    situation.run(LONG)
+    assert situation.checker.counts["bound"] == 2
+    assert situation.bound_in("default") == 2
+
+
+@ALL
 def test_members_that_name_a_scheduler_which_is_not_there(situation: Situation) -> None:
     """They are nobody's: they count as members, are never bound by this one, and hold up no other group."""
     situation.declare("default/g", 3, wait=600)

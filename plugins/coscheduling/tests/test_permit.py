@@ -104,6 +104,16 @@ async def test_a_member_of_a_profile_without_the_plugin_is_a_plain_pod(world: An
     assert world.states("g") == {"bound": 2}
 
 
+async def test_recreated_pod_is_another_member(world: Any) -> None:
+    """A wait of the deleted member does not count for the new one, and no member counts twice."""
+    await world.start_with_group(3, nodes=2, podGroupRejectPercentage=100, deniedPGExpirationTimeSeconds=2)
+    for name in ("g-0", "g-1"):
+        world.cluster.delete_pod(name)
+    world.pods("g", 2)
+    await world.settle(30)
+    assert world.states("g") == {"waiting": 2, "pending": 1}
+
+
 @pytest.mark.parametrize("target", [pytest.param("small", id="another group"), pytest.param(None, id="none")])
 async def test_failed_pod_is_retried_after_it_changes_its_group(world: Any, target: str | None) -> None:
     """The pod ignored the room that its old group gave back, so the change of the group retries it."""

@@ -191,6 +191,25 @@ class TestUnreadable:
         assert stage.warnings["relisted"] == 0
         stage.assert_equal(pods, ledger)
 
+    async def test_created_in_that_state(self, stage: Any) -> None:
+        """An event that cannot be read is no reason to list; the next that can be read is an addition."""
+        pods, ledger = await stage.started()
+        stage.cluster.plant(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "bad", "namespace": "default", "uid": "u"},
+                "spec": {"priority": "very"},
+            }
+        )
+        await settle()
+        assert (ledger.take(), stage.warnings["malformed_pod"]) == ([], 1)
+        stage.change(("v1", "Pod"), "bad", "default", readable)
+        await settle()
+        assert ledger.take() == ["add bad"]
+        assert stage.warnings["relisted"] == 0
+        stage.assert_equal(pods, ledger)
+
     async def test_last_good_state_stays(self, stage: Any) -> None:
         """A known object keeps its last readable state, also through a list, and is updated from it."""
         stage.add_pod("a", labels={"colour": "red"})
@@ -209,6 +228,29 @@ class TestUnreadable:
         await settle()
         assert ledger.take() == ["add a", "add b", "update a"]
         assert stage.warnings["malformed_pod"] == 2
+        stage.assert_equal(pods, ledger)
+
+    async def test_its_deletion_counts(self, stage: Any) -> None:
+        """Gone is gone, in whatever state: told with the last state that was readable."""
+        stage.add_pod("a")
+        pods, ledger = await stage.started()
+        stage.change(("v1", "Pod"), "a", "default", unreadable)
+        await settle()
+        stage.remove_pod("a")
+        await settle()
+        assert ledger.take() == ["add a", "delete a"]
+        stage.assert_equal(pods, ledger)
+
+    async def test_readable_after_a_list_only(self, stage: Any) -> None:
+        """What becomes readable while nobody watches is added by the list."""
+        stage.add_pod("a")
+        stage.change(("v1", "Pod"), "a", "default", unreadable)
+        pods, ledger = await stage.started()
+        stage.drop_watches("cut")
+        stage.change(("v1", "Pod"), "a", "default", readable)
+        stage.cluster.store.compact()
+        await stage.clock.advance(5)
+        assert ledger.take() == ["add a"]
         stage.assert_equal(pods, ledger)
 
     async def test_warnings_name_the_kind(self, stage: Any) -> None:
