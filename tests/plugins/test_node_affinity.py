@@ -140,6 +140,28 @@ def test_bad_args_are_a_configuration_error(args: NodeAffinityArgs) -> None:
         NodeAffinity(args)
 
 
+IN_A = make_pod("p", node_selector={"zone": "a"})
+
+
+@pytest.mark.parametrize(
+    ("args", "pod", "old", "new", "expected"),
+    [
+        pytest.param(None, IN_A, None, NODES[0], QueueingHint.QUEUE, id="a new node that matches"),
+        pytest.param(None, IN_A, None, NODES[2], QueueingHint.SKIP, id="a new node that does not"),
+        pytest.param(None, IN_A, NODES[2], NODES[0], QueueingHint.QUEUE, id="it matches now"),
+        pytest.param(None, IN_A, NODES[0], NODES[1], QueueingHint.SKIP, id="it matched before"),
+        pytest.param(None, IN_A, NODES[0], NODES[2], QueueingHint.SKIP, id="it matches no longer"),
+        pytest.param(added(term("disk", "ssd")), IN_A, None, NODES[0], QueueingHint.SKIP, id="the profile forbids it"),
+        pytest.param(added(term("disk", "ssd")), IN_A, None, NODES[1], QueueingHint.QUEUE, id="the profile allows it"),
+    ],
+)
+def test_a_node_wakes_pods_that_it_matches_now(
+    args: NodeAffinityArgs | None, pod: Pod, old: Node | None, new: Node, expected: QueueingHint
+) -> None:
+    """A change helps if the node did not match the pod's demands before and does now."""
+    assert NodeAffinity(args).after_node_change(pod, old, new) is expected
+
+
 @pytest.mark.parametrize(
     ("selector", "terms", "old", "new", "expected"),
     [

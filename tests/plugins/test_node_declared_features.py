@@ -7,14 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import Node, Pod
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import CycleState
+from pyscheduler.framework import CycleState, QueueingHint
 from pyscheduler.plugins.node_declared_features import NodeDeclaredFeatures, required_features
-from pyscheduler.testing.builders import make_pod
+from pyscheduler.testing.builders import make_node, make_pod
 
 RESTART, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+
+
+def declaring(name: str, *features: str) -> Node:
+    """Make a node that declares features."""
+    return make_node(name, status={"declaredFeatures": list(features)})
 
 
 def plugin_of(**gates: bool) -> NodeDeclaredFeatures:
@@ -62,6 +67,34 @@ def test_events() -> None:
     """Nodes and pod updates are registered, unless the feature gate is off."""
     assert [each.event.resource for each in plugin_of().events_to_register()] == ["Node", "Pod"]
     assert list(plugin_of(NodeDeclaredFeatures=False).events_to_register()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(None, declaring("n"), QueueingHint.QUEUE, id="a new node"),
+        pytest.param(declaring("n"), declaring("n", RESTART), QueueingHint.QUEUE, id="other features"),
+        pytest.param(declaring("n", RESTART), declaring("n", RESTART), QueueingHint.SKIP, id="the same features"),
+    ],
+)
+def test_a_node_wakes_pods(old: Node | None, new: Node, expected: QueueingHint) -> None:
+    """A node helps that is new or declares something else."""
+    assert plugin_of().after_node_change(BOTH, old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(RESTARTING, PLAIN, QueueingHint.QUEUE, id="it needs less"),
+        pytest.param(RESTARTING, RESTARTING, QueueingHint.SKIP, id="it needs the same"),
+        pytest.param(
+            make_pod("q", spec=None), make_pod("q", spec={"hostUsers": False}), QueueingHint.SKIP, id="another"
+        ),
+    ],
+)
+def test_an_update_wakes_its_pod(old: Pod, new: Pod, expected: QueueingHint) -> None:
+    """The pod is tried again when it needs other features than before."""
+    assert plugin_of().after_pod_update(RESTARTING, old, new) is expected
 
 
 def test_signature_is_the_needs() -> None:

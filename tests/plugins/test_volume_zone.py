@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -37,6 +37,27 @@ def refused(plugin: VolumeZone, snapshot: Snapshot, *claims: str, pre_filter: bo
     found = {snapshot.nodes.name(row): statuses.status(row) for row in range(len(snapshot.nodes))} if statuses else {}
     assert {(s.code, s.message) for s in found.values() if s} <= {(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, OUTSIDE)}
     return {name for name, status in found.items() if status is not None}
+
+
+@pytest.mark.parametrize(
+    ("labels", "outside"),
+    [
+        pytest.param({ZONE: "a"}, {"b", "old"}, id="a zone; old labels do not stand for new ones"),
+        pytest.param({ZONE: "a__"}, set(), id="an empty zone makes the label void"),
+    ],
+)
+def test_a_volume_says_where_it_is(labels: dict[str, str], outside: set[str], snapshot_of: SnapshotOf) -> None:
+    """Nodes elsewhere are refused; one without any such label is nowhere, and is not."""
+    drawn: list[tuple[str, Mapping[str, str]]] = [
+        ("a", {ZONE: "a", REGION: "r"}),
+        ("b", {ZONE: "b", REGION: "r"}),
+        ("old", {BETA_ZONE: "a"}),
+        ("nowhere", {}),
+    ]
+    snapshot = snapshot_of([make_node(name, labels=each) for name, each in drawn])
+    plugin = VolumeZone(None, StorageHandle(snapshot, [claim(volume="v"), volume(labels=labels)]))
+    assert refused(plugin, snapshot, "c") == outside
+    assert refused(plugin, snapshot, "c", pre_filter=False) == outside
 
 
 @pytest.mark.parametrize(

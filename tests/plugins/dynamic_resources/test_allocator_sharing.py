@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.api import (
     DeviceRequest,
+    DeviceRequestAllocationResult,
     DeviceToleration,
     ResourceSlice,
 )
@@ -170,6 +171,27 @@ def test_devices_are_shared_as_long_as_their_capacity_lasts(
     found = None if results is None else results[0].devices.results
     assert (None if found is None else [(one.device, dict(one.consumed_capacity)) for one in found]) == answer
     assert found is None or len({one.share_id for one in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "state", "free"),
+    [
+        pytest.param("2", taken(), True, id="all of it"),
+        pytest.param("3", taken(), False, id="more than it has"),
+        pytest.param("2", taken("d", share="x", capacity={"m": "1"}), False, id="what an earlier share has"),
+    ],
+)
+def test_a_device_for_one_claim_must_have_what_is_asked_for(asked: str, state: AllocatedState, free: bool) -> None:
+    """Its capacity is compared, and nothing of it noted in the result."""
+    allocator = allocator_of(
+        [claim(exactly("r", capacity={"m": asked}))], [slice_of(device("d", capacity={"m": "2"}))], state
+    )
+    results = allocator.allocate(a_node())
+    assert (results is not None) is free
+    if results is not None:
+        assert results[0].devices.results == (
+            DeviceRequestAllocationResult(request="r", driver=DRIVER, pool="pool-1", device="d"),
+        )
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,22 @@ NOT_TEAM = pod_of(near=[term(namespaceSelector={"matchExpressions": [{"key": "te
 NEAR_OTHERS = pod_of(app="b", near=[term()])
 TWO_AWAY = pod_of(away=[term(), term(labelSelector={"matchLabels": {"app": "b"}})])
 PODS = [
+    pytest.param(NEAR, None, pod_of("x", "n"), True, id="a wanted pod came"),
+    pytest.param(NEAR, None, pod_of("x", "n", app="b"), False, id="another pod came"),
+    pytest.param(NEAR, None, pod_of("x"), False, id="a wanted pod without a node came"),
     pytest.param(NEAR, None, pod_of("x", status={"nominatedNodeName": "n"}), True, id="a wanted pod was nominated"),
+    pytest.param(AWAY, None, pod_of("x", "n"), False, id="a shunned pod came"),
+    pytest.param(pod_of(), None, pod_of("x", "n"), False, id="a pod came to one without terms"),
     pytest.param(NEAR, pod_of("x", "n", app="b"), pod_of("x", "n"), True, id="a pod became a wanted one"),
+    pytest.param(NEAR, pod_of("x", "n"), pod_of("x", "n"), False, id="a wanted pod stayed one"),
     pytest.param(NEAR, pod_of("x", "n"), pod_of("x", "n", app="b"), True, id="it may be the first of its kind"),
     pytest.param(NEAR_OTHERS, pod_of("x", "n"), pod_of("x", "n", app="b"), False, id="a wanted pod is none any more"),
     pytest.param(AWAY, pod_of("x", "n"), pod_of("x", "n", app="b"), True, id="a shunned pod is none any more"),
     pytest.param(AWAY, pod_of("x", "n", app="b"), pod_of("x", "n"), False, id="a pod became a shunned one"),
+    pytest.param(AWAY, pod_of("x"), pod_of("x", app="b"), False, id="a pod without a node changed"),
     pytest.param(AWAY, pod_of("p"), pod_of("p", app="b"), True, id="the pod itself was relabelled"),
     pytest.param(AWAY, pod_of("x", "n"), None, True, id="a shunned pod went"),
+    pytest.param(AWAY, pod_of("x"), None, False, id="a shunned pod that had no node went"),
     pytest.param(NEAR, pod_of("x", "n"), None, True, id="the last pod of its kind may have gone"),
     pytest.param(NEAR_OTHERS, pod_of("x", "n"), None, False, id="a wanted pod went"),
     pytest.param(TWO_AWAY, pod_of("x", "n"), None, True, id="a pod that one of two terms shuns went"),
@@ -54,13 +62,18 @@ def node(**labels: str) -> Node:
 
 
 NODES = [
+    pytest.param(NEAR, None, node(zone="a"), True, id="near: a node with the key came"),
+    pytest.param(NEAR, None, node(), False, id="near: a node without the key came"),
     pytest.param(NEAR, node(), node(zone="a"), True, id="near: a node got the key"),
     pytest.param(NEAR, node(zone="a"), node(zone="b"), True, id="near: a node moved"),
     pytest.param(NEAR, node(zone="a"), node(), False, id="near: a node lost the key"),
+    pytest.param(NEAR, node(zone="a"), node(zone="a", disk="x"), False, id="near: another label changed"),
+    pytest.param(AWAY, None, node(), True, id="away: any node came"),
     pytest.param(AWAY, node(zone="a"), node(), True, id="away: a node lost the key"),
     pytest.param(AWAY, node(zone="a"), node(zone="b"), True, id="away: a node moved"),
     pytest.param(AWAY, node(), node(zone="a"), False, id="away: a node got the key"),
     pytest.param(AWAY, node(zone="a"), node(zone="a", disk="x"), False, id="away: another label changed"),
+    pytest.param(pod_of(), None, node(zone="a"), False, id="no terms"),
     pytest.param(pod_of(near=[term(HOST)]), node(zone="a"), node(zone="b"), False, id="near: by another key"),
 ]
 

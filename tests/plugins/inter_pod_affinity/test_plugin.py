@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.api import Namespace, Node, Pod
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import Code, CycleState, SignFragment, Status
+from pyscheduler.framework import Code, CycleState, PodInfo, SignFragment, Status
 from pyscheduler.framework.plugin_args import InterPodAffinityArgs
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.testing.builders import make_node
@@ -182,6 +182,15 @@ def test_terms_that_do_not_parse_reject_the_pod(
     assert isinstance(status, Status)
     assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert status.reasons == ("parsing pod: " + message.replace("{}", error),)
+
+
+def test_a_pod_without_terms_learns_of_one_that_would_shun_it(snapshot_of: SnapshotOf) -> None:
+    """In a cycle that some placed pod's terms concern, others may be added in thought, with new topology keys."""
+    snapshot = snapshot_of(nodes(), [pod_of("x", "b1", app="b", away=[term(HOST)])])
+    plugin, state, pod = plugin_on(snapshot), CycleState(), pod_of()
+    assert plugin.pre_filter(state, pod, snapshot.nodes) is None
+    plugin.add_pod(state, pod, PodInfo.of(pod_of("y", "a1", app="b", away=[term()])), snapshot.get("a1"))
+    assert refusals(plugin, snapshot, state, pod) == {"a1": SHUNNING, "a2": SHUNNING, "b1": SHUNNING}
 
 
 def scores(snapshot: Snapshot, pod: Pod, **args: Any) -> list[int] | None:

@@ -107,13 +107,48 @@ def test_nodes_that_lack_the_same_share_one_status(snapshot_of: Callable[..., Sn
     assert set(statuses.rows_with(Code.SUCCESS)) == {nodes.index(f"n{number}") for number in range(5, 60, 6)}
 
 
+WAITING = make_pod("p", requests={"cpu": "1"})
+
+
+def sized(name: str, cpu: str, memory: str = "1Gi", *, node_name: str = "n", nominated: str = "") -> Pod:
+    """Make a pod that asks for so much."""
+    requests, status = {"cpu": cpu, "memory": memory}, {"nominatedNodeName": nominated}
+    return make_pod(name, node_name=node_name, requests=requests, status=status)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(sized("q", "1"), None, QueueingHint.QUEUE, id="deleted"),
+        pytest.param(sized("q", "1", node_name="", nominated="n"), None, QueueingHint.QUEUE, id="nomination deleted"),
+        pytest.param(sized("q", "1", node_name=""), None, QueueingHint.SKIP, id="a waiting pod deleted"),
+        pytest.param(sized("q", "2"), sized("q", "1"), QueueingHint.QUEUE, id="less CPU"),
+        pytest.param(sized("q", "1", "2Gi"), sized("q", "1"), QueueingHint.SKIP, id="less of what it does not ask for"),
+        pytest.param(sized("q", "1"), sized("q", "1"), QueueingHint.SKIP, id="no less"),
+        pytest.param(sized("q", "2", node_name=""), sized("q", "1", node_name=""), QueueingHint.SKIP, id="not placed"),
+        pytest.param(
+            sized("p", "2", node_name=""), sized("p", "1", node_name=""), QueueingHint.QUEUE, id="the pod itself"
+        ),
+    ],
+)
+def test_a_pod_that_gives_something_back_wakes_pods(old: Pod, new: Pod | None, expected: QueueingHint) -> None:
+    """A pod helps that leaves its node, or gives back some of what the waiting pod asks for."""
+    assert NodeResourcesFit().after_pod_change(WAITING, old, new) is expected
+
+
 @pytest.mark.parametrize(
     ("requests", "old", "new", "expected"),
     [
+        pytest.param({"cpu": "2"}, None, node_of(), QueueingHint.QUEUE, id="a new node, large enough"),
         pytest.param({"cpu": "3"}, None, node_of(), QueueingHint.SKIP, id="a new node, too small"),
         pytest.param({GPU: "1"}, None, node_of(), QueueingHint.SKIP, id="a new node without the resource"),
+        pytest.param({}, None, node_of(pods="0"), QueueingHint.SKIP, id="a new node that takes no pods"),
+        pytest.param({"cpu": "2"}, node_of(cpu="1"), node_of(), QueueingHint.QUEUE, id="grown"),
         pytest.param({GPU: "1"}, node_of(), node_of(gpu="1"), QueueingHint.QUEUE, id="grown in an extended resource"),
+        pytest.param({"cpu": "2"}, node_of(memory="1Gi"), node_of(), QueueingHint.SKIP, id="grown elsewhere"),
+        pytest.param({"cpu": "2"}, node_of(), node_of(), QueueingHint.SKIP, id="not grown"),
         pytest.param({}, node_of(pods="1"), node_of(), QueueingHint.QUEUE, id="takes more pods"),
+        pytest.param({}, node_of(cpu="1"), node_of(), QueueingHint.SKIP, id="nothing asked for"),
     ],
 )
 def test_a_node_that_grows_wakes_pods(

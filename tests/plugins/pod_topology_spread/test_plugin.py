@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pyscheduler.api import ObjectMeta, Pod, Service, ServiceSpec, TopologySpreadConstraint
+from pyscheduler.api import Node, ObjectMeta, Pod, Service, ServiceSpec, TopologySpreadConstraint
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import ActionType, ClusterEvent, CycleState, PodInfo, QueueingHint, Status
+from pyscheduler.framework import ActionType, ClusterEvent, CycleState, NodeInfo, PodInfo, QueueingHint, Status
 from pyscheduler.framework.plugin_args import PodTopologySpreadArgs
 from pyscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from pyscheduler.testing.builders import make_node, make_pod
@@ -96,6 +97,25 @@ def test_what_ifs_follow_kube_schedulers_counting(snapshot_of: SnapshotOf) -> No
         assert plugin.filter_nodes(state, pod, snapshot.nodes) is None
 
 
+def test_what_ifs_on_nodes_that_do_not_count_change_nothing(snapshot_of: SnapshotOf) -> None:
+    """A node that the pod may not use, one in no domain, one that the snapshot does not know, another namespace."""
+    snapshot = snapshot_of([*NODES, make_node("bare")])
+    plugin, state = PodTopologySpread(None, ReadingHandle(snapshot)), CycleState()
+    pod = spread_pod("p", constraint_of(), node_selector={ZONE: "a"})
+    plugin.pre_filter(state, pod, snapshot.nodes)
+    other = PodInfo.of(placed("b1")[0])
+    unknown = NodeInfo.of(make_node("new", labels={ZONE: "c"}))
+    for node in (snapshot.get("b1"), snapshot.get("bare"), unknown, NodeInfo()):
+        plugin.add_pod(state, pod, other, node)
+    plugin.add_pod(state, pod, PodInfo.of(placed("a1", namespace="other")[0]), snapshot.get("a1"))
+    anywhere, state_of_anywhere = spread_pod("p", constraint_of()), CycleState()
+    plugin.pre_filter(state_of_anywhere, anywhere, snapshot.nodes)
+    plugin.add_pod(state_of_anywhere, anywhere, other, unknown)
+    some = snapshot.nodes.take(np.arange(3))
+    assert plugin.filter_nodes(state, pod, some) is None
+    assert plugin.filter_nodes(state_of_anywhere, anywhere, some) is None
+
+
 def test_pods_are_not_signed_where_their_likes_matter() -> None:
     """Neither with constraints of their own nor with the profile's; without any they are."""
     pod, plain = spread_pod("p", constraint_of()), make_pod("q")
@@ -108,8 +128,59 @@ def test_pods_are_not_signed_where_their_likes_matter() -> None:
 
 # --- waking pods ----------------------------------------------------------------------------------------------------
 
+WAITING = spread_pod("p", constraint_of(), constraint_of(topologyKey="rack", nodeTaintsPolicy="Honor"))
+TOLERANT = spread_pod(
+    "p", *(constraint_of(nodeTaintsPolicy=policy) for policy in ("Honor", "Ignore")), tolerations=[{"key": "t"}]
+)
 COUNTED, UNCOUNTED = placed("a1")[0], placed("a1", labels={"app": "b"})[0]
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(None, COUNTED, QUEUE, id="a pod that counts came"),
+        pytest.param(COUNTED, None, QUEUE, id="or went"),
+        pytest.param(None, UNCOUNTED, SKIP, id="a pod that does not count came"),
+        pytest.param(UNCOUNTED, COUNTED, QUEUE, id="a pod begins to count"),
+        pytest.param(COUNTED, COUNTED, SKIP, id="nothing changed"),
+        pytest.param(None, spread_pod("other"), SKIP, id="a pod without a node"),
+        pytest.param(None, spread_pod("other", status={"nominatedNodeName": "a1"}), QUEUE, id="a nominated pod"),
+        pytest.param(None, placed("a1", namespace="other")[0], SKIP, id="another namespace"),
+        pytest.param(WAITING, TOLERANT, QUEUE, id="the pod itself tolerates more"),
+        pytest.param(COUNTED, placed("a1", tolerations=[{"key": "t"}])[0], SKIP, id="another pod tolerates more"),
+    ],
+)
+def test_changes_of_pods_wake(old: Pod | None, new: Pod | None, expected: QueueingHint) -> None:
+    """A pod that begins or ceases to count may even things out."""
+    assert PodTopologySpread(None, ReadingHandle()).after_pod_change(WAITING, old, new) is expected
+
+
+IN_ZONE = make_node("n", labels={ZONE: "a", "rack": "r"})
+MOVED = make_node("n", labels={ZONE: "b", "rack": "r"})
+TAINTED = make_node("n", labels={ZONE: "a", "rack": "r"}, taints=[{"key": "t", "effect": "NoSchedule"}])
+RACKLESS = make_node("n", labels={ZONE: "a"})
+RACKLESS_MOVED = make_node("n", labels={ZONE: "b"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(None, IN_ZONE, QUEUE, id="a node in domains came"),
+        pytest.param(IN_ZONE, None, QUEUE, id="or went"),
+        pytest.param(None, RACKLESS, SKIP, id="a node that lacks a key came"),
+        pytest.param(RACKLESS, None, SKIP, id="or went "),
+        pytest.param(RACKLESS, IN_ZONE, QUEUE, id="it got the key"),
+        pytest.param(IN_ZONE, RACKLESS, QUEUE, id="it lost the key"),
+        pytest.param(IN_ZONE, MOVED, QUEUE, id="it changed domains"),
+        pytest.param(IN_ZONE, TAINTED, QUEUE, id="its taints changed"),
+        pytest.param(IN_ZONE, IN_ZONE, SKIP, id="nothing changed"),
+        pytest.param(RACKLESS, RACKLESS_MOVED, SKIP, id="it is in no domain of both"),
+    ],
+)
+def test_changes_of_nodes_wake(old: Node | None, new: Node | None, expected: QueueingHint) -> None:
+    """A node that enters, leaves or changes its domains may even things out."""
+    assert PodTopologySpread(None, ReadingHandle()).after_node_change(WAITING, old, new) is expected
 
 
 def test_the_events_are_those_of_pods_and_nodes() -> None:

@@ -200,6 +200,19 @@ def test_a_volume_that_cannot_be_read_is_passed_over(snapshot_of: SnapshotOf) ->
     filtered(plugin, snapshot)
 
 
+def test_a_reservation_that_fails_half_way_keeps_nothing(snapshot_of: SnapshotOf) -> None:
+    """The volume of the first claim is free again when the second claim has changed."""
+    snapshot = snapshot_of([make_node("n1")])
+    handle, plugin = made(snapshot, claim("c"), storage_class(), claim("d", size="9Gi"), volume())
+    pod = make_pod("p", spec=using("c", "d"))
+    state = filtered(plugin, snapshot, pod)
+    handle.put(claim("d", size="9Gi"), version="2")
+    status = plugin.reserve(state, pod, "n1")
+    assert status is not None
+    assert '"default/d" is out of sync' in status.message
+    assert len(plugin._world.volumes) == len(plugin._claims) == 0
+
+
 def test_a_volume_that_goes_before_it_is_reserved_costs_an_attempt(snapshot_of: SnapshotOf) -> None:
     """The loop may turn in between; a claim whose class makes no volumes must not be told to wait for one."""
     snapshot = snapshot_of([make_node("n1")])
