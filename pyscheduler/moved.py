@@ -27,6 +27,8 @@ _MOVED: Final = {
     "pyscheduler.cluster.embedded": "kube_testserver",
     "pyscheduler.cluster.embedded.serving.in_process": "pyscheduler.cluster.in_process",
     "pyscheduler.framework.clock": "kube_objects.clock",
+    "pyscheduler.podgroup.deadlock": "pyscheduler_coscheduling.deadlock_resolver.deadlocks",
+    "pyscheduler.podgroup.deadlock_units": "pyscheduler_coscheduling.deadlock_resolver.units",
     "pyscheduler.podgroup.quota_claims": "pyscheduler_quota.claims",
     "pyscheduler.podgroup.quotas": "pyscheduler_quota.quotas",
     "pyscheduler.podgroup.reservation_controller": "pyscheduler_quota.controller",

@@ -13,8 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.podgroup.controller import StatusController, status_rules
-from pyscheduler.podgroup.deadlock import Deadlocks
-from pyscheduler.podgroup.deadlock_units import DeadlockArgs, DeadlockParty, UnitKey
 from pyscheduler.podgroup.dialects import DIALECTS, Dialect, DialectTable, Key, KeyPlace, kinds_of, resolve
 from pyscheduler.podgroup.directory import ChangeKind, GroupChange, GroupDirectory
 from pyscheduler.podgroup.expiry import ExpiringMap
@@ -52,9 +50,6 @@ __all__ = [
     "ChangeKind",
     "ConditionStatus",
     "CountsStatus",
-    "DeadlockArgs",
-    "DeadlockParty",
-    "Deadlocks",
     "Dialect",
     "DialectStatus",
     "DialectTable",
@@ -85,7 +80,6 @@ __all__ = [
     "SubGroup",
     "SubGroupTree",
     "SubGroups",
-    "UnitKey",
     "asks",
     "coscheduling_key",
     "coscheduling_phase",

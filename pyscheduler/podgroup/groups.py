@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework import PluginError
-from pyscheduler.podgroup.deadlock import Deadlocks
 from pyscheduler.podgroup.dialects import DialectTable
 from pyscheduler.podgroup.directory import ChangeKind, GroupDirectory
 from pyscheduler.podgroup.identity import GroupId
@@ -56,8 +55,6 @@ class PodGroups:
         self.rounds: dict[str, int] = {}
         self._adapter = InformerAdapter(self.directory)
         self.directory.subscribe(self._changed)
-        #: Resolves deadlocks of groups that each hold a part of the room.
-        self.deadlocks = Deadlocks(self.directory, clock, self.server_of)
 
     #: Its key among the objects that plugins share.
     KEY: Final = "pyscheduler/pod-groups"

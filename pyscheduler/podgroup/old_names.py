@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,13 @@ def _next_status(style: DialectStatus, status: Any, facts: MemberFacts, *, now: 
     return style.next(status, facts, now=now)
 
 
+#: By old name: the module that has it now.
+_MOVED: Final = {
+    "DeadlockArgs": "pyscheduler_coscheduling.deadlock_resolver.units",
+    "DeadlockParty": "pyscheduler_coscheduling.deadlock_resolver.units",
+    "Deadlocks": "pyscheduler_coscheduling.deadlock_resolver.deadlocks",
+    "UnitKey": "pyscheduler_coscheduling.deadlock_resolver.units",
+}
 #: By old name: what to use instead, and what the old name returns.
 _OLD: Final[dict[str, tuple[str, object]]] = {
     "Place": ("MemberPlace", MemberPlace),
@@ -41,9 +49,12 @@ _OLD: Final[dict[str, tuple[str, object]]] = {
 
 def old_name(name: str) -> object:
     """Return what an old name stands for, with a `DeprecationWarning`: the `__getattr__` of the package."""
-    if name not in _OLD:
+    if name in _MOVED:
+        instead, value = f"{_MOVED[name]}.{name}", getattr(import_module(_MOVED[name]), name)
+    elif name in _OLD:
+        instead, value = _OLD[name]
+    else:
         raise AttributeError(f"module 'pyscheduler.podgroup' has no attribute {name!r}")
-    instead, value = _OLD[name]
     text = f"pyscheduler.podgroup.{name} is removed in 0.4; use {instead}"
     warnings.warn(text, DeprecationWarning, stacklevel=2)
     return value

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from pyscheduler import podgroup
+from pyscheduler_coscheduling.deadlock_resolver.units import DeadlockArgs
 from tests.podgroup.builders import ROWS
 
 
@@ -26,6 +27,15 @@ def test_status_style_names_the_status_objects() -> None:
     facts = podgroup.MemberFacts(min=1, members=1, running=1)
     assert next_status(row.status, podgroup.GroupStatus(), facts, now=0.0) == podgroup.GroupStatus(running=1)
     assert not attrs.evolve(row, status=None).status.is_written
+
+
+def test_name_that_moved_warns_and_returns_the_class() -> None:
+    """A class that is part of another module now is the same under its old name."""
+    with pytest.warns(
+        DeprecationWarning, match=r"use pyscheduler_coscheduling\.deadlock_resolver\.units\.DeadlockArgs"
+    ):
+        old = podgroup.DeadlockArgs
+    assert old is DeadlockArgs
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

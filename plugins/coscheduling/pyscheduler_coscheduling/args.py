@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pyscheduler.framework.plugin_args import wire
-from pyscheduler.podgroup import DeadlockArgs
 from pyscheduler.podgroup.strategy import Strategy, strategy_problems
+from pyscheduler_coscheduling.deadlock_resolver.units import DeadlockArgs
 from pyscheduler_quota.controller import MODES, WAIT
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.podgroup import ExpiringMap, PodGroups, asks, places_needed
 from pyscheduler_coscheduling import quorum
+from pyscheduler_coscheduling.deadlock_resolver.deadlocks import Deadlocks
 from pyscheduler_coscheduling.windows import Failures
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Members:
         self._plugin = plugin
         self._handle = handle
         self.groups = PodGroups.of(handle)
+        self.deadlocks = Deadlocks.of(handle)
         self.dialects = self.groups.claim(plugin, args.dialects or None)
         self.directory = self.groups.directory
         self.waiting = handle.index_waiting_pods(self._waits_for)
@@ -136,7 +138,7 @@ class Members:
         """Allow the waiting members: the group has its minimum. Those of a sub-group below its own minimum wait on."""
         self.failures.forgive(state.id)
         self.groups.passed(state.id)
-        self.groups.deadlocks.completed(state)
+        self.deadlocks.completed(state)
         for held in self.waiting.of(state.id):
             if quorum.may_start(state, held.pod):
                 held.allow(self._plugin)

@@ -121,7 +121,7 @@ class Coscheduling(
         self.members = Members(self.name, self.args, handle)
         self._group_cycle = GroupCycleRules(self.args, self.members)
         self._hints = CoschedulingHints(self.members)
-        self._deadlocks = self.members.groups.deadlocks
+        self._deadlocks = self.members.deadlocks
         side = DeadlockSide(handle=handle, deadlock=self.args.deadlock, members=self.members, profiles=self._profiles)
         self._deadlocks.join(self.name, side)
         self._handlers = GroupEventHandlers(self.name, handle, self.members, lambda: frozenset(self._profiles))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.plugin_args import Duration, wire
-from pyscheduler.podgroup import DIALECTS, DeadlockArgs, MatchPolicy
+from pyscheduler.podgroup import DIALECTS, MatchPolicy
 from pyscheduler.podgroup.strategy import Strategy, strategy_problems
+from pyscheduler_coscheduling.deadlock_resolver.units import DeadlockArgs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

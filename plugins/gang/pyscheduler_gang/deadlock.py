@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle
-    from pyscheduler.podgroup import DeadlockArgs, GroupState, UnitKey
+    from pyscheduler.podgroup import GroupState
+    from pyscheduler_coscheduling.deadlock_resolver.units import DeadlockArgs, UnitKey
     from pyscheduler_gang.gangs import Gangs
     from pyscheduler_gang.rounds import Rounds
     from pyscheduler_gang.verdicts import Verdicts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyscheduler.podgroup import GroupId, MatchPolicy, Mode, resolve
 from pyscheduler.podgroup.declarations import GANG_TIMEOUT_ANNOTATION
 from pyscheduler.podgroup.strategy import Strategy
+from pyscheduler_coscheduling.deadlock_resolver.deadlocks import Deadlocks
 from pyscheduler_gang import messages
 from pyscheduler_gang.record import GangRecord
 
@@ -40,6 +41,7 @@ class Gangs:
         self.plugin = plugin
         self.args = args
         self.groups = groups
+        self.deadlocks = Deadlocks.of(handle)
         self.directory = groups.directory
         self.clock = handle.clock
         #: The profiles that have the plugin.

@@ -79,8 +79,8 @@ def summary(gangs: Gangs, record: GangRecord) -> dict[str, object]:
         },
         "waitDeadline": None if deadline is None else format_time(gangs.clock.wall() + deadline - gangs.clock.now()),
         "timedOut": sorted(names[uid] for uid in record.timed_out if uid in names),
-        "deadlockState": gangs.groups.deadlocks.describe(state),
-        "yieldCount": gangs.groups.deadlocks.yield_count(state),
+        "deadlockState": gangs.deadlocks.describe(state),
+        "yieldCount": gangs.deadlocks.yield_count(state),
         "problems": [str(problem) for problem in group.problems] + list(group.disagreements),
     }
 

@@ -113,7 +113,7 @@ class Gang(
         self.verdicts: Final = shared.verdicts
         self._rounds: Final = shared.rounds
         self._statuses: Final = StatusController.of(handle)
-        self._deadlocks: Final = groups.deadlocks
+        self._deadlocks: Final = shared.gangs.deadlocks
         self._deadlocks.join(
             self.name,
             DeadlockSide(

@@ -76,7 +76,7 @@ class Verdicts:
             if not gangs.has_quorum(record):
                 return False
         gangs.directory.satisfy(record.id)
-        gangs.groups.deadlocks.completed(record.state)
+        gangs.deadlocks.completed(record.state)
         for each in group:
             if each.deadline is None:
                 continue

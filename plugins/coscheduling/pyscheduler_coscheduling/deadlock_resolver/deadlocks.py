@@ -12,7 +12,7 @@ outside changes. So between two such changes each resolution completes a unit or
 
 `DeadlockRules` decide; `Deadlocks` sets timers, looks at the cluster, retries pods and tells plugins.
 
-One resolver serves all profiles and group plugins of a scheduler: `PodGroups.deadlocks`. A plugin joins with a
+One resolver serves all profiles and group plugins of a scheduler: `Deadlocks.of(handle)`. A plugin joins with a
 `DeadlockParty`, reports attempts and nodes taken or given back, and asks whether a group is refused.
 """
 
@@ -26,21 +26,22 @@ from pyscheduler.api import Node, Pod
 from pyscheduler.framework import NominatingInfo, PodInfo
 from pyscheduler.framework.changes import node_changes, pod_changes
 from pyscheduler.framework.events import ActionType
-from pyscheduler.podgroup.deadlock_plan import Planner
-from pyscheduler.podgroup.deadlock_rules import CHECK_SECONDS, DeadlockRules, in_deadlock
-from pyscheduler.podgroup.deadlock_units import Contender, first_complete
+from pyscheduler.podgroup import PodGroups
 from pyscheduler.podgroup.directory import ChangeKind
 from pyscheduler.podgroup.membership import created_at
+from pyscheduler_coscheduling.deadlock_resolver.plan import Planner
+from pyscheduler_coscheduling.deadlock_resolver.rules import CHECK_SECONDS, DeadlockRules, in_deadlock
+from pyscheduler_coscheduling.deadlock_resolver.units import Contender, first_complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.framework import Clock, Handle, Timer, WaitingIndex, WaitingPod, WaitVerdict
-    from pyscheduler.podgroup.deadlock_plan import Plan
-    from pyscheduler.podgroup.deadlock_rules import Lease
-    from pyscheduler.podgroup.deadlock_units import DeadlockParty, UnitKey
     from pyscheduler.podgroup.directory import GroupChange, GroupDirectory
     from pyscheduler.podgroup.membership import GroupState
+    from pyscheduler_coscheduling.deadlock_resolver.plan import Plan
+    from pyscheduler_coscheduling.deadlock_resolver.rules import Lease
+    from pyscheduler_coscheduling.deadlock_resolver.units import DeadlockParty, UnitKey
 
 __all__ = ["Deadlocks"]
 
@@ -70,6 +71,12 @@ class Deadlocks:
         self._leaving: set[str] = set()
         self._is_room_free = asyncio.Event()
         directory.subscribe(self._changed)
+
+    @classmethod
+    def of(cls, handle: Handle) -> Deadlocks:
+        """Return the resolver of the scheduler that `handle` belongs to; call it in a plugin's constructor."""
+        groups = PodGroups.of(handle)
+        return handle.shared("pyscheduler/deadlocks", lambda: cls(groups.directory, handle.clock, groups.server_of))
 
     # --- reports of plugins
 

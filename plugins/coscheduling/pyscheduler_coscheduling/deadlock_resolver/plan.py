@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import WhatIf
-    from pyscheduler.podgroup.deadlock_units import Contender, UnitKey
     from pyscheduler.podgroup.identity import GroupId
+    from pyscheduler_coscheduling.deadlock_resolver.units import Contender, UnitKey
 
 __all__ = ["NeverFits", "Plan", "Planner"]
 

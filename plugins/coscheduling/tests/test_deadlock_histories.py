@@ -15,10 +15,10 @@ from typing import ClassVar, Final
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from plugins.coscheduling.tests.deadlock_cluster import DeadlockCluster
 from pyscheduler.api import Pod
 from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
-from tests.podgroup.deadlock_cluster import DeadlockCluster
 
 RUNS: Final = settings.default.max_examples // 5
 LEASE: Final = 6

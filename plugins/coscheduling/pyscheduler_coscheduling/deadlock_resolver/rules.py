@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.podgroup.deadlock_history import Releases
-from pyscheduler.podgroup.deadlock_plan import NeverFits
+from pyscheduler_coscheduling.deadlock_resolver.history import Releases
+from pyscheduler_coscheduling.deadlock_resolver.plan import NeverFits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.podgroup.deadlock_plan import Plan
-    from pyscheduler.podgroup.deadlock_units import Contender, UnitKey
+    from pyscheduler_coscheduling.deadlock_resolver.plan import Plan
+    from pyscheduler_coscheduling.deadlock_resolver.units import Contender, UnitKey
 
 __all__ = ["CHECK_SECONDS", "Check", "DeadlockRules", "Lease", "in_deadlock"]
 

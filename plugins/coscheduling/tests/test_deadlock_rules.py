@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.podgroup.deadlock_plan import Plan
-from pyscheduler.podgroup.deadlock_rules import Check, DeadlockRules, in_deadlock
 from pyscheduler.testing import make_pod
+from pyscheduler_coscheduling.deadlock_resolver.plan import Plan
+from pyscheduler_coscheduling.deadlock_resolver.rules import Check, DeadlockRules, in_deadlock
 
 
 def contender(name: str, rank: int = 0, **facts: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pytest
 
+from plugins.coscheduling.tests.deadlock_cluster import GRACE, DeadlockCluster
 from pyscheduler.api import Pod
 from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, Status
 from pyscheduler.testing import FakeCluster
-from tests.podgroup.deadlock_cluster import GRACE, DeadlockCluster
 
 #: So long after a deadlock began it is resolved at the latest: the grace time, and a look now and then.
 SOON = GRACE + 1.5

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import Handle, WaitingPod
-    from pyscheduler.podgroup.deadlock_history import Releases
     from pyscheduler.podgroup.identity import GroupId
     from pyscheduler.podgroup.membership import GroupState
+    from pyscheduler_coscheduling.deadlock_resolver.history import Releases
 
 __all__ = ["Contender", "DeadlockArgs", "DeadlockParty", "UnitKey", "first_complete"]
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.podgroup.deadlock_history import Releases
+from pyscheduler_coscheduling.deadlock_resolver.history import Releases
 
 FIRED: Final[Counter[str]] = Counter()
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from pyscheduler.api import KubeObject
 from pyscheduler.framework import Plugin
-from pyscheduler.podgroup import DIALECTS, Deadlocks, DialectTable, PodGroups
+from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.testing import FakeCluster, FakeFramework
+from pyscheduler_coscheduling.deadlock_resolver.deadlocks import Deadlocks
 
 TABLE: Final = DialectTable(DIALECTS)
 PREFIX: Final = "gang.scheduling.koordinator.sh/"
@@ -141,7 +142,7 @@ class DeadlockCluster:
     @property
     def deadlocks(self) -> Deadlocks:
         """Return the resolver."""
-        return PodGroups.of(self.running.profile.handle).deadlocks
+        return Deadlocks.of(self.running.profile.handle)
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Let time pass, and everything happen that follows."""
