@@ -323,7 +323,7 @@ def strings(pattern: str) -> set[str]:
 def test_every_row_of_the_threat_model_names_tests_that_exist() -> None:
     """Files and functions that the page names are there, and the page names each file of attacks."""
     page = (ROOT / "docs/explanation/threat-model.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:packages/[\w-]+/)?tests/[\w/]+\.py)(?:::(\w+))?`", page))
+    named = set(re.findall(r"`((?:(?:packages|plugins)/[\w-]+/)?tests/[\w/]+\.py)(?:::(\w+))?`", page))
     files = {path for path, _ in named}
     assert {path for path in files if not (ROOT / path).exists()} == set()
     assert {relative(path) for path in (ROOT / "tests/threats").glob("test_*.py")} <= files
