@@ -19,13 +19,12 @@ from pyscheduler.podgroup.expiry import ExpiringMap
 from pyscheduler.podgroup.fields import NOTHING_SAID, GroupFields, MatchPolicy, Mode, Problem
 from pyscheduler.podgroup.groups import PodGroups
 from pyscheduler.podgroup.identity import GroupId
-from pyscheduler.podgroup.membership import GangGroup, GroupState, MemberPlace, created_at
-from pyscheduler.podgroup.model import Group, Origin, merge
+from pyscheduler.podgroup.membership import GroupState, MemberPlace, created_at
+from pyscheduler.podgroup.model import Group, Origin
 from pyscheduler.podgroup.old_names import old_name
 from pyscheduler.podgroup.room_needed import asks, places_needed
 from pyscheduler.podgroup.sort_keys import QueueOrder, coscheduling_key, gang_key
 from pyscheduler.podgroup.status import (
-    ConditionStatus,
     CountsStatus,
     DialectStatus,
     KubeBatchStatus,
@@ -33,28 +32,21 @@ from pyscheduler.podgroup.status import (
     Phase,
     PhaseStatus,
     coscheduling_phase,
-    is_overdue,
-    is_unschedulable,
     koordinator_phase,
     ming_phase,
-    occupied_by,
-    scheduled_condition,
-    status_patch,
 )
 from pyscheduler.podgroup.sub_groups import SubGroup, SubGroups, SubGroupTree
-from pyscheduler.podgroup.wire import GroupObject, GroupStatus
+from pyscheduler.podgroup.wire import GroupObject
 
 __all__ = [
     "DIALECTS",
     "NOTHING_SAID",
     "ChangeKind",
-    "ConditionStatus",
     "CountsStatus",
     "Dialect",
     "DialectStatus",
     "DialectTable",
     "ExpiringMap",
-    "GangGroup",
     "Group",
     "GroupChange",
     "GroupDirectory",
@@ -62,7 +54,6 @@ __all__ = [
     "GroupId",
     "GroupObject",
     "GroupState",
-    "GroupStatus",
     "Key",
     "KeyPlace",
     "KubeBatchStatus",
@@ -85,17 +76,11 @@ __all__ = [
     "coscheduling_phase",
     "created_at",
     "gang_key",
-    "is_overdue",
-    "is_unschedulable",
     "kinds_of",
     "koordinator_phase",
-    "merge",
     "ming_phase",
-    "occupied_by",
     "places_needed",
     "resolve",
-    "scheduled_condition",
-    "status_patch",
     "status_rules",
 ]
 

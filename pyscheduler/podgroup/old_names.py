@@ -31,10 +31,19 @@ def _next_status(style: DialectStatus, status: Any, facts: MemberFacts, *, now: 
 
 #: By old name: the module that has it now.
 _MOVED: Final = {
+    "ConditionStatus": "pyscheduler.podgroup.status",
     "DeadlockArgs": "pyscheduler_coscheduling.deadlock_resolver.units",
     "DeadlockParty": "pyscheduler_coscheduling.deadlock_resolver.units",
     "Deadlocks": "pyscheduler_coscheduling.deadlock_resolver.deadlocks",
+    "GangGroup": "pyscheduler.podgroup.membership",
+    "GroupStatus": "pyscheduler.podgroup.wire",
     "UnitKey": "pyscheduler_coscheduling.deadlock_resolver.units",
+    "is_overdue": "pyscheduler.podgroup.status",
+    "is_unschedulable": "pyscheduler.podgroup.status",
+    "merge": "pyscheduler.podgroup.model",
+    "occupied_by": "pyscheduler.podgroup.status",
+    "scheduled_condition": "pyscheduler.podgroup.status",
+    "status_patch": "pyscheduler.podgroup.status",
 }
 #: By old name: what to use instead, and what the old name returns.
 _OLD: Final[dict[str, tuple[str, object]]] = {

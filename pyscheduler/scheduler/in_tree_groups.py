@@ -19,7 +19,8 @@ import msgspec
 from pyscheduler.framework.errors import NotFoundError
 from pyscheduler.framework.group_cycle import GroupOutcome
 from pyscheduler.framework.watches import PolicyRule
-from pyscheduler.podgroup import GroupId, PodGroups, scheduled_condition
+from pyscheduler.podgroup import GroupId, PodGroups
+from pyscheduler.podgroup.status import scheduled_condition
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS, InTreePodGroup
 
 if TYPE_CHECKING:

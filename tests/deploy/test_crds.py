@@ -11,7 +11,9 @@ import yaml
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.errors import StatusError
 from pyscheduler.api import ResourceKind
-from pyscheduler.podgroup import DIALECTS, Dialect, GroupStatus, MemberFacts, status_patch
+from pyscheduler.podgroup import DIALECTS, Dialect, MemberFacts
+from pyscheduler.podgroup.status import status_patch
+from pyscheduler.podgroup.wire import GroupStatus
 from pyscheduler.testing import VirtualClock, make_pod
 from pyscheduler_batch.binder.requests import BIND_REQUESTS, request_body
 from pyscheduler_batch.dialects import QUEUE_DIALECTS

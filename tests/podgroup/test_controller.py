@@ -12,8 +12,9 @@ import pytest
 
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import KubeObject, Pod, format_time
-from pyscheduler.podgroup import DIALECTS, ConditionStatus, GroupStatus, KeyPlace, StatusController, status_rules
-from pyscheduler.podgroup.wire import IncubatorPodGroup
+from pyscheduler.podgroup import DIALECTS, KeyPlace, StatusController, status_rules
+from pyscheduler.podgroup.status import ConditionStatus
+from pyscheduler.podgroup.wire import GroupStatus, IncubatorPodGroup
 from pyscheduler.testing import FakeCluster, FakeFramework
 from tests.podgroup.builders import ROWS
 

@@ -25,9 +25,9 @@ from pyscheduler.podgroup import (
     GroupId,
     MemberPlace,
     created_at,
-    merge,
     resolve,
 )
+from pyscheduler.podgroup.model import merge
 from pyscheduler.podgroup.sub_group_fields import NO_SUB_GROUPS
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import GANG, ROWS, SIGS, created, make_group

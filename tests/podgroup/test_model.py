@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyscheduler.podgroup import Group, GroupFields, GroupId, MatchPolicy, Mode, Origin, Problem, merge
+from pyscheduler.podgroup import Group, GroupFields, GroupId, MatchPolicy, Mode, Origin, Problem
+from pyscheduler.podgroup.model import merge
 
 ID = GroupId("ml", "g", "koordinator")
 

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from pyscheduler import podgroup
+from pyscheduler.podgroup.wire import GroupStatus
 from pyscheduler_coscheduling.deadlock_resolver.units import DeadlockArgs
 from tests.podgroup.builders import ROWS
 
@@ -25,7 +26,7 @@ def test_status_style_names_the_status_objects() -> None:
         next_status = podgroup.next_status
     row = attrs.evolve(ROWS["koordinator"], status=style.COUNTS)
     facts = podgroup.MemberFacts(min=1, members=1, running=1)
-    assert next_status(row.status, podgroup.GroupStatus(), facts, now=0.0) == podgroup.GroupStatus(running=1)
+    assert next_status(row.status, GroupStatus(), facts, now=0.0) == GroupStatus(running=1)
     assert not attrs.evolve(row, status=None).status.is_written
 
 

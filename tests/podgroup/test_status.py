@@ -9,21 +9,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.api import PodCondition
-from pyscheduler.podgroup import (
+from pyscheduler.podgroup import CountsStatus, DialectStatus, KubeBatchStatus, MemberFacts, Phase, PhaseStatus
+from pyscheduler.podgroup.status import (
     ConditionStatus,
-    CountsStatus,
-    DialectStatus,
-    GroupStatus,
-    KubeBatchStatus,
-    MemberFacts,
-    Phase,
-    PhaseStatus,
     is_overdue,
     is_unschedulable,
     occupied_by,
     scheduled_condition,
     status_patch,
 )
+from pyscheduler.podgroup.wire import GroupStatus
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import ROWS
 
