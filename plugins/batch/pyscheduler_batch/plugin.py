@@ -15,7 +15,7 @@ from pyscheduler.api import Node, Pod, PodDisruptionBudget, PriorityClass
 from pyscheduler.framework import ConfigError, PreEnqueuePlugin
 from pyscheduler.framework.extensions import Extensions
 from pyscheduler.framework.log_capture import CONFIGURATION_LOGGER
-from pyscheduler.podgroup import GroupId, GroupObject, PodGroups, created_at
+from pyscheduler.podgroup import GroupId, GroupObject, PodGroups
 from pyscheduler_batch.added_dialects import added_queue_dialects
 from pyscheduler_batch.changes import Changes, group_facts, queue_is_changed
 from pyscheduler_batch.configured import make_actions, make_tiers, session_type
@@ -387,18 +387,8 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
         pod = pods[0]
         queue = self._system.queue_of(pod) or self._row.default_queue
         lacks_queue = "" if queue else f"QueueDoesNotExist: {no_queue(self._system.queue_label_of(self._args))}"
-        alone = JobSpec(
-            namespace=pod.namespace,
-            name=pod.name,
-            uid=pod.uid,
-            dialect=self._row.name,
-            created=created_at(pod),
-            queue=queue,
-            min_member=1,
-            preemptible=self._row.preemptible(pod),
-            phase="Inqueue",
-            error=GROUP_REQUIRED if self._args.require_group else lacks_queue,
-        )
+        error = GROUP_REQUIRED if self._args.require_group else lacks_queue
+        alone = attrs.evolve(self._system.spec_of_pod(pod), queue=queue, phase="Inqueue", error=error)
         return self._system.completed(alone, pods)
 
     def _error_of(self, spec: JobSpec, state: GroupState, pods: Sequence[Pod]) -> str:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyscheduler.podgroup import kinds_of
+from pyscheduler.podgroup import created_at, kinds_of
 from pyscheduler_batch.model.batch_plugin import NodeUse
 from pyscheduler_batch.model.build import build_queues
+from pyscheduler_batch.model.job_spec import JobSpec
 from pyscheduler_batch.node_pools import EVERYTHING, NodePool
 from pyscheduler_batch.preset import Preset
 from pyscheduler_quota.controller import WAIT
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
     from pyscheduler_batch.dialects import JobDialect, QueueDialect
     from pyscheduler_batch.model.axis import ResourceAxis
-    from pyscheduler_batch.model.job_spec import JobSpec
     from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.model.queue_table import QueueTable
     from pyscheduler_batch.model.session import Session
@@ -199,6 +199,19 @@ class System:
     def without_succeeded(cls, spec: JobSpec, living: Iterable[str], succeeded: Iterable[str]) -> JobSpec:
         """Return a description without what its succeeded pods have done; both are the sub-groups of pods."""
         return spec
+
+    @classmethod
+    def spec_of_pod(cls, pod: Pod) -> JobSpec:
+        """Return the description of a pod without a group, before the profile's settings."""
+        return JobSpec(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            dialect=cls.jobs.name,
+            created=created_at(pod),
+            queue=cls.jobs.queue(pod) or cls.jobs.default_queue,
+            preemptible=cls.jobs.preemptible(pod),
+        )
 
     def queue_of(self, pod: Pod) -> str:
         """Return the queue that a pod without a group names, or ""."""

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.framework.departures import is_preempted
-from pyscheduler.framework.resource import CPU, EPHEMERAL_STORAGE, MEMORY
+from pyscheduler.framework.resource import EPHEMERAL_STORAGE
 from pyscheduler_batch.model.axis import PODS, ResourceAxis, is_counted
 from pyscheduler_batch.model.batch_plugin import NodeUse
 from pyscheduler_batch.model.build import build_job, build_queues
@@ -33,6 +33,7 @@ from pyscheduler_batch.model.tasks import (
     state_of_waiting,
 )
 from pyscheduler_batch.sessions.gang_memory import GangMemory
+from pyscheduler_batch.sessions.pod_facts import PodAmounts, find_queue, state_on_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from pyscheduler.api import Node, Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
-    from pyscheduler.framework.resource import Resource
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.batch_plugin import BatchPlugin, TaskFacts
@@ -50,11 +50,8 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.queue_table import QueueTable
     from pyscheduler_batch.sessions.pending import PendingPods
 
-__all__ = ["NOT_A_LEAF", "NO_GROUP", "NO_QUEUE", "ClusterTables", "parts"]
+__all__ = ["NO_GROUP", "ClusterTables", "parts"]
 
-#: Reasons for which a job is in no queue.
-NO_QUEUE: Final = "QueueDoesNotExist"
-NOT_A_LEAF: Final = "QueueIsNotALeaf"
 #: Why a job whose group has no object is not considered.
 NO_GROUP: Final = "PodGroupDoesNotExist"
 #: So many keys of jobs are remembered; then those of jobs without pods are forgotten.
@@ -128,7 +125,7 @@ class ClusterTables:
         self._beside = np.zeros((0, len(self.axis)))
         #: int8[N]: the `NodeUse` of each node.
         self._use = np.zeros(0, dtype=np.int8)
-        self._requests: dict[tuple[object, ...], Amounts] = {}
+        self._amounts = PodAmounts(self.axis)
         #: In order: the pods of a job lie side by side in memory as a rule.
         self._dirty: dict[str, None] = {}
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
@@ -325,7 +322,7 @@ class ClusterTables:
         self._foreign = np.zeros((len(names), len(self.axis)))
         self._beside = np.zeros((len(names), len(self.axis)))
         self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
-        self._requests = {}
+        self._amounts = PodAmounts(self.axis)
         self._look_alikes.clear()
         self._is_stale = False
 
@@ -366,7 +363,7 @@ class ClusterTables:
                 releasing += self._amounts_of(info)
             if is_own:
                 here[pod.uid] = None
-                state = TaskState.RELEASING if is_leaving else _state_on_node(pod)
+                state = TaskState.RELEASING if is_leaving else state_on_node(pod)
                 self._put(info, places.setdefault(state, (state, row)))
             else:
                 foreign += self._amounts_of(info)
@@ -459,7 +456,9 @@ class ClusterTables:
         self._named.update(filter(is_counted, spec.min_resources))
         priority = self._plugin.job_priority(spec, pods)
         job = build_job(self.axis, spec, priority=priority, preemptible=self._plugin.is_preemptible(spec, priority))
-        self._find_queue(job, spec)
+        find_queue(job, self.queues, self.problems, keeps_row=self._plugin.inner_queues)
+        if spec.error:
+            job.queue_row, job.queue_error = -1, spec.error
         await self._add_tasks(key, job, spec, infos, turns)
         if job.uid in self._held and not job.count(ALLOCATED):
             job.queue_row, job.queue_error = -1, self._held[job.uid]
@@ -517,18 +516,6 @@ class ClusterTables:
             self._look_alikes[shared] = next(self._numbers)
         return self._look_alikes[shared]
 
-    def _find_queue(self, job: Job, spec: JobSpec) -> None:
-        """Set the queue of a job, or why it can be in none."""
-        job.queue_row = self.queues.index.get(spec.queue, -1)
-        if job.queue_row < 0:
-            job.queue_error = self.problems.get(spec.queue, NO_QUEUE)
-        elif not self.queues.is_leaf[job.queue_row]:
-            job.queue_error = NOT_A_LEAF
-            if not self._plugin.inner_queues:
-                job.queue_row = -1
-        if spec.error:
-            job.queue_row, job.queue_error = -1, spec.error
-
     def _count(self, job: Job, sign: float) -> None:
         """Add a job's active tasks to the sums of its queues, or take them out."""
         active = job.count(ACTIVE) if job.queue_row >= 0 else 0
@@ -545,20 +532,7 @@ class ClusterTables:
 
     def _amounts_of(self, info: PodInfo) -> Amounts:
         """Return float64[R], read-only: the requests of a pod, and what it counts for besides."""
-        return self._amounts(info.requests, self._plugin.amounts_beside(info.pod))
-
-    def _amounts(self, resource: Resource, more: Mapping[str, float] | None = None) -> Amounts:
-        """Return float64[R], read-only and shared between equal requests; one pod."""
-        scalars = tuple(resource.scalars.items())
-        beside = tuple(more.items()) if more else ()
-        key = (resource.milli_cpu, resource.memory, resource.ephemeral_storage, scalars, beside)
-        found = self._requests.get(key)
-        if found is None:
-            values: dict[str, float] = {CPU: resource.milli_cpu, MEMORY: resource.memory, PODS: 1, **resource.scalars}
-            values[EPHEMERAL_STORAGE] = resource.ephemeral_storage
-            found = self._requests[key] = self.axis.amounts(values) + (self.axis.amounts(more) if more else 0.0)
-            found.flags.writeable = False
-        return found
+        return self._amounts.of(info.requests, self._plugin.amounts_beside(info.pod))
 
 
 def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
@@ -574,10 +548,6 @@ def _node_facts(node: Node | None) -> tuple[object, ...]:
     conditions = [(each.type, each.status) for each in status.conditions]
     offered = (status.allocatable, status.capacity, status.images, status.declared_features)
     return node.spec, meta.labels, meta.annotations, offered, conditions
-
-
-def _state_on_node(pod: Pod) -> TaskState:
-    return TaskState.RUNNING if pod.status.phase == "Running" else TaskState.BOUND
 
 
 def _task(job: Job, pod: Pod, request: Amounts, place: tuple[TaskState, int], facts: TaskFacts) -> Task:

@@ -80,11 +80,7 @@ def _jobs(model: DialectModel, queue: str, reasons: Mapping[str, str]) -> list[s
     entries = model.jobs_of(queue)
     if not entries:
         return [f"Jobs:  {NONE}"]
-    cells: list[tuple[str, ...]] = [
-        ("Job", "Phase", "Min", "Active", "Waiting", "Gated", "Ended", "Requests", "Message")
-    ]
-    cells += [_job_cells(model, entry, reasons) for entry in entries]
-    return ["Jobs:", *indented(cells)]
+    return ["Jobs:", *indented([_JOB_HEADER, *(_job_cells(model, entry, reasons) for entry in entries)])]
 
 
 def _job_cells(model: DialectModel, entry: JobEntry, reasons: Mapping[str, str]) -> tuple[str, ...]:

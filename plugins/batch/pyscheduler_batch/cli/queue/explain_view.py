@@ -9,9 +9,9 @@ import attrs
 from pyscheduler.cli.podgroup.view import indented
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pyscheduler_batch.cli.queue.explanation import Explanation
+    from pyscheduler_batch.cli.queue.explanation import Explanation, Step
 
 __all__ = ["data_of", "explained", "planned"]
 
@@ -33,11 +33,15 @@ def _head(found: Explanation) -> list[str]:
     ]
 
 
+def _steps(steps: Iterable[Step]) -> list[str]:
+    cells = [("Step", "Result", "Reason", "Detail")]
+    cells += [(step.name, step.result, step.reason or "-", " ".join(step.text.split())) for step in steps]
+    return ["Steps:", *indented(cells)]
+
+
 def explained(found: Explanation) -> list[str]:
     """Return the explanation as lines."""
-    cells = [("Step", "Result", "Reason", "Detail")]
-    cells += [(step.name, step.result, step.reason or "-", " ".join(step.text.split())) for step in found.steps]
-    return [*_head(found), "Steps:", *indented(cells)]
+    return [*_head(found), *_steps(found.steps)]
 
 
 def planned(found: Explanation, plan: Sequence[tuple[str, str, str]]) -> list[str]:
@@ -47,13 +51,7 @@ def planned(found: Explanation, plan: Sequence[tuple[str, str, str]]) -> list[st
         return [*lines, "Plan:", *indented([("Act", "Pod", "Node"), *plan])]
     if found.verdict == "placed":
         return [*lines, "Plan:     <none>, because the job is placed"]
-    cells = [("Step", "Result", "Reason", "Detail")]
-    cells += [
-        (step.name, step.result, step.reason or "-", " ".join(step.text.split()))
-        for step in found.steps
-        if step.result != "ok"
-    ]
-    return [*lines, "Steps:", *indented(cells)]
+    return [*lines, *_steps(step for step in found.steps if step.result != "ok")]
 
 
 def data_of(found: Explanation, plan: Sequence[tuple[str, str, str]] | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pyscheduler_batch.model.build import MISSING
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import ACTIVE, TaskState
 from pyscheduler_batch.queue_problems import HELD, queue_text
-from pyscheduler_batch.sessions.tables import NO_QUEUE
+from pyscheduler_batch.sessions.pod_facts import NO_QUEUE
 from pyscheduler_batch.sessions.wait_texts import NOT_READY
 
 if TYPE_CHECKING:

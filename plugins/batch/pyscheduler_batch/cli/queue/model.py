@@ -12,19 +12,19 @@ import numpy as np
 
 from pyscheduler.api import PySchedulerError
 from pyscheduler.framework.pod_info import PodInfo
-from pyscheduler.framework.resource import EPHEMERAL_STORAGE
 from pyscheduler.podgroup import created_at
 from pyscheduler.scheduler.malformed_pod import readable_part
-from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+from pyscheduler_batch.dialects import QUEUE_DIALECTS
 from pyscheduler_batch.gpu_sharing.device_shares import gpu_memory, share_request
-from pyscheduler_batch.model.axis import CPU, GPU, MEMORY, PODS, ResourceAxis
+from pyscheduler_batch.model.axis import GPU, ResourceAxis
 from pyscheduler_batch.model.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
 from pyscheduler_batch.model.job_spec import JobSpec
 from pyscheduler_batch.model.queue_spec import ROOT_QUEUE
-from pyscheduler_batch.model.tasks import ACTIVE, ALIVE, Task, TaskState
+from pyscheduler_batch.model.tasks import ACTIVE, ALIVE, NO_NODE, TaskState, make_task, state_of_waiting
 from pyscheduler_batch.model.values import amounts_of
 from pyscheduler_batch.queue_problems import needs_root, queue_problem
-from pyscheduler_batch.sessions.tables import NO_GROUP, NO_QUEUE, NOT_A_LEAF
+from pyscheduler_batch.sessions.pod_facts import PodAmounts, find_queue, state_on_node
+from pyscheduler_batch.sessions.tables import NO_GROUP
 from pyscheduler_batch.systems import systems_by_dialect
 
 if TYPE_CHECKING:
@@ -52,9 +52,6 @@ __all__ = [
     "of_dialect",
     "schedulers_of",
 ]
-
-#: By dialect, the family of its groups.
-_FAMILIES: Final = {row.name: row.groups.family for row in JOB_DIALECTS}
 
 #: The states of a task that waits for a node.
 WAITING: Final = (TaskState.PENDING, TaskState.GATED)
@@ -172,10 +169,10 @@ def schedulers_of(inventory: Inventory) -> dict[str, list[str]]:
 
 def build_models(
     inventory: Inventory,
-    schedulers: Mapping[str, Iterable[str]] | None = None,
+    schedulers: Mapping[str, Iterable[str]],
     *,
-    trees: Collection[str] | None = None,
-    served: Collection[str] | None = None,
+    trees: Collection[str],
+    served: Collection[str],
 ) -> list[DialectModel]:
     """Return the models of the dialects that have a queue or a job.
 
@@ -183,14 +180,12 @@ def build_models(
     served dialect has a queue or a job, they are in the model of the first one.
 
     `schedulers`: by dialect the schedulerNames of its jobs, see `schedulers_of`. `trees`: the dialects in which only
-    queues without children may have jobs, by default those whose queues are a tree in any case. `served`: the dialects
-    of one scheduler, in which a name may be of one queue only; None for all.
+    queues without children may have jobs. `served`: the dialects of one scheduler, in which a name may be of one queue
+    only.
     """
     systems = systems_by_dialect()
-    if trees is None:
-        trees = {name for name, system in systems.items() if system.has_queue_tree}
     owners: dict[str, str] = {}
-    for dialect, names in (schedulers or schedulers_of(inventory)).items():
+    for dialect, names in schedulers.items():
         for name in names:
             owners.setdefault(name, dialect)
     singles: dict[str, list[Pod]] = {}
@@ -199,30 +194,29 @@ def build_models(
             singles.setdefault(owners[pod.scheduler_name], []).append(pod)
     states: dict[str, list[GroupState]] = {}
     for state in inventory.directory:
-        states.setdefault(_dialect_of(state, owners), []).append(state)
+        states.setdefault(_dialect_of(state, owners, systems), []).append(state)
     dialects: dict[str, list[str]] = {}
-    readers = [row.name for row in JOB_DIALECTS if served is None or row.name in served]
+    readers = [name for name in systems if name in served]
     for dialect in readers:
         for spec in inventory.queues.get(dialect, ()):
             if dialect not in dialects.setdefault(spec.name, []):
                 dialects[spec.name].append(dialect)
-    built_in = {row.name for row in JOB_DIALECTS}
-    added = [spec for dialect, specs in inventory.queues.items() if dialect not in built_in for spec in specs]
-    used = {name for name in built_in if inventory.queues.get(name) or name in states or name in singles}
+    added = [spec for dialect, specs in inventory.queues.items() if dialect not in systems for spec in specs]
+    used = {name for name in systems if inventory.queues.get(name) or name in states or name in singles}
     if added and not used.intersection(readers):
         used.update(readers[:1])
     models = [
         _build(
             inventory,
-            systems[row.name],
-            [*inventory.queues.get(row.name, ()), *(added if row.name in readers else ())],
-            states.get(row.name, ()),
-            singles.get(row.name, ()),
+            system,
+            [*inventory.queues.get(name, ()), *(added if name in readers else ())],
+            states.get(name, ()),
+            singles.get(name, ()),
             dialects,
             trees,
         )
-        for row in JOB_DIALECTS
-        if row.name in used
+        for name, system in systems.items()
+        if name in used
     ]
     return [model for model in models if model.specs or model.jobs]
 
@@ -242,14 +236,15 @@ def of_dialect(model: DialectModel, dialect: str) -> DialectModel:
     return attrs.evolve(model, specs=specs, jobs=jobs, problems=problems)
 
 
-def _dialect_of(state: GroupState, owners: Mapping[str, str]) -> str:
+def _dialect_of(state: GroupState, owners: Mapping[str, str], systems: Mapping[str, type[System]]) -> str:
     """Return the dialect of a group. `owners`: the dialects by schedulerName.
 
     Pods name groups of two systems alike; if there is no object, the schedulerName tells them apart.
     """
     if state.object is None:
         found = (owners.get(pod.scheduler_name, "") for pod in state.children())
-        return next((name for name in found if _FAMILIES.get(name) == state.id.family), state.group.dialect)
+        own = (name for name in found if name in systems and systems[name].jobs.groups.family == state.id.family)
+        return next(own, state.group.dialect)
     return state.group.dialect
 
 
@@ -267,7 +262,7 @@ def _build(
     described = sorted(
         [
             *((_with_warnings(_spec_of(row, state), inventory), state, _members(state)) for state in states),
-            *((_spec_of_pod(row, pod), None, [pod]) for pod in singles if not pod.is_terminal),
+            *((system.spec_of_pod(pod), None, [pod]) for pod in singles if not pod.is_terminal),
         ],
         key=lambda item: (item[0].namespace, item[0].name),
     )
@@ -277,15 +272,21 @@ def _build(
     shares = _shared_gpus(infos.values(), inventory.nodes) if system.shares_gpus else {}
     queues, reasons = build_queues(axis, specs)
     problems += _queue_problems(row, specs, reasons, dialects)
+    amounts = PodAmounts(axis)
     jobs: dict[str, JobEntry] = {}
     jobs_of: dict[str, list[JobEntry]] = {}
     counts = np.zeros((len(queues), 2), dtype=np.int64)
     pending = np.zeros((len(queues), len(axis)))
     for spec, state, pods in described:
         job = build_job(axis, spec, priority=0, preemptible=spec.preemptible is not False)
-        _find_queue(job, queues, reasons, is_tree=row.name in trees)
+        find_queue(job, queues, reasons, keeps_row=row.name not in trees)
+        if job.queue_row >= 0:
+            job.queue_error = ""  # where parents do not count, any queue may have jobs
         for pod in pods:
-            task = _task(axis, row, spec, job, infos[pod.uid], shares.get(pod.uid, 0.0))
+            info, part = infos[pod.uid], shares.get(pod.uid)
+            request = amounts.of(info.requests, None if part is None else {GPU: part})
+            facts = {"sub_group": row.sub_group_of(spec, info.pod), "role": row.role(info.pod)}
+            task = make_task(job, info.pod, request, (_state(info.pod), NO_NODE), **facts)
             job.add(task)
             if job.queue_row < 0:
                 continue
@@ -378,43 +379,6 @@ def _with_warnings(spec: JobSpec, inventory: Inventory) -> JobSpec:
     return spec if classes is None else attrs.evolve(spec, warnings=spec.warnings_with(classes.get))
 
 
-def _spec_of_pod(row: JobDialect, pod: Pod) -> JobSpec:
-    return JobSpec(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        dialect=row.name,
-        created=created_at(pod),
-        queue=row.queue(pod) or row.default_queue,
-        preemptible=row.preemptible(pod),
-    )
-
-
-def _find_queue(job: Job, queues: QueueTable, reasons: Mapping[str, str], *, is_tree: bool) -> None:
-    """Set the row of a job's queue, or why it has none. Where parents do not count, any queue may have jobs."""
-    job.queue_row = queues.index.get(job.queue, -1)
-    if job.queue_row < 0:
-        job.queue_error = reasons.get(job.queue, NO_QUEUE)
-    elif is_tree and not queues.is_leaf[job.queue_row]:
-        job.queue_row, job.queue_error = -1, NOT_A_LEAF
-
-
-def _task(axis: ResourceAxis, row: JobDialect, spec: JobSpec, job: Job, info: PodInfo, gpus: float) -> Task:
-    pod = info.pod
-    return Task(
-        uid=pod.uid,
-        key=pod.key,
-        job=job,
-        request=_requested(axis, info, gpus),
-        state=_state(pod),
-        priority=pod.spec.priority,
-        created=created_at(pod),
-        sub_group=row.sub_group_of(spec, pod),
-        role=row.role(pod),
-        pod=pod,
-    )
-
-
 def _shared_gpus(infos: Iterable[PodInfo], nodes: Sequence[Node]) -> dict[str, float]:
     """Return by uid of a pod its part of GPUs that it shares by its annotations.
 
@@ -434,23 +398,12 @@ def _shared_gpus(infos: Iterable[PodInfo], nodes: Sequence[Node]) -> dict[str, f
     return found
 
 
-def _requested(axis: ResourceAxis, info: PodInfo, gpus: float) -> Amounts:
-    """Return float64[R]: what a pod requests. `gpus`: its part of shared GPUs."""
-    said = info.requests
-    values: dict[str, float] = {CPU: said.milli_cpu, MEMORY: said.memory, PODS: 1, **said.scalars}
-    values[EPHEMERAL_STORAGE] = said.ephemeral_storage
-    values[GPU] = values.get(GPU, 0) + gpus
-    return axis.amounts(values)
-
-
 def _state(pod: Pod) -> TaskState:
     if pod.is_terminal:
         return TaskState.SUCCEEDED if pod.status.phase == "Succeeded" else TaskState.FAILED
     if pod.is_terminating:
         return TaskState.RELEASING
-    if pod.node_name:
-        return TaskState.RUNNING if pod.status.phase == "Running" else TaskState.BOUND
-    return TaskState.GATED if pod.spec.scheduling_gates else TaskState.PENDING
+    return state_on_node(pod) if pod.node_name else state_of_waiting(pod)
 
 
 def missing_pods(system: type[System], entry: JobEntry) -> list[str]:

@@ -60,7 +60,7 @@ class Profiles:
     #: By dialect, the args of that profile.
     args: Mapping[str, BatchArgs]
     #: The dialects in which parents of queues count.
-    trees: frozenset[str] | None = None
+    trees: frozenset[str]
     source: str | None = None
     #: What is installed.
     registry: Registry
@@ -193,6 +193,7 @@ def profiles_for(
     from pyscheduler.config.load import load, loads
 
     gates = parse(feature_gates)
+    trees = frozenset(name for name, system in systems_by_dialect().items() if system.has_queue_tree)
     if config_file is not None:
         config = load(config_file, gates=gates)
         found = _args_in(config, registry.extensions(), source=config_file)
@@ -203,10 +204,7 @@ def profiles_for(
             config=config,
             names={dialect: name for dialect, (name, _) in found.items()},
             args={dialect: args for dialect, (_, args) in found.items()},
-            trees=frozenset(
-                {name for name, system in systems_by_dialect().items() if system.has_queue_tree}
-                | {dialect for dialect, (_, args) in found.items() if args.has_queue_tree}
-            ),
+            trees=trees | {dialect for dialect, (_, args) in found.items() if args.has_queue_tree},
             source=config_file,
             registry=registry,
             gates=gates,
@@ -217,7 +215,8 @@ def profiles_for(
         if free:
             names[dialect] = free[0]
     args = {dialect: batch_args({"preset": dialect}, "$.pluginConfig") for dialect in names}
-    return Profiles(config=loads(_text(names), gates=gates), names=names, args=args, registry=registry, gates=gates)
+    config = loads(_text(names), gates=gates)
+    return Profiles(config=config, names=names, args=args, trees=trees, registry=registry, gates=gates)
 
 
 def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
