@@ -12,7 +12,6 @@ from pyscheduler_batch.contract import CPU, GPU, MEMORY, PODS
 from pyscheduler_batch.model.amounts import NONE
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.reports import Reports
-from pyscheduler_kai.cycle import cycle_of
 from pyscheduler_kai.evict_note import evict_note
 from pyscheduler_kai.group_report import KaiReport, kai_report
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Recorder
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.contract import Job, QueueSpec, Session, Task
-    from pyscheduler_batch.status.metrics import QueueMetrics, Shares
+    from pyscheduler_batch.status.metrics import QueueMetrics
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport
     from pyscheduler_batch.status.reports import JobFacts
@@ -83,11 +82,6 @@ class KaiReports(Reports):
     def evict_note(self, job: Job, tasks: Sequence[Task], *, action: str, by: Job | None) -> str:
         """Return why the tasks are evicted, in KAI's words."""
         return evict_note(job, tasks, action, by)
-
-    def shares(self, session: Session) -> Shares | None:
-        """Return the fair shares."""
-        columns = [name for name in (CPU, MEMORY, GPU) if name in session.axis.index]
-        return session.queues.index, cycle_of(session).proportion.fair_shares, columns
 
     def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
         """Register what queues hold, their quotas and their fair shares."""

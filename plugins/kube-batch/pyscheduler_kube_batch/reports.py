@@ -8,14 +8,12 @@ from pyscheduler_batch.status.reports import Reports
 from pyscheduler_kube_batch.group_report import kube_batch_report
 from pyscheduler_kube_batch.session import KubeBatchSession
 from pyscheduler_volcano.group_report import VolcanoReport
-from pyscheduler_volcano.shares import shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.contract import Job, QueueSpec, Session
-    from pyscheduler_batch.status.metrics import Shares
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport
     from pyscheduler_batch.status.reports import JobFacts
@@ -51,7 +49,3 @@ class KubeBatchReports(Reports):
         """Return how many groups of each queue are in which phase."""
         del totals
         return {name: {phase.lower(): phases.get(name, {}).get(phase, 0) for phase in _PHASES} for name in specs}
-
-    def shares(self, session: Session) -> Shares | None:
-        """Return what queues deserve."""
-        return shares_of(session)

@@ -18,7 +18,6 @@ from pyscheduler_batch.status.writer import Patch, StatusWish, changed_fields, s
 from pyscheduler_volcano.group_report import VolcanoReport, ended_report, volcano_report
 from pyscheduler_volcano.queue_states import CLOSED_BY_PARENT, QueueMove, move_of
 from pyscheduler_volcano.session import VolcanoSession
-from pyscheduler_volcano.shares import shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Recorder
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.contract import Job, QueueSpec, Session
-    from pyscheduler_batch.status.metrics import QueueMetrics, Shares
+    from pyscheduler_batch.status.metrics import QueueMetrics
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport
     from pyscheduler_batch.status.reports import JobFacts
@@ -89,10 +88,6 @@ class VolcanoReports(Reports):
             closed_by_parent=queue.annotations.get(CLOSED_BY_PARENT) == "true",
         )
         return _QueueWish(status, move)
-
-    def shares(self, session: Session) -> Shares | None:
-        """Return what queues deserve."""
-        return shares_of(session)
 
     def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
         """Register what queues hold, request and deserve, their weights, and their groups by phase."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
+from pyscheduler_batch import contract
 from pyscheduler_batch.model.axis import CPU, MEMORY, PODS
 from pyscheduler_batch.status.queues import QueueSums
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Recorder
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.queue_spec import QueueSpec
+    from pyscheduler_batch.model.session import Session
 
-__all__ = ["MOST_QUEUES", "OTHERS", "QueueMetrics", "Shares"]
+__all__ = ["MOST_QUEUES", "OTHERS", "QueueMetrics", "Shares", "shares_of"]
 
 MOST_QUEUES: Final = 1000
 """The oldest so many queues have values of their own."""
@@ -27,6 +29,12 @@ OTHERS: Final = "_others"
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
 Shares: TypeAlias = "tuple[Mapping[str, int], Amounts, Sequence[str]]"
 """The row of each queue, the shares of a pass (float64[Q, n]), and the resource of each column."""
+
+
+def shares_of(session: Session) -> Shares | None:
+    """Return the shares of a pass, of the first policy that computes shares; None if there is none."""
+    policy = next((policy for tier in session.policies(contract.Shares) for policy in tier), None)
+    return None if policy is None else (session.queues.index, policy.queue_shares(), session.axis.names)
 
 
 @attrs.define(eq=False)

@@ -11,6 +11,7 @@ import attrs
 from pyscheduler.api import Pod
 from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_batch.queue_problems import queue_problem
+from pyscheduler_batch.status.metrics import shares_of
 from pyscheduler_batch.status.queues import sums_of
 from pyscheduler_batch.status.reports import JobFacts, pod_note
 
@@ -91,7 +92,7 @@ class StatusReporter:
                 self._forget(uid)
                 is_changed = True
         await self._statuses.settle(session.jobs.keys(), session.turn)
-        self._statuses.metrics.shares = self._says.shares(session)
+        self._statuses.metrics.shares = shares_of(session)
         if is_changed:
             self._statuses.queues_changed()
 

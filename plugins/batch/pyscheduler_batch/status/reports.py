@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.model.session import Session
     from pyscheduler_batch.model.tasks import Job, Task
-    from pyscheduler_batch.status.metrics import QueueMetrics, Shares
+    from pyscheduler_batch.status.metrics import QueueMetrics
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_batch.status.report import GroupReport
     from pyscheduler_batch.status.writer import Wish
@@ -114,10 +114,6 @@ class Reports:
     def evict_note(self, job: Job, tasks: Sequence[Task], *, action: str, by: Job | None) -> str:
         """Return the first part of the event of an eviction on the group."""
         return pod_note(action)
-
-    def shares(self, session: Session) -> Shares | None:
-        """Return the shares of a pass, for the metrics."""
-        return None
 
     def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
         """Register the metrics of the system's queues."""

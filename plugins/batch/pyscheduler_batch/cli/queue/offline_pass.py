@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
-import numpy as np
 
 from pyscheduler.config.forms import placed_in_file
 from pyscheduler.config.problems import found_in
@@ -19,7 +19,6 @@ from pyscheduler.framework.log_capture import configuration_warnings
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler_batch.batch_args import BatchArgs
 from pyscheduler_batch.cli.queue.repeated_logs import without_repeated_logs
-from pyscheduler_batch.contract import Shares
 from pyscheduler_batch.model.batch_plugin import NodeUse
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import TaskState
@@ -27,6 +26,7 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.wait_texts import waiting_text
 from pyscheduler_batch.sessions.waiting_reasons import reasons_of
 from pyscheduler_batch.settings.configuration import batch_args
+from pyscheduler_batch.status.metrics import shares_of
 from pyscheduler_batch.systems import presets, system_of, systems_by_dialect
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler_batch.cli.queue.reader import Read
     from pyscheduler_batch.model.decisions import Decision
-    from pyscheduler_batch.model.session import Session
     from pyscheduler_batch.model.tasks import Job
     from pyscheduler_batch.sessions.source import Pass, Sessions
 
@@ -114,27 +113,16 @@ class PassResult:
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return the fair shares of queues by name and resource, without resources that are not divided."""
-        return shares_of(self.found.session)
+        found = shares_of(self.found.session)
+        if found is None:
+            return {}
+        rows, shares, names = found
+        by_queue = {queue: zip(names, shares[row].tolist(), strict=True) for queue, row in rows.items()}
+        return {queue: {name: share for name, share in of if not math.isnan(share)} for queue, of in by_queue.items()}
 
 
 def _claimant(decision: Decision) -> Job | None:
     return decision.by if decision.kind is DecisionKind.EVICT else decision.task.job
-
-
-def shares_of(session: Session) -> dict[str, dict[str, float]]:
-    """Return the shares that the first policy computed that computes shares, by queue and resource."""
-    policy = next((policy for tier in session.policies(Shares) for policy in tier), None)
-    if policy is None:
-        return {}
-    shares = policy.queue_shares()
-    return {
-        name: {
-            resource: float(shares[row, column])
-            for column, resource in enumerate(session.axis.names)
-            if not np.isnan(shares[row, column])
-        }
-        for row, name in enumerate(session.queues.names)
-    }
 
 
 @attrs.frozen(eq=False)
