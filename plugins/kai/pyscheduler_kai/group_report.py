@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import format_time
-from pyscheduler_batch.contract import ALIVE, ALLOCATED, PODS, TaskState, reached_minimums
+from pyscheduler_batch.contract import ALIVE, ALLOCATED, PODS, TaskState
+from pyscheduler_batch.model.sub_groups import reached_minimums
 from pyscheduler_batch.queue_problems import SCHEDULING_BACKOFF
 from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.report import Note, raw_conditions
