@@ -57,8 +57,10 @@ class Drf(VolcanoPolicy):
         share = self._shares.get(job.uid)
         if share is None:
             books = self.session.books
-            held = books.allocated[books.rows[job.uid]]
-            share = self._shares[job.uid] = dominant_share(held, self.session.total, self._counts)
+            row = books.rows.get(job.uid)
+            # In kube-batch, a job that is not valid takes no part: only `kubectl queue explain` asks for its place.
+            held = 0.0 if row is None else dominant_share(books.allocated[row], self.session.total, self._counts)
+            share = self._shares[job.uid] = held
         return share
 
     def job_key(self, job: Job) -> Key:

@@ -271,6 +271,16 @@ def test_kube_batch_divides_by_weight(run: Run, tmp_path: Path) -> None:
     assert (run.err, shares) == ("", {"a": "1", "b": "7", "idle": "0"})
 
 
+def test_explain_of_kube_batch_works_beside_a_gang_with_too_few_pods(run: Run, tmp_path: Path) -> None:
+    """`explain` works in a queue where a gang with too few pods waits, and for that gang."""
+    objects = Objects("kube-batch", 8)
+    objects.queue("a")
+    objects.job("short", "a", 1, least=3, runs=False, at=0)
+    objects.job("want", "a", 1, runs=False, at=1)
+    found = steps(run("explain", "short", objects=objects.write(tmp_path)))
+    assert found["line"][-1] == "place 1 of 1 waiting jobs of queue a"
+
+
 @pytest.mark.parametrize("arguments", [["get"], ["explain", "bert"]], ids=" ".join)
 def test_warnings_of_the_configuration_are_counted(run: Run, tmp_path: Path, arguments: list[str]) -> None:
     """One line says how many there are, and which command shows them."""
