@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pyscheduler.testing import make_pod
 from pyscheduler_batch.model.decisions import Decision, DecisionKind, Decisions
 from pyscheduler_batch.model.tasks import Job, Task, TaskState
 from pyscheduler_batch.sessions.backoff import BACKOFF_SECONDS
@@ -203,3 +204,14 @@ def test_old_evictions_are_forgotten(jobs: dict[str, Job]) -> None:
     decided(guards, [evict(jobs["b"], jobs["a"])], jobs, 0.0)
     decided(guards, [], {}, 10 * LONGEST)
     assert guards.next_end(10 * LONGEST) is None
+
+
+def test_a_promise_lasts_as_long_as_the_slowest_victim(jobs: dict[str, Job]) -> None:
+    """A victim that leaves at once does not shorten the time of one that was evicted before."""
+    guards = Commitments()
+    for name, seconds in (("a", 600), ("b", 0)):
+        (task,) = jobs[name].tasks.values()
+        task.pod = make_pod(name, spec={"terminationGracePeriodSeconds": seconds})
+    decided(guards, [evict(jobs["a"], jobs["c"]), evict(jobs["b"], jobs["c"])], jobs, 0.0)
+    decided(guards, [evict(jobs["b"], jobs["c"])], jobs, 10.0)
+    assert guards.promises["c"].until == LEASE_SECONDS + 600

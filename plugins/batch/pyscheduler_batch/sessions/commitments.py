@@ -30,8 +30,8 @@ minimum after it came back: a job that loses one surplus pod after the other los
 
 A job that got the room of as many victims as it asks for evicts nobody before its promise ends or something changes
 outside. kube-batch makes room for one task of a gang in each pass, and forgets it in the next one. A change outside is
-a new job, a change of a node or queue, or a pod that ends without an eviction. Jobs are known by uid: a pod that a
-controller creates again belongs to the same job, and is no change.
+a new job or resource, a change of a node or queue, or a pod that ends without an eviction. Jobs are known by uid: a pod
+that a controller creates again belongs to the same job, and is no change.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Commitments:
                 takers.add(by.uid)
             if by is not None and by is not job:
                 promise = self.promises.setdefault(by.uid, Promise(now))
-                promise.until = now + LEASE_SECONDS + grace_seconds(each.task.pod)
+                promise.until = max(promise.until, now + LEASE_SECONDS + grace_seconds(each.task.pod))
                 self._freed[by.uid] = self._freed.get(by.uid, 0.0) + each.task.request
         for job, is_moved in evicted.values():
             self._rest(job, now, is_moved=is_moved)
@@ -293,9 +293,9 @@ class Commitments:
         self._rests.setdefault(uid, Backoff()).begin(at, BACKOFF_SECONDS[1])
         self._returned.add(uid)
 
-    def found_promise(self, uid: str, nodes: dict[str, str], now: float) -> None:
-        """Take in the nodes that a job was promised before."""
-        self.promises[uid] = Promise(now + LEASE_SECONDS, nodes)
+    def found_promise(self, uid: str, nodes: dict[str, str], now: float, *, leaving: float = 0.0) -> None:
+        """Take in the nodes that a job was promised before. `leaving`: the seconds until its victims should be gone."""
+        self.promises[uid] = Promise(now + LEASE_SECONDS + leaving, nodes)
 
     # Limits of a pass
 

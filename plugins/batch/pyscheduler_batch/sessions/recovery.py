@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.api import DecodeError, parse_time
+from pyscheduler.framework.departures import grace_seconds
 from pyscheduler_batch.model.decisions import Decision, DecisionKind
 from pyscheduler_batch.model.sub_groups import is_whole
 from pyscheduler_batch.model.tasks import ALLOCATED, TaskState
@@ -21,6 +23,7 @@ from pyscheduler_batch.sessions.eviction import record_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+    from pyscheduler.api import Pod
     from pyscheduler_batch.model.tasks import Job
     from pyscheduler_batch.sessions.commitments import Commitments
 
@@ -54,12 +57,14 @@ async def read_back(
     ending get it in any case.
     """
     by_key = {job.key: job.uid for job in jobs.values()}
-    takers: set[str] = set()
+    #: By uid of a job that gets room: the seconds until its victims should be gone.
+    takers: dict[str, float] = {}
     async for job in _in_turns(jobs, turn):
         leaving = job.pods((TaskState.RELEASING,)) if job.counts[TaskState.RELEASING] else ()
         records = [record for pod in leaving if (record := record_of(pod)) is not None]
         found = {by_key[by] for _, by, _ in records if by in by_key}
-        takers |= found - {job.uid}
+        gone_in = max((_seconds_left(pod, wall) for pod in leaving), default=0.0)
+        takers |= {uid: max(gone_in, takers.get(uid, 0.0)) for uid in found - {job.uid}}
         age = math.inf if job.last_eviction is None else wall - job.last_eviction
         if records:
             commitments.found_victim(job.uid, found, now)
@@ -80,9 +85,9 @@ async def read_back(
                 continue
             nodes |= more
         if nodes:
-            commitments.found_promise(job.uid, nodes, now)
+            commitments.found_promise(job.uid, nodes, now, leaving=takers.get(job.uid, 0.0))
     for uid, more in further.items():
-        commitments.found_promise(uid, more, now)
+        commitments.found_promise(uid, more, now, leaving=takers.get(uid, 0.0))
 
 
 async def read_interrupted(
@@ -115,6 +120,13 @@ async def read_interrupted(
             elif is_broken:
                 interrupted.unfinished.extend(evictions)
     return interrupted
+
+
+def _seconds_left(pod: Pod, wall: float) -> float:
+    try:
+        return max(parse_time(pod.metadata.deletion_timestamp or "") - wall, 0.0)
+    except DecodeError:  # not ending yet
+        return grace_seconds(pod)
 
 
 async def _in_turns(jobs: Mapping[str, Job], turn: Callable[[], Awaitable[None]]) -> AsyncIterator[Job]:

@@ -345,8 +345,9 @@ class Sessions:
         tables = self.tables
         turns, began = CooperativeYield(clock), clock.now()
         tables.hold({**self._failed_jobs(), **self.commitments.held(began)})
+        resources = tables.axis.names
         await tables.refresh(scheduling.snapshot, self._pending, self.submission.evictions.under_way, turns)
-        if tables.take_new_jobs():
+        if tables.take_new_jobs() or tables.axis.names != resources:
             self.commitments.changed_outside()
         until += clock.now() - began
         interrupted = await self._see_jobs(turns)
