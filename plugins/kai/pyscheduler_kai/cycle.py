@@ -373,7 +373,7 @@ def _policies(session: Session) -> list[Policy]:
 
 def _proportion(session: Session) -> Proportion:
     found = _first(_policies(session), Proportion)
-    assert found is not None  # a profile without it is refused: `NEEDED_POLICIES`
+    assert found is not None  # a profile without it is refused: `System.needed_policies`
     return found
 
 
