@@ -96,7 +96,7 @@ class _Family:
 
 
 class _Metric:
-    """What one profile counts in a family."""
+    """The values of one profile in a family."""
 
     __slots__ = ("_family", "_profile")
 

@@ -1,4 +1,4 @@
-"""What pyscheduler finds through the entry point: the class by name, imported only when a profile enables it."""
+"""The offer behind the entry point: the class by name, imported only when a profile enables it."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

@@ -1,4 +1,4 @@
-"""What the API server answers when it refuses: one exception, and a constructor per kind of refusal.
+"""Refusals of the API server: one exception, and a constructor per kind of refusal.
 
 A refusal travels as a `Status` object. Its code, reason, details and wording are what clients branch on (Go's
 `errors.IsConflict` reads the reason, people read the message), so they are those of the real server, given here once

@@ -1,4 +1,4 @@
-"""What create, update, patch and delete mean: the rules between a request and the store.
+"""Create, update, patch and delete: the rules between a request and the store.
 
 Each write takes the present record, builds the next object from it (system fields kept, defaults filled in, checks
 passed) and stores it in its place. Nothing waits in between, so there is no race to lose; the conflicts that clients

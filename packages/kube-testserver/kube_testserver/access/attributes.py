@@ -1,4 +1,4 @@
-"""What a request is about, as authorization sees it: read from method, path and query alone, before anything is done.
+"""The attributes of a request for authorization: read from method, path and query alone, before anything is done.
 
 A path below /api and /apis is about a resource even if no such resource is served: a user without permission does not
 learn which resources exist.
@@ -32,7 +32,7 @@ _VERBS: Final = {
 
 
 class Attributes(msgspec.Struct, frozen=True, gc=False):
-    """What a request wants to do: a verb on a resource, or (`resource` empty) on a path."""
+    """The action of a request: a verb on a resource, or (`resource` empty) on a path."""
 
     verb: str
     path: str = ""

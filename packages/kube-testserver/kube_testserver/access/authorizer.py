@@ -37,7 +37,7 @@ class Decision:
 
 @attrs.frozen
 class _Grant:
-    """What one binding gives to one user: the rules of its role and their names, or `error` without such a role."""
+    """The grant of one binding to one user: the rules of its role and their names, or `error` without such a role."""
 
     description: str
     role: RoleName

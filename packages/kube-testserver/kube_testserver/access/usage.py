@@ -38,7 +38,7 @@ class RuleSource:
 
 
 class Usage:
-    """What was allowed by which part of which rule, and what was refused, per user name; with how often."""
+    """Per user name, how often each part of a rule allowed something, and what was refused."""
 
     def __init__(self) -> None:
         self._allowed: defaultdict[str, Counter[tuple[RuleSource, Cell]]] = defaultdict(Counter)

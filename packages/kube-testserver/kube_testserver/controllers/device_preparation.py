@@ -1,4 +1,4 @@
-"""What kubelets and drivers do with claims before a pod starts: it must be allowed to use them, and have them alone.
+"""The check of claims by kubelets and drivers before a pod starts: it must be allowed to use them, and have them alone.
 
 A bound pod starts once each of its claims is allocated and reserved for it; until then it waits, and an event says for
 what. A device that one claim was given is not handed to the pods of another, unless the device is shared or looked

@@ -51,7 +51,7 @@ class _SyncError(Exception):
 
 
 class _Pod(NamedTuple):
-    """What counts of a pod."""
+    """The facts of a pod that count for a budget."""
 
     name: str
     healthy: bool

@@ -1,4 +1,4 @@
-"""What a node takes in: the kubelet's own check of a pod that was bound to it, counted independently of any scheduler.
+"""The kubelet's own check of a pod that was bound to its node, counted independently of any scheduler.
 
 A kubelet does not trust schedulers. It adds up what the pods it has taken in ask for, and a pod that no longer fits, or
 that the node does not match, fails at once with a reason such as ``OutOfcpu``. Where a scheduler overcommits a node,
@@ -60,7 +60,7 @@ class Rejection(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What a pod takes of its node: amounts by resource (thousandths of a CPU, else whole units), and host ports."""
+    """The share of a pod in its node: amounts by resource (thousandths of a CPU, else whole units), and host ports."""
 
     amounts: Mapping[str, int]
     ports: tuple[Port, ...]

@@ -1,4 +1,4 @@
-"""What a real cluster's controllers do for access: aggregate cluster roles, and give each namespace an account.
+"""The controllers of access: they aggregate cluster roles, and give each namespace an account.
 
 They react within the write that causes them, so no client waits for them. Accounts come with and without RBAC.
 """

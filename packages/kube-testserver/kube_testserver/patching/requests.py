@@ -41,7 +41,7 @@ _ALL_TYPES: Final = (*_CUSTOM_TYPES, _STRATEGIC_PATCH)
 
 
 class PatchOptions(msgspec.Struct, frozen=True):
-    """How a patch is meant: its type, what of the object it may change, and what it says about fields.
+    """The settings of a patch: its type, what of the object it may change, and what it says about fields.
 
     `force` lets an apply take fields from others; None where nothing was said about it.
     """

@@ -37,7 +37,7 @@ _SIGN: Final = 1 << 63
 _DEEPEST: Final = 64
 
 Value = int | bytes
-"""What the wire holds: a number, or bytes that the field's type explains."""
+"""A value on the wire: a number, or bytes that the field's type explains."""
 
 
 class BadProtobufError(Exception):

@@ -1,4 +1,4 @@
-"""How an object goes: at once, after its finalizers are done, or, for a pod on a node, after a period of grace.
+"""The end of an object: at once, after its finalizers are done, or, for a pod on a node, after a period of grace.
 
 The rules of the real server decide whether a DELETE removes an object, or only marks it and leaves the removal to a
 kubelet or to the owner of a finalizer.
@@ -46,7 +46,7 @@ _LAST_TIME: Final = "9999-12-31T23:59:59Z"
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
-    """What a DELETE asks for; `grace_seconds` None leaves the period to the object."""
+    """The options of a DELETE; `grace_seconds` None leaves the period to the object."""
 
     grace_seconds: int | None = None
     uid: str = ""

@@ -39,7 +39,7 @@ POD_GROUP_RESOURCES: Final = (
     POD_GROUPS,
     Resource(_GROUP, _VERSION, "workloads", "Workload", has_generation=False),
 )
-"""What is served of them."""
+"""The part of them that is served."""
 
 POD_GROUP_COLLECTIONS: Final = frozenset(resource.collection for resource in POD_GROUP_RESOURCES)
 

@@ -1,4 +1,4 @@
-"""What roles and bindings have to look like beyond their fields, and what the server fills in.
+"""The form of roles and bindings beyond their fields, and what the server fills in.
 
 The checks are those of `pkg/apis/rbac/validation` in Kubernetes.
 """

@@ -1,4 +1,4 @@
-"""What the API server refuses to store.
+"""Objects that the API server refuses to store.
 
 Two kinds of refusal, as in the real server. An object whose JSON has the wrong shape, or an unreadable quantity, is
 not understood (400, the words of Go's decoder). One that is understood and wrong (bad names and labels, no containers,

@@ -1,4 +1,4 @@
-"""What the API server fills in for workloads and services.
+"""The values that the API server fills in for workloads and services.
 
 The rules are those of the real server for what clients read and show; the template of a workload is completed as a pod
 is. Nobody here makes pods of it.

@@ -1,4 +1,4 @@
-"""Who set which field: ``metadata.managedFields``, kept from the first server-side apply on.
+"""The owners of fields: ``metadata.managedFields``, kept from the first server-side apply on.
 
 Each manager owns the fields that it applied or changed last. A change by one takes the field from the others; an apply
 that would do so without being forced is a conflict.
@@ -65,7 +65,7 @@ _UNOWNED: Final = frozenset(
 
 @attrs.frozen
 class Manager:
-    """Who owns fields: a name, how it wrote (``Apply`` or ``Update``), through which version and subresource."""
+    """An owner of fields: a name, how it wrote (``Apply`` or ``Update``), through which version and subresource."""
 
     name: str
     operation: str
@@ -82,7 +82,7 @@ class Manager:
 
 @attrs.define
 class Owners:
-    """Who owns what of one object, and since when."""
+    """The owners of the fields of one object, and since when."""
 
     fields: dict[Manager, set[Path]] = attrs.Factory(dict)
     times: dict[Manager, str] = attrs.Factory(dict)

@@ -69,7 +69,7 @@ class _DefinitionSpec(Wire):
 
 
 class _Definition(Wire):
-    """What the table of fields does not say about a definition: required names, and schemas all the way down."""
+    """A definition beside the table of fields: required names, and schemas all the way down."""
 
     spec: _DefinitionSpec = _DefinitionSpec()
 

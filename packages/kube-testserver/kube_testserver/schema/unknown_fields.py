@@ -32,7 +32,7 @@ _ALWAYS: Final = ("apiVersion", "kind", "metadata")
 
 @attrs.define
 class FieldCheck:
-    """What one write says about fields: what to do about those that are not known, and who it is that sets the others.
+    """The settings of one write for fields: what to do about unknown ones, and the manager that sets the others.
 
     `strict` refuses, otherwise `warnings` collects what the client is to be told. `patch` is the text of a patch, whose
     refusal looks different. `manager` owns what changes, unless `managed` says already who owns what.

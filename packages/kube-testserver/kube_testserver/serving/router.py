@@ -70,7 +70,7 @@ _INITIAL_EVENTS_END: Final = b',"annotations":{"k8s.io/initial-events-end":"true
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """What a path is about; an empty name is the collection, an empty namespace all of them."""
+    """The target of a path; an empty name is the collection, an empty namespace all of them."""
 
     resource: Resource
     namespace: str

@@ -35,7 +35,7 @@ class BrokenStreamError(Exception):
 
 
 class WatchView(msgspec.Struct, frozen=True):
-    """What one client wants to see of a collection, and how.
+    """One client's view of a collection.
 
     `render` writes a record as this client asked for it; `bookmark` makes the object of a bookmark for a version, None
     where the client wants none. An empty namespace is all of them; `matches` None is everything.

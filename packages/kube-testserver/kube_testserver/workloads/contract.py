@@ -1,4 +1,4 @@
-"""What a kind of workload is to the loop: a row with a pure function."""
+"""A kind of workload, as the loop sees it: a row with a pure function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class View(Protocol):
-    """What a rule may read beside its workload."""
+    """The objects that a rule may read beside its workload."""
 
     def children(self, owner: Object) -> Sequence[Object]:
         """Return the objects whose controller is `owner`, oldest first."""
@@ -52,7 +52,7 @@ class Child:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What there should be of a workload. Objects of the row's `makes` that are not listed are deleted."""
+    """The objects that a workload should have. Objects of the row's `makes` that are not listed are deleted."""
 
     children: tuple[Child, ...] = ()
     #: Fields of the status to set.

@@ -1,4 +1,4 @@
-"""What the server refuses of resource slices.
+"""Resource slices that the server refuses.
 
 Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from it: lengths and
 numbers are not limited, and attributes, counters, taints and request policies are only checked for their types.

@@ -1,4 +1,4 @@
-"""What the server refuses of claims, templates and classes; slices have their own module.
+"""Claims, templates and classes that the server refuses; slices have their own module.
 
 Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from it: lengths and
 numbers are not limited, and selectors, tolerations and configurations are only checked for their types.
