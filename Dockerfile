@@ -11,6 +11,7 @@ FROM ${BASE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE kube_pyscheduler.py ./
 COPY pyscheduler pyscheduler
+COPY examples/16-every-point examples/16-every-point
 COPY lab lab
 COPY packages packages
 COPY plugins plugins

@@ -132,11 +132,11 @@ class CountsStatus(DialectStatus):
         """Return the status one step on."""
         if status.phase in _TERMINAL:
             return status
-        changes = self._changes(status, facts, now).items()
+        changes = self.changes(status, facts, now).items()
         changed = {name: value for name, value in changes if getattr(status, name) != value}
         return msgspec.structs.replace(status, **changed) if changed else status
 
-    def _changes(self, status: GroupStatus, facts: MemberFacts, now: float) -> dict[str, object]:  # noqa: ARG002
+    def changes(self, status: GroupStatus, facts: MemberFacts, now: float) -> dict[str, object]:  # noqa: ARG002
         """Return the fields of the next status that this class decides."""
         return {"running": facts.running, "succeeded": facts.succeeded, "failed": facts.failed}
 
@@ -144,9 +144,9 @@ class CountsStatus(DialectStatus):
 class KubeBatchStatus(CountsStatus):
     """kube-batch's counts, `admitted` among them; no phase."""
 
-    def _changes(self, status: GroupStatus, facts: MemberFacts, now: float) -> dict[str, object]:
+    def changes(self, status: GroupStatus, facts: MemberFacts, now: float) -> dict[str, object]:
         """Return the fields that this class decides."""
-        return {**super()._changes(status, facts, now), "admitted": facts.waiting + facts.bound}
+        return {**super().changes(status, facts, now), "admitted": facts.waiting + facts.bound}
 
     def warnings(self, status: GroupStatus, facts: MemberFacts) -> Mapping[str, str]:
         """Return the warnings that are true now."""
@@ -170,10 +170,10 @@ class PhaseStatus(CountsStatus):
         """Return the status one step on."""
         return status if _began_too_late(status, facts) else super().next(status, facts, now=now)
 
-    def _changes(self, status: GroupStatus, facts: MemberFacts, now: float) -> dict[str, object]:
+    def changes(self, status: GroupStatus, facts: MemberFacts, now: float) -> dict[str, object]:
         """Return the fields that this class decides."""
         phase = self.next_phase(status.phase, facts)
-        changes = {**super()._changes(status, facts, now), "phase": str(phase)}
+        changes = {**super().changes(status, facts, now), "phase": str(phase)}
         if self.has_scheduled:
             changes["scheduled"] = facts.bound
         if phase in _OCCUPIED and facts.occupied_by:

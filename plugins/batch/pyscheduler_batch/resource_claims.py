@@ -49,7 +49,7 @@ def claim_names(pod: Pod) -> Mapping[str, bool]:
 def follow_devices(handle: Handle, tell: Callable[[str | None], object]) -> None:
     """Make a pass due when devices may have become available: a claim gives some back, or a slice lists others.
 
-    `tell` is called with a key that no job has. So this is no news for the guards against evictions in turn: often the
+    `tell` is called with a key that no job has. So this is no change from outside for the commitments: often the
     scheduler's own evictions free the devices.
     """
 

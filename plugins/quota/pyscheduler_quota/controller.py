@@ -2,7 +2,7 @@
 
 Group plugins share one controller. Each joins with the groups that it serves, asks `refusal` before it tries a member,
 and is called when a group may be tried again. Decisions are made in memory at once; while this scheduler leads, `run()`
-writes them to the annotation `quota_claims.RESERVED`, from which the next leader reads them. Scheduling does not wait
+writes them to the annotation `claims.RESERVED`, from which the next leader reads them. Scheduling does not wait
 for a write. A failed write is retried after a pause.
 """
 

@@ -57,8 +57,9 @@ def plugin(name: str, points: str, folder: str | None) -> None:
     target = Path(folder or made.distribution)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"--dir: {target} exists and is not an empty folder; choose another folder")
+    files = made.files()
     try:
-        for path, text in made.files().items():
+        for path, text in files.items():
             file = target / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pyscheduler.cli.added_commands import added
 from pyscheduler.cli.shared_options import block_option
 from pyscheduler.cli.terminal import echo
 
@@ -257,13 +256,14 @@ def _report_nothing(request: _Request, namespace: str) -> None:
 
 async def _get(request: _Request, cluster: _Cluster) -> int:
     from pyscheduler.cli.podgroup import view
+    from pyscheduler.cli.podgroup.group_facts import fact_headings
 
     found, kinds, code = await _found(request, cluster)
     table = view.Table(
         wide=request.output == "wide",
         namespaced=request.all_namespaces,
         headers=request.headers,
-        facts=added("GROUP_FACTS"),
+        facts=fact_headings(),
     )
     if request.output in {"json", "yaml"}:
         if request.watch:

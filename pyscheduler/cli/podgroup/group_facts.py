@@ -6,20 +6,22 @@ facts, as `module:Class`.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
+import click
 
 from pyscheduler.cli.added_commands import added
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyscheduler.podgroup import GroupDirectory, GroupState
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["FactReader", "GroupFact", "fact_readers"]
+__all__ = ["FactReader", "GroupFact", "fact_headings", "fact_readers"]
 
 
 @attrs.frozen(kw_only=True)
@@ -51,10 +53,24 @@ class FactReader(Protocol):
         ...
 
 
-def fact_readers() -> dict[str, FactReader]:
-    """Return new readers of all distributions, by heading."""
-    readers = {}
+@cache
+def _classes() -> Mapping[str, type[FactReader]]:
+    """Return the classes of readers by heading; what cannot be loaded is reported on stderr once, and passed over."""
+    found = {}
     for heading, target in added("GROUP_FACTS").items():
         module, _, name = target.partition(":")
-        readers[heading] = getattr(import_module(module), name)()
-    return readers
+        try:
+            found[heading] = getattr(import_module(module), name)
+        except Exception as error:  # noqa: BLE001 - another distribution's code may raise anything
+            click.echo(f"warning: {heading} of groups is left out, because of {target}: {error!r}", err=True)
+    return found
+
+
+def fact_headings() -> Iterable[str]:
+    """Return the headings of the facts of all distributions."""
+    return _classes().keys()
+
+
+def fact_readers() -> dict[str, FactReader]:
+    """Return new readers of all distributions, by heading."""
+    return {heading: made() for heading, made in _classes().items()}

@@ -1,4 +1,4 @@
-"""The values that the server fills in before it stores an object: defaults that clients see and the scheduler relies on.
+"""Values that the server fills in before it stores an object: defaults that clients see and the scheduler relies on.
 
 Two moments. Defaults of single fields are applied on every write, because a client may send an object without them at
 any time. What depends on the whole object at its birth (status, quality of service, the two tolerations that give a pod
