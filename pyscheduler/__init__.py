@@ -1,7 +1,7 @@
 """kube-scheduler's scheduling framework in Python.
 
-What plugin authors import stands here, and is loaded when it is first used: `from pyscheduler import FilterPlugin`.
-The rooms beneath are described in `docs/explanation/architecture.md`.
+The names for plugin authors are here; each is loaded when it is first used: `from pyscheduler import FilterPlugin`.
+`docs/explanation/architecture.md` describes the packages below this one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which names the API reference describes: the public names of the modules in the pages of `docs/reference/api`."""
+"""The names in the API reference: public names of the modules that the pages of `docs/reference/api` list."""
 
 from __future__ import annotations
 

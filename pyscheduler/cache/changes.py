@@ -1,8 +1,9 @@
-"""Which rows of a snapshot changed, and when.
+"""A log of the rows of a snapshot that changed.
 
-Whoever keeps something by row remembers a position here, and later asks what changed since: work then follows what
-changed, not how many nodes there are. Statements and their rollbacks are changes like any other, so that nobody needs
-to know of them. What happened last is a list; what happened further back is read off the moment when each row changed.
+A reader that keeps data by row remembers a position here, and later asks which rows changed since. So its work grows
+with the number of changes, not of nodes. Statements and their rollbacks are logged like any other change, so that no
+reader needs to know them. The latest changes are a list; earlier ones follow from the position at which each row last
+changed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The nodes of a snapshot as rows: their NodeInfos, and beside them one array or index per quantity.
 
-Rows are compact: a node that comes is appended, the last node takes the row of one that goes. A row is brought up to
-date in two parts. What the node object says (labels, taints, allocatable, images) is compared with the version before,
-and only what differs is touched. What its pods amount to is one assignment into the table of usage, and a look at the
-indices of ports, claims and affinity, which cost nothing for pods that bring none of these.
+Rows are compact: a new node is appended, and the last node takes the row of a removed one. A row is updated in two
+parts. What the node object says (labels, taints, allocatable, images) is compared with the version before, and only the
+differences are written. The sums over its pods are one assignment into the table of usage; then the indices of ports,
+claims and affinity are updated, which costs nothing for pods without any of these.
 
-Nothing here knows of cache, generations or statements: whoever owns the columns says which row became what.
+This module does not use the cache or statements: the owner of the columns says which row changed.
 """
 
 from __future__ import annotations

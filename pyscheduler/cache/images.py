@@ -1,4 +1,4 @@
-"""Which images are on which nodes, and how large they are.
+"""The images on each node, and their sizes.
 
 An image has one size for the whole cluster: the one given by the node that reported it first, until no node has it.
 That depends on history, so the cache alone decides it (`ImageRegistry`); the snapshot's `ImageIndex` takes over sizes

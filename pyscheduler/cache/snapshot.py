@@ -1,11 +1,12 @@
 """The nodes and pods of the cluster as of one moment, which a statement may change and restore.
 
-A snapshot follows a cache: `Cache.update_snapshot` brings over what changed since the last time. In between only
-statements (`runtime.statement`) change it: `place`, `evict` and `nominate` act at once, columns included.
+A snapshot follows a cache: `Cache.update_snapshot` copies what changed since the last update. Between updates, only
+statements change it, which are lists of trial changes (`runtime.statement`): `place`, `evict` and `nominate` act at
+once, columns included.
 
 A checkpoint opens a frame. The first time that a node changes within a frame, its NodeInfo is set aside and a copy
-takes its place. A rollback puts the same objects back and brings their rows up to date, so it costs what the frame
-touched.
+takes its place. A rollback puts the same objects back and updates their rows, so its cost grows with the number of
+nodes that changed in the frame.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fill in the default plugins, merged with those of a profile, and the args of every enabled plugin.
+"""Fill in the default plugins, merged with those of a profile, and the args of enabled in-tree plugins.
 
 A profile changes the defaults per extension point. Plugins that it enables are appended in its order. Enabling a
 default plugin again changes its weight but not its position. Disabled plugins are removed, `*` removes all defaults.

@@ -1,6 +1,6 @@
-"""Keys as they change: whoever keeps something by key remembers a position, and later asks which changed since.
+"""A log of changed keys: a reader remembers a position, and later asks for the keys that changed since.
 
-Each key is remembered with its last change only, so that an answer names no key twice and costs what changed.
+Only the last change of each key is remembered. So an answer names no key twice, and its cost grows with its length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_KEYS: Final = 2**15
 
 
 class ChangedKeys(Generic[K]):
-    """`position` is the number of changes so far."""
+    """A log of changed keys; `position` is the number of changes so far."""
 
     __slots__ = ("_last", "_start", "position")
 

@@ -1,14 +1,16 @@
-"""Which device class stands for which extended resource, for the plugins of one profile.
+"""The device class of each extended resource, for the plugins of one profile.
 
-A pod may ask for devices as it asks for any extended resource. The resource then stands in a device class
-(`spec.extendedResourceName`), or is named after one (`deviceclass.resource.kubernetes.io/<name>`). On nodes that do not
-offer the resource themselves, NodeResourcesFit leaves it to DynamicResources. Both look here; DynamicResources keeps
-it up to date, and without that plugin no class stands for anything.
+A pod may request devices as an extended resource. Then a device class names the resource (`spec.extendedResourceName`),
+or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`). On nodes that do not offer the
+resource themselves, NodeResourcesFit leaves it to DynamicResources. Both plugins read this mapping, and
+DynamicResources updates it; without that plugin, no resource has a class.
 
-Differs from kube-scheduler: of several classes for one resource, the newest stands for it also after a newer one was
-deleted or renamed, where there the resource is without a class until one of them changes, and the others stand for the
-resource of their own name, too, which they do not there; and the resources of a profile without DynamicResources stay
-with NodeResourcesFit, which there lets their pods go to any node without devices.
+Differs from kube-scheduler in three points. Of several classes for one resource, the newest one counts, also after a
+newer one was deleted or renamed; in kube-scheduler, the resource then has no class until one of them changes. The other
+classes still count for the resource of their own name; in kube-scheduler they do not. In a profile without
+DynamicResources, NodeResourcesFit checks these resources; in kube-scheduler, it accepts any node without devices for
+their pods.
+
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """
 

@@ -1,7 +1,7 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
-The cache owns one `NodeInfo` per node and the snapshot another; plugins read the snapshot's. Whoever changes one bumps
-its generation, which is how the snapshot and the columns know what to bring up to date.
+The cache owns one `NodeInfo` per node and the snapshot another; plugins read the snapshot's. The methods of a
+`NodeInfo` raise its generation, so that the snapshot and the columns know what to update.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ class PluginFailure:
 
     `plugin` is "" if the owner of the code is unknown. `frames` are those in which `error` was raised, None if it was
     only made. `traceback` is their text. They are here because statuses keep the error without its frames. `point` is
-    the extension point, or `run`, `Task`, `QueueingHint`, `EventHandler`, `WaitingIndex`, `Session` (a pass of a batch
-    profile), `Close`. `about` names the object (`pod=default/web`), or is "". `place` is the line that raised `error`,
-    or the method that returned something of the wrong type: `plugin.py:12 in Spread.filter`.
+    the extension point, or `run`, `Task`, `QueueingHint`, `EventHandler`, `GroupCycle`, `WaitingIndex`, `Session` (a
+    pass of a batch profile), `Close`. `about` names the object (`pod=default/web`), or is "". `place` is the line that
+    raised `error`, or the method that returned something of the wrong type: `plugin.py:12 in Spread.filter`.
     """
 
     plugin: str

@@ -1,4 +1,4 @@
-"""Which victims disruption budgets protect; the search with them is in test_preemption."""
+"""Victims that disruption budgets protect; the search with budgets is in test_preemption."""
 
 from __future__ import annotations
 

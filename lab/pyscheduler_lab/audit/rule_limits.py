@@ -1,6 +1,7 @@
-"""Rule 2: no binding exceeds a limit in any ancestor of its queue, nor a quota if the job is not preemptible (KAI).
+"""Rule 2: each binding is in an existing leaf queue, and exceeds no limit of that queue or of its ancestors.
 
-A limit that was lowered a moment ago still counts as it was, because the binding was decided before.
+In KAI, the binding of a job that is not preemptible exceeds no quota of these queues either. A limit that was lowered a
+moment ago still counts as it was, because the binding was decided before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure a replay: the state of each job, and GPUs in use, integrated over time.
+"""Measure a replay of a job trace: the state of each job, and GPUs in use, integrated over time.
 
 A GPU is held by a pod that is bound, or that waits at Permit with a reservation. The GPU is *used* from the moment at
 which all workers of its job are bound; until then an incomplete job holds it without using it.

@@ -1,12 +1,12 @@
-r"""Regular expressions that take time in proportion to the text and the pattern, whatever both say.
+r"""Regular expressions that match in time proportional to the lengths of text and compiled pattern, for any input.
 
-Python's own module tries one way after the other, which takes a tenant's pattern for ever. This one follows all ways at
-once, a character at a time, and counts its steps. Of several matches it finds the one that Go finds: the leftmost, and
-there the one that the pattern prefers.
+Python's `re` tries one alternative after the other, so that a pattern from an untrusted user can take forever. This
+module follows all alternatives at once, one character at a time, and counts its steps. If several matches exist, it
+returns the one that Go returns: the leftmost one, and of those that begin there, the one that the pattern prefers.
 
-RE2 takes time in proportion, too, but cannot pause, and the proportion is large: `.{0,1000}x` searches 3,000 characters
-for 0.27 s and 250,000 for 18 s, and nine hundred times `\pL` compile for 0.5 s (google-re2 1.1). A scheduler that waits
-for it binds nothing meanwhile.
+RE2 has such a bound, too, but cannot pause, and large patterns take long: `.{0,1000}x` searches 3,000 characters for
+0.27 s and 250,000 for 18 s, and nine hundred times `\pL` compile for 0.5 s (google-re2 1.1). A scheduler that waits for
+RE2 binds nothing in that time.
 """
 
 from __future__ import annotations

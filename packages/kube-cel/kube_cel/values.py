@@ -1,8 +1,8 @@
 """Values of expressions.
 
 Most are Python's own: bool, int, float, str, bytes, None. An unsigned integer is a `UInt`; a list is a Python list, a
-range, or a `Rope` of lists that were added; a map is a `Map`. What comes from Kubernetes' libraries has a class of its
-own. No value is ever changed once an expression can see it.
+range, or a `Rope` of concatenated lists; a map is a `Map`. Other values, CEL's and those of Kubernetes' libraries, have
+classes here. No value is ever changed once an expression can see it.
 """
 
 from __future__ import annotations

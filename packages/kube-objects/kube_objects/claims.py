@@ -1,7 +1,8 @@
-"""Which claims a pod has, and what a claim and a volume say about the class they belong to.
+"""The volume claims of a pod, and the storage classes of claims and volumes.
 
-A pod names a claim of its namespace, or brings a template for one that lives as long as the pod does (a generic
-ephemeral volume); the claim made from it is named after pod and volume, and is only the pod's if it is owned by it.
+A pod names a claim of its namespace, or brings a template for a claim that lives as long as the pod (a generic
+ephemeral volume). The claim made from a template is named after pod and volume, and belongs to the pod only if the pod
+owns it.
 Source: kube-scheduler 1.36, `component-helpers/storage`.
 """
 

@@ -1,4 +1,4 @@
-"""Which changes of objects make a pass due, besides those of pods and nodes."""
+"""Report changes of groups and queues that make a pass due; pods and nodes are reported elsewhere."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Check whether the cluster has a group's `minResources`, before any of its members is tried.
 
-This is an estimate: free amounts are summed over nodes, so two nodes with room for half a pod each pass. Amounts that
-the group itself holds count as free. An overcommitted node counts as full, so that the order of nodes does not matter.
-The check uses the columns of all nodes; the only loop is over the group's own members.
+This is an estimate: free amounts are summed over nodes, so two nodes that each have room for half a pod are enough.
+With `one_node`, one node must have all of it. Amounts that the group itself holds count as free. An overcommitted node
+counts as full, so that the order of nodes does not matter. The check uses the columns of all nodes; its loops are over
+the group's own members and over resources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The spec of a `SchedulingShard` of KAI, as the actions, tiers and settings that it stands for.
+"""Convert the spec of a KAI `SchedulingShard` into actions, tiers and settings.
 
-Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go`, `pkg/operator/operands/scheduler` (how its operator
-makes a configuration and flags of a shard), `cmd/scheduler/app/options` (the flags).
+Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go`, `pkg/operator/operands/scheduler` (the operator makes
+a configuration and flags from a shard), `cmd/scheduler/app/options` (the flags).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The solver of the evicting actions: finds victims for a pending job by simulation.
 
-It probes 1, 2, 4 … tasks of the job, then bisects, and finally tries all of them. What a probe evicted is recorded for
-the next ones. Every generator begins anew. A scenario counts only if the simulation places the job, and the validator
-of the action accepts it.
+A *generator* proposes *scenarios*: sets of victims, whose eviction is then simulated. A search probes 1, 2, 4 … tasks
+of the job, then bisects, and finally tries all tasks. For a job that requires a topology domain, it only tries all
+tasks. The victims of a probe are recorded for the next probes. Every generator begins anew. A scenario counts only if
+the simulation places the job, and the validator of the action accepts it.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """

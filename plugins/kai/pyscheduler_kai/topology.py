@@ -1,14 +1,15 @@
-"""The policy `topology`: which sets of nodes a job, or a sub-group of it, may use, and in which order they are tried.
+"""The policy `topology`: the sets of nodes that a job or a sub-group may use, in the order in which they are tried.
 
-A constraint names a Topology, and a required or a preferred level of it, or both. A set of nodes is a domain at one of
-the levels from the preferred up to the required one (or up to the whole topology), narrowest level first. Within a
-level the fullest domain comes first, as measured by the scarcest resource that the tasks request. If tasks hold nodes
-already, only the domain of the required level with these nodes is used.
+A constraint names a Topology (see `topologies` for levels and domains), and a required or a preferred level of it, or
+both. A set of nodes is a domain at one of the levels from the preferred up to the required one (or up to the whole
+topology), narrowest level first. Within a level, domains of the fullest outer domain come first; the scarcest requested
+resource decides how full a domain is. If tasks hold nodes already, only the required-level domains with these nodes are
+used.
 
 Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
 
-Differs from KAI-Scheduler: if all nodes are in one domain below the required level, KAI computes the room of that
-domain only, and finds the required one full.
+Differs from KAI-Scheduler: if all nodes are in one domain that is narrower than the required one, KAI computes the room
+of the narrow domain only, and finds the required domain full.
 """
 
 from __future__ import annotations

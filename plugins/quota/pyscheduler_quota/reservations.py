@@ -1,10 +1,10 @@
-"""Which groups reserve quota of their namespace, and how much of it is left. Pure: fed by a directory and by quotas.
+"""Reserve quota of a namespace for its groups, and count what is left of it. No I/O: a directory and quotas feed it.
 
 A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota of its namespace. A
 member draws on it from its creation on, because admission counts pods then. What is left is the group's *demand*. Once
-all quotas have room for it, beside the reservations of other groups, it is granted: it is the group's *reservation*.
-The annotation `claims.RESERVED` on the group's object has the granted amounts. The reservation of a group ends
-with its object, and when all of its members have ended.
+all quotas have room for the demand, beside the reservations of other groups, it is granted: it is the group's
+*reservation*. The annotation `claims.RESERVED` on the group's object has the granted amounts. The reservation of
+a group ends with its object, and when all of its members have ended.
 
 Groups are granted in the order of their creation; one that does not fit does not block later ones.
 """

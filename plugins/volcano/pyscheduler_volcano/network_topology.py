@@ -1,14 +1,15 @@
 """network-topology-aware: place jobs into HyperNodes of a low tier. Source: Volcano `plugins/network-topology-aware`.
 
-A job with `networkTopology` in mode `hard` runs in one HyperNode of at most `highestTierAllowed` (or of the tier that
-`highestTierName` names). In mode `soft` any HyperNode will do, and the whole cluster. HyperNodes of a lower tier come
-first; within a tier the one that is fullest afterwards. A job that runs in part stays below the highest HyperNode that
-is allowed above its nodes. A policy of `subGroupPolicy` may have a topology, too: each of its sub-groups then runs in
-one HyperNode, within that of the job.
+A HyperNode is a named set of nodes; a low tier means that they are close together. A job with `networkTopology` in mode
+`hard` runs in one HyperNode of at most `highestTierAllowed` (or of the tier that `highestTierName` names). In mode
+`soft` it may use HyperNodes of all tiers, and the whole cluster. HyperNodes of a lower tier come first; within a tier,
+the HyperNode that would be the fullest with the job. If some tasks of a job have nodes, the other tasks stay within the
+widest allowed HyperNode that contains these nodes. A policy of `subGroupPolicy` may have a topology, too: each of its
+sub-groups then runs in one HyperNode, within that of the job.
 
 Differs from Volcano, which places the job in every HyperNode of a tier and then takes the best one: here they are tried
-from the best one on. Jobs with a topology neither preempt nor reclaim;
-in Volcano they reclaim on nodes all over.
+from the best one on. Jobs with a topology neither preempt nor reclaim; in Volcano they reclaim on any nodes of the
+cluster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which proxy lies on the way to an API server, as the environment says it.
+"""Find the proxy for an API server in the environment variables.
 
-Read as Go programs read it, kubectl and kube-scheduler among them, because users write these variables for them:
-NO_PROXY may hold networks (`10.0.0.0/8`, as clusters' own addresses are usually excepted) and `*.domain`, and a proxy
-may be named without its scheme. Python's standard library knows neither.
+The variables are read as Go programs (kubectl, kube-scheduler) read them, because users write them for these programs:
+NO_PROXY may hold networks (`10.0.0.0/8`, often used to exclude the cluster's own addresses) and `*.domain`, and a proxy
+may be named without its scheme. Python's standard library supports neither.
 
 Source: `golang.org/x/net/http/httpproxy`.
 """

@@ -1,6 +1,6 @@
-"""Which devices are taken, by whatever claims: as a whole, in shares, and how much of their capacity.
+"""The devices that claims have: whole devices, shares of devices, and how much of their capacity.
 
-Each is counted as often as it was allocated, so that what one claim gives back does not free what another one has.
+Each is counted as often as it was allocated, so that a release by one claim does not free what another claim has.
 Source: kube-scheduler 1.36, `dynamicresources/allocateddevices.go`.
 """
 

@@ -1,8 +1,7 @@
-"""The allocator: given a node, which devices the claims of a pod would get there.
+"""The allocator: given a node, it finds the devices that the claims of a pod would get there.
 
-A pure computation over the claims, the classes, the slices and what is allocated already: it neither writes nor waits.
-It is made for one pod and one state of all that; asked about one node after the other, it works out nothing twice that
-is the same on several of them.
+It computes only from the claims, the classes, the slices and the present allocations. It writes nothing, and pauses
+only through `Patience`. One allocator serves one pod, on all nodes; nodes with equal signatures share one search.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured`, in the variant ``incubating``, which the default
 feature gates select.
 """

@@ -1,8 +1,8 @@
 """The amount of a device's capacity that a request takes, after the device's policy on requests.
 
-What is asked for is rounded up to what the policy allows: to the next step of a range, or to the next of the valid
-values. Who asks for nothing gets the policy's default or, without one, all there is. A device for one claim at a time
-is checked in the same way, so that a request for more than it has does not fit.
+A requested amount is rounded up to the next step of the policy's range, or to the next of its valid values. A request
+without an amount takes the policy's default or, without a default, the whole capacity. The policy of a device that only
+one claim can have is applied, too, so that a request for more than the device has does not fit.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go`.
 """
 

@@ -1,9 +1,9 @@
-"""Which claims a pod has, whether it may use them, and what stands in their status about it.
+"""The resource claims of a pod: find them, and check whether the pod may use them and has reserved them.
 
-A pod names a claim of its namespace, or a template from which a claim is made for it; which one that is stands in the
-pod's status then, and the claim is only the pod's if it is owned by it.
-Differs from kube-scheduler: a claim that a pod names twice counts once; there, devices are sought for it twice, and
-writing the second allocation fails.
+A pod names a claim of its namespace, or a template from which a claim is made for it. The pod's status then names that
+claim, and the claim belongs to the pod only if the pod owns it.
+Differs from kube-scheduler: a claim that a pod names twice counts once. In kube-scheduler, devices are searched for it
+twice, and writing the second allocation fails.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.
 """
 

@@ -1,8 +1,9 @@
-"""Preferences, of the pod and of those around it, as sums of weights per domain.
+"""Preferences, of the pod and of placed pods, as sums of weights per domain.
 
-Each pod that the pod would like near, or away, adds the term's weight to its domain, or takes it; each placed pod that
-would like this pod near, or away, does the same. A placed pod that demanded such a neighbour counts with the weight
-the profile gives it. A node's score is the sum over its domains.
+Each preferred affinity term of the pod adds its weight to a domain for every pod there that it matches; an
+anti-affinity term subtracts its weight. Preferred terms of placed pods that match the pod do the same for the domains
+of these placed pods. Required affinity terms of placed pods count with the profile's `hardPodAffinityWeight`. A node's
+score is the sum over its domains.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which pods the terms of a pod look for, the namespaces they select taken into account; and where these are.
+"""The pods that the terms of a pod match, with the namespaces that the terms select; and their domains.
 
-Nodes with the same value of a term's topology key are one place, a domain. Domains are numbered by the ids of the
-node label's column; number 0, the nodes that lack the label, is none.
+Nodes with the same value of a term's topology key are one domain. Domains have the ids of the values in the column of
+the node label; nodes without the label have id 0 and are in no domain.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""NodeResourcesFit: a pod fits where what it asks for is left over; where it fits, the profile's strategy scores.
+"""NodeResourcesFit: reject nodes without room for the pod's requests; score the others by `scoringStrategy`.
 
-A node that could not take the pod even when empty is unresolvable: preempting pods there would be in vain. Each
-resource that falls short is a reason of its own, so that the message to users counts nodes per resource. An extended
-resource that a device class stands for is left to DynamicResources on nodes that do not offer it themselves.
+A node is unresolvable if a request exceeds what the empty node offers: preempting pods there would be in vain. This
+does not hold for the number of pods. Each resource that falls short is a reason of its own, so that the message to
+users counts nodes per resource. If a device class stands for an extended resource, nodes that do not offer the resource
+themselves are left to DynamicResources.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which volumes of which CSI driver a pod brings to a node.
+"""The volumes that a pod brings to a node, with their CSI drivers.
 
-A volume has a name that is unique in the cluster: its driver and its handle. A claim that has no volume yet counts for
-the driver that will make one, under a name of its own. Disks from before CSI count as the CSI volumes that they have
-become, on nodes that have CSI at all; all of them have, once the node has a CSINode.
+A volume has a name that is unique in the cluster: its driver and its handle. A claim that has no volume yet counts,
+under a name of its own, for the driver that will provision the volume. On nodes with a CSINode, in-tree disks count as
+the CSI volumes to which Kubernetes migrated them.
 Source: kube-scheduler 1.36, `nodevolumelimits`.
 """
 

@@ -1,5 +1,5 @@
-"""Spreading pods over domains: zones, hosts, or whatever label of nodes makes a place.
+"""Spread pods over domains: zones, hosts, or the values of any other node label.
 
-Belongs here: PodTopologySpread, what its constraints mean, how matching pods are counted per domain, and how
-constraints are made up for pods that bring none. Does not belong here: counting pods per node, which the snapshot does.
+Belongs here: PodTopologySpread, what its constraints mean, how matching pods are counted per domain, and the default
+constraints for pods that have none. Does not belong here: counting pods per node, which the snapshot does.
 """

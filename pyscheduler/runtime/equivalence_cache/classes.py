@@ -1,10 +1,10 @@
 """Equivalence classes of pods, with the cached answers of each.
 
-A pod belongs to the class of its equivalence key. Answers are cached from the second pod of a class on, because most
-classes of some clusters have one pod only. The classes that were used longest ago are dropped when the cache gets too
-large. Cached is what plugins promised to answer again (`framework.reuse`), and nothing else. So nothing has to be
-dropped when a service, a namespace or a volume changes: only nodes and their pods can outdate an answer, and the
-snapshot's columns log which rows changed.
+A pod belongs to the class of its equivalence key. Answers are cached from the second pod of a class on, because in some
+clusters most classes have only one pod. The least recently used classes are dropped when the cache gets too large. Only
+answers that a plugin declared reusable (`framework.reuse`) are cached. So a change of a service, a namespace or a
+volume invalidates nothing: only nodes and their pods can outdate an answer, and the snapshot's columns log which rows
+changed.
 """
 
 from __future__ import annotations

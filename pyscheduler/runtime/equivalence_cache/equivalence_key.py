@@ -1,9 +1,11 @@
 """Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
-The fragments of `sign_pod` are not exact enough. They are kube-scheduler's: they leave out what rarely makes two pods
-differ (the protocol of a host port, how requests are split over containers), and they deny a signature to pods with
-spread constraints, which concern one plugin only. An equivalence key consists of everything that the promise of `Reuse`
-lets a plugin read. Pods of one template differ in names, labels and the names of volumes, which are not in the key.
+A key consists of all parts of a pod that such a plugin may read. Pods of one template differ in names, labels and the
+names of volumes, which are not in the key.
+
+kube-scheduler's signatures (`sign_pod`) are not exact enough. They leave out what rarely makes two pods differ (the
+protocol of a host port, how requests are split over containers). And a pod with spread constraints gets no signature,
+although these constraints matter to one plugin only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which nodes reject the pods of one equivalence class, and by which filter; cached by row.
+"""The nodes that reject the pods of one equivalence class, and the filter that rejects them; cached by row.
 
-A filter that depends on the node object only runs again when that object changes; one that depends on the node's pods,
-or on amounts, runs again whenever pods come or go. The answer of a row is a small number that stands for the first
-plugin that rejects it and its status; 0 stands for a pass. Where only amounts matter, equally full nodes give equal
-answers, so most of the time no plugin has to run.
+A filter that depends only on the node object runs again only when that object changes. A filter that depends on the
+node's pods, or on amounts, runs again whenever pods are added or removed. The answer of a row is a small number that
+stands for the first plugin that rejects it and its status; 0 stands for a pass. Where only amounts matter, equally full
+nodes give equal answers, so most of the time no plugin has to run.
 """
 
 from __future__ import annotations

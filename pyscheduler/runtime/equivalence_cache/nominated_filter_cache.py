@@ -1,7 +1,7 @@
-"""Which nodes reject the pods of one equivalence class once their nominated pods are on them; cached by row.
+"""The nodes that reject the pods of one equivalence class once their nominated pods are on them; cached by row.
 
-While many pods preempt, a thousand nodes can have nominated pods. Without this cache, each pod that is tried would
-place all of these on the snapshot, run the filters and roll back.
+While many pods preempt, a thousand nodes can have nominated pods. Without this cache, each attempt would place all
+these pods on the snapshot, run the filters and roll back.
 """
 
 from __future__ import annotations

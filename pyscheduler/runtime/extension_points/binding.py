@@ -1,4 +1,4 @@
-"""PreBindPreFlight, PreBind, Bind and PostBind: the extension points of the binding cycle, which may await.
+"""The extension points of the binding cycle: PreBindPreFlight, then PreBind, Bind and PostBind, which may await.
 
 Source: kube-scheduler 1.36, `RunPreBindPreFlights`, `RunPreBindPlugins`, `RunBindPlugins`, `RunPostBindPlugins`.
 """

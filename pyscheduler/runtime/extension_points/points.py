@@ -1,7 +1,7 @@
-"""Which class stands for which extension point, and what a plugin must define to take part in it.
+"""The plugin class of each extension point, and the methods that a plugin must define for it.
 
-A plugin takes part by inheriting the class. Inheriting without defining the method is a mistake that would show up
-only when the first pod comes by, so it is looked for when a profile is built.
+A plugin takes part by inheriting the class. If it does not define the method, it would fail only at the first pod; so
+this is checked when a profile is built.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The pods that wait at Permit, of all profiles of the process, and the channel through which each wait ends.
+"""The pods that wait at Permit, of all profiles of the process, and the future through which each wait ends.
 
-A waiting pod has one timer per plugin that holds it, and takes exactly one verdict: `allowed` by the last of these
-plugins, or the first rejection, timeout, deletion or preemption. The pod's binding cycle awaits that verdict. How the
-wait ended stays known until the binding cycle is over, so that Unreserve can ask. A waiting pod costs a small object, a
-dictionary and its timers; no task of its own.
+A waiting pod has one timer per plugin that holds it. Its wait ends with exactly one verdict: `allowed` by the last of
+these plugins, or the first rejection, timeout, deletion, preemption or stop of the scheduler. The pod's binding cycle
+awaits that verdict. The verdict is kept until the binding cycle ends, so that Unreserve can read it. A waiting pod
+costs a small object, a dictionary and its timers; no task of its own.
 
 A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So plugins may allow and
-reject from anywhere, Permit and Unreserve included, and are never called back on the way. Of many that have their
-verdict at once some go on at each turn. What a verdict says holds from the moment it is given: one that was allowed is
-about to be bound, whatever comes in between.
+reject from anywhere, Permit and Unreserve included, and no plugin is called during that call. If many pods get a
+verdict at once, 50 continue per turn (see `release`). A verdict is final at once: an allowed pod continues to binding,
+whatever happens before its turn.
 
-Differs from kube-scheduler: plugins cannot allow or reject in a name that no plugin has.
+Differs from kube-scheduler: plugins cannot allow or reject under an unknown plugin name.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 

@@ -1,6 +1,7 @@
-"""Which victims their disruption budgets protect.
+"""Split victims into those that a disruption budget protects and the others.
 
-Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`; for units of pods `filterVictimsWithPDBViolation`.
+Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`; for victims evicted as a group
+`filterVictimsWithPDBViolation`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Another process with another PYTHONHASHSEED, which runs histories and returns the decisions.
+"""Another process with another PYTHONHASHSEED, which replays a `history` and returns the decisions.
 
-In one process, the order of a set of texts is the same in each run. So a plugin whose answers depend on this order
-shows itself only in another process.
+Within one process, equal sets of strings are iterated in the same order in each run. So a plugin whose answers depend
+on this order is detected only by another process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which proxy the environment puts on the way."""
+"""The proxy for an API server, as environment variables set it."""
 
 from __future__ import annotations
 

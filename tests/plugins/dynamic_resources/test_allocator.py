@@ -1,4 +1,4 @@
-"""Which devices claims get on a node: counts, alternatives and constraints."""
+"""Devices that claims get on a node: counts, alternatives and constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices claims get on a node: those that others have a part in, and those within reach."""
+"""Devices that claims get on a node: shared devices, and devices that the node can reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes bring a pod back that DynamicResources rejected."""
+"""Changes after which a pod that DynamicResources rejected is retried."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which resources the embedded API server serves, and how each differs from the others.
+"""The resources that the embedded API server serves, and the properties in which they differ.
 
 A resource is a row, not a class: everything that varies (scope, short names, subresources, what a deletion returns,
 which fields a selector may name) is a column of `Resource`, and the code that serves requests reads the columns. Rows
-that store into one `collection` are views of the same objects, as core/v1 and events.k8s.io/v1 events are, or the
-versions of a CustomResourceDefinition. Those arrive at run time, through `ResourceTable.add`.
+that store into one `collection` are views of the same objects, for example core/v1 and events.k8s.io/v1 events, or the
+versions of a CustomResourceDefinition. The latter are added at run time, by `ResourceTable.add`.
 """
 
 from __future__ import annotations

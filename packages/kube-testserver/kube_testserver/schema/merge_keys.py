@@ -1,7 +1,7 @@
-"""Which lists of a kind a strategic merge patch merges, and by which key.
+"""The lists that a strategic merge patch merges, by kind, and the key of each list.
 
 The marks ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key`` of the schemas say so; they are the tags
-`patchStrategy` and `patchMergeKey` of Kubernetes' Go types. Note what is *not* marked: a node's taints and a pod's
+`patchStrategy` and `patchMergeKey` of Kubernetes' Go types. Some lists have no mark: a node's taints and a pod's
 tolerations are replaced as a whole.
 """
 

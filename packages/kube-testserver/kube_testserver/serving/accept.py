@@ -1,4 +1,4 @@
-"""Which form of an answer a client asks for: the Accept header, read once per distinct text."""
+"""Read the Accept header: the form of the answer that a client asks for. Each distinct text is read once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which objects a list or watch is about: a namespace, a label selector and a field selector, made into one test.
+"""Compile the label selector and the field selector of a list or watch into one test.
 
-The text of a selector is compiled once; a request without selectors tests nothing at all.
+The text of a selector is compiled once; a request without selectors tests nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which pods share which GPUs of which nodes; kept from labels of pods and from Reserve, trials included."""
+"""Record the pods that share each GPU of a node, from labels of pods and from Reserve, also in trials."""
 
 from __future__ import annotations
 

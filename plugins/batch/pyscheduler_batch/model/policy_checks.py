@@ -1,7 +1,8 @@
-"""Check the policies of other distributions: their classes when they are loaded, and each answer when it is given.
+"""Check the policies and actions of other distributions when they are loaded, and the answers of these policies.
 
-A wrong answer would raise in the code that reads it, which is not to blame. The policies of this project are not
-checked: their tests do that, and their methods are called for each job.
+A wrong answer would raise in the code that reads it, which is not to blame. Answers that are arrays are checked where
+their length is known. The policies of this project are not checked here: their tests check them, and a check of each
+call would cost time.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ minimum after it came back: a job that loses one surplus pod after the other los
 
 A job that got the room of as many victims as it asks for evicts nobody before its promise ends or something changes
 outside. kube-batch makes room for one task of a gang in each pass, and forgets it in the next one. A change outside is
-a new job or resource, a change of a node or queue, or a pod that ends without an eviction. Jobs are known by uid: a pod
-that a controller creates again belongs to the same job, and is no change.
+a new job or resource, a change of a node, queue or priority class, or a pod that ends without an eviction. Jobs are
+known by uid: a pod that a controller creates again belongs to the same job, and is no change.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Minimums that gangs have reached: a gang is broken if it lost nodes of such a minimum, see `batch.sub_groups`.
+"""Minimums that gangs have reached: a gang is broken if it lost nodes of such a minimum, see `model.sub_groups`.
 
-The tables are made anew in each pass and show only the present, so this is kept beside them.
+A job may be built anew in each pass and shows only the present, so this is kept beside it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The placer of a session: the filters of a profile on the snapshot, with all releasing pods removed.
 
-It holds a statement from the begin of a pass to its end. The statement evicts all terminating pods at first, so that
-the snapshot shows the future; the session then places and removes tasks in it.
+It holds a statement from the start of a pass to its end. The statement first evicts all releasing pods, so that the
+snapshot shows the future; the session then places and removes tasks in it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Move(NamedTuple):
 
 
 class SnapshotPlacer:
-    """Implements `batch.placer.Placer`. Use it as a context manager: on exit the snapshot is as it was."""
+    """Implements `model.placer.Placer`. Use it as a context manager: on exit the snapshot is as it was."""
 
     def __init__(
         self,
