@@ -21,8 +21,10 @@ from pyscheduler_kai.orders import Keys
 from pyscheduler_kai.placement import POD_SCHEDULING_ERRORS, Placement
 from pyscheduler_kai.proportion import Proportion
 from pyscheduler_kai.rehearsal import Rehearsal
+from pyscheduler_kai.search_memory import Reads, may_remember
 from pyscheduler_kai.sparing_orders import SparingOrders
 from pyscheduler_kai.switches import ScenarioGenerator
+from pyscheduler_kai.wanted_line import WantedLine
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -79,7 +81,13 @@ class Cycle:
         self.proportion.touched.clear()
         self._touched_pending = {task.job.uid for task, _ in session.ledger.moved.values()}
         self._touched_running = {*self._touched_pending}
+        #: Whether failed searches are remembered.
+        self.may_remember = may_remember(self)
+        #: Which waiting jobs the simulations of a search have read.
+        self.reads = Reads()
         self.rehearsal = Rehearsal(self)
+        #: Whether the order of queues follows from their keys alone, as long as no two are equal.
+        self.knows_order = self.may_remember and self.proportion.is_totally_ordered()
         #: An action among few jobs begins the searches that the original begins, since each leaves a reason.
         self.is_large = len(session.jobs) > _SMALL
 
@@ -195,12 +203,20 @@ class Cycle:
         uids = {gang.job.uid for _, gang in wanted}
         # Top queues without any of them do not change their order.
         tops = {self._top[gang.job.queue_row] for _, gang in wanted}
+        self.reads.tops |= tops
         return JobQueue(
             self,
             self.pending_under(tops),
             added=wanted,
             accepts=lambda other: other.job.uid not in uids,
+            is_total=self.knows_order,
         )
+
+    def wanted_line(self, wanted: Sequence[tuple[JobKey, Gang]]) -> WantedLine:
+        """Return the order of these jobs in `line_of`; only if `knows_order`."""
+        self.reads.tops.update(gang.job.queue_row for _, gang in wanted)
+        self._settle(self._pending, self._touched_pending)
+        return WantedLine(self, self._pending, wanted)
 
     def pending_under(self, tops: Collection[int]) -> Mapping[int, Sequence[tuple[JobKey, Gang]]]:
         """Return the jobs with pending tasks under these top queues: by queue, sorted by key."""

@@ -19,6 +19,7 @@ from pyscheduler_kai.gang import DEFAULT_LEAF, ZERO, Gang, Quantities, add
 from pyscheduler_kai.kept_jobs import stale_tasks
 from pyscheduler_kai.look_alikes import LookAlikes
 from pyscheduler_kai.placement import POD_SCHEDULING_ERRORS
+from pyscheduler_kai.search_memory import attempt_of
 from pyscheduler_kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class _Evicting(Action, ABC):
     """
 
     steps: ClassVar[Mapping[str, str]] = {POD_SCHEDULING_ERRORS: "nodes", DELAY_NOT_ELAPSED: "evictions"}
+    #: Whether failed searches are remembered.
+    remembers: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
@@ -96,6 +99,9 @@ class _Evicting(Action, ABC):
         if not self.is_worth_it(cycle, gang):
             self._note(cycle, gang)
             return False
+        attempt = attempt_of(cycle, self.name, gang) if self.remembers else None
+        if attempt is not None and attempt.has_failed():
+            return False
         await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
         solver = Solver(
@@ -111,6 +117,8 @@ class _Evicting(Action, ABC):
         statement = await solver.solve(gang)
         if statement is None:
             self._note_young(cycle, gang)
+            if attempt is not None and solver.is_exhausted:
+                await attempt.note_failure()
             return False
         await cycle.commit(statement)
         return True
@@ -261,6 +269,8 @@ class Consolidation(_Evicting):
 
     name: ClassVar[str] = "consolidation"
     evicts: ClassVar[str] = "any"
+    # The first candidates are those of all jobs, in the order in which jobs were built.
+    remembers: ClassVar[bool] = False
 
     @property
     def _most(self) -> int:

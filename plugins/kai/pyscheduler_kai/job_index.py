@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_batch.contract import Job
-    from pyscheduler_kai.gang import Gang
+    from pyscheduler_kai.gang import Gang, Quantities
     from pyscheduler_kai.job_queue import JobKey
 
 __all__ = ["KEY_OF", "JobIndex", "sorted_by_queue"]
@@ -46,12 +46,28 @@ class JobIndex:
         self._key = key
         self._keys: dict[str, JobKey] = {}
         self._entries: dict[int, list[tuple[JobKey, Gang]]] = {}
+        #: By queue row, what `asks` returns, and about how many jobs; until a job of the queue changes.
+        self._asks: dict[int, tuple[dict[Quantities, list[int]], int]] = {}
 
     def entries(self, row: int) -> Sequence[tuple[JobKey, Gang]]:
         """Return the jobs of a queue; the list changes with `settle`."""
         if row not in self._entries:
             deque(self.read([row]), maxlen=0)
         return self._entries[row]
+
+    def asks(self, row: int, end: int) -> Mapping[Quantities, list[int]]:
+        """Return the places of the first `end` jobs of a queue, or of more, by what they ask for."""
+        found, known = self._asks.get(row, ({}, 0))
+        if known < end:
+            for at, (_, gang) in enumerate(self.entries(row)[known:end], start=known):
+                found.setdefault(gang.requested(), []).append(at)
+            self._asks[row] = found, end
+        return found
+
+    def place(self, uid: str) -> int | None:
+        """Return the place of a job in the list of its queue, which was read before; None if it is not there."""
+        key = self._keys.get(uid)
+        return None if key is None else bisect_left(self._entries[self._row_of[uid]], key, key=KEY_OF)
 
     def read(self, rows: Iterable[int]) -> Iterator[None]:
         """Read the jobs of queues that were not asked for yet; yield after each job."""
@@ -82,6 +98,7 @@ class JobIndex:
             del self.jobs[row][uid]
             if not self.jobs[row]:
                 del self.jobs[row]
+            self._asks.pop(row, None)
             old = self._keys.pop(uid, None)
             if old is not None:
                 entries = self._entries[row]
@@ -101,6 +118,8 @@ class JobIndex:
                 continue
             old = self._keys.get(uid)
             new = self._key(gang) if self._has(gang) else None
+            if old is not None or new is not None:
+                self._asks.pop(gang.job.queue_row, None)
             if old == new:
                 continue
             if old is not None:

@@ -10,7 +10,7 @@ Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyscheduler_kai.forest import TOP
 from pyscheduler_kai.gang import ZERO, Quantities, add
@@ -18,7 +18,7 @@ from pyscheduler_kai.job_index import KEY_OF
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_kai.forest import Forest
     from pyscheduler_kai.gang import Gang
@@ -67,6 +67,7 @@ class _Node:
         "parent",
         "popped",
         "row",
+        "seen",
     )
 
     def __init__(
@@ -97,6 +98,8 @@ class _Node:
         #: The next job and its key; None if there is none.
         self.head: Gang | None = None
         self.head_key: JobKey | None = None
+        #: The key of the last job that was next while the queue held jobs of interest; less than all keys if none was.
+        self.seen: JobKey = ()
         self._find_head()
 
     def __getattr__(self, name: str) -> list[_Node]:
@@ -145,6 +148,9 @@ class _Node:
 class JobQueue:
     """Jobs by queue. `victims`: the last in every order comes first."""
 
+    #: Of two equal queues the heap knows which comes first.
+    is_tied: Final = False
+
     def __init__(
         self,
         orders: Orders,
@@ -153,16 +159,22 @@ class JobQueue:
         added: Iterable[tuple[JobKey, Gang]] = (),
         victims: bool = False,
         accepts: Callable[[Gang], bool] | None = None,
+        is_total: bool = False,
     ) -> None:
         """Begin with jobs by queue row, sorted by key, as far as they are accepted.
 
-        `added`: some more, each behind its key.
+        `added`: some more, each behind its key. `is_total`: no queue has a parent, and the keys of queues are in a
+        total order.
         """
         self._orders = orders
         self._victims = victims
         self._top: list[_Node] = []
         self._popped: dict[int, Quantities] = {}
         self._nodes: dict[int, _Node] = {}
+        #: Whether the jobs that a queue has after the last one of interest do not matter.
+        self._is_total = is_total
+        #: The leaves at the begin.
+        self._leaves: list[_Node] = []
         more: dict[int, list[tuple[JobKey, Gang]]] = {}
         for key, gang in added:
             more.setdefault(gang.job.queue_row, []).append((key, gang))
@@ -170,6 +182,7 @@ class JobQueue:
             node = _Node(row, jobs.get(row, ()), last_first=victims, accepts=accepts)
             for key, gang in more.get(row, ()):
                 node.add(key, gang)
+            self._leaves.append(node)
             if not node.is_empty:
                 self._nodes[row] = node
         self._link_all()
@@ -218,6 +231,15 @@ class JobQueue:
                 parent.children = heap
         line._top = [child(row, None) for row in forest.order.get(TOP, ())]
         return line
+
+    def last_read(self, left: Collection[int]) -> Iterator[tuple[int, JobKey | None]]:
+        """Return by queue row the key of the last job on which the order of the wanted jobs depended; None for all.
+
+        `left`: the queues that still have wanted jobs. If no two queues were ever equal, a queue without them does not
+        matter: the others come in the same order with or without it, and its jobs are dropped.
+        """
+        for node in self._leaves:
+            yield node.row, node.seen if self._is_total and node.row not in left else node.head_key
 
     def _link_all(self) -> None:
         """Hang all leaves into the tree, children before their parents."""
@@ -292,11 +314,14 @@ class JobQueue:
             # Between queues nothing is to be decided any more.
             node = self._nodes[next(iter(rows))]
             while True:
+                node.seen = node.head_key or ()
                 gang = node.take()
                 if gang.job.uid in wanted:
                     return gang
         while True:
             node = self._next_leaf()
+            if node.row in rows:
+                node.seen = node.head_key or ()
             gang = node.take()
             if gang.job.uid in wanted:
                 self._leave(node)
@@ -362,6 +387,8 @@ class JobQueue:
         first, second = self._key(left), self._key(right)
         if first < second:
             return not self._victims
+        if self._is_total and first == second:
+            self._is_total = False
         return self._victims
 
     # Go's container/heap

@@ -16,6 +16,8 @@ from pyscheduler_batch.model.sub_groups import broken_parts
 from pyscheduler_kai.backlog import Backlog
 from pyscheduler_kai.gang import USED, Gang, TaskRules
 from pyscheduler_kai.job_index import JobIndex
+from pyscheduler_kai.placed_jobs import PlacedJobs
+from pyscheduler_kai.search_memory import FailedSearches
 from pyscheduler_kai.shared_values import SharedValues
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class KeptJobs(Kept):
         self.virtual: set[str] = set()
         #: Whether the keys of jobs hold until a job or its tasks change.
         self.is_stable = keys.is_stable
+        self.placed = PlacedJobs()
+        self.failed = FailedSearches()
         first_pod = keys.first_pod if keys.is_stable else None
         self._rules = TaskRules(keys.of_task, first_pod, quantities, self.virtual)
         self.gangs = Gangs(lambda job: Gang(job, self._rules))
@@ -110,6 +114,7 @@ class KeptJobs(Kept):
         self.pending.put(uid, pending)
         self.backlog.put(uid, pending, proportion)
         candidate = in_leaf if in_leaf is not None and in_leaf.preemptible else None
+        self.placed.note(uid, self.running.job(uid), candidate)
         self.running.put(uid, candidate)
         self._sizes.put(uid, None if candidate is None else (candidate.queue_row, self._gpus(candidate)))
         placed = candidate if candidate is not None and candidate.count(ACTIVE) > 0 else None

@@ -267,6 +267,29 @@ class Proportion(Policy):
         inputs: Amounts = np.hstack([np.array(self.allocated).reshape(-1, 3), self.fair_shares])
         return inputs
 
+    def search_inputs(self) -> list[Amounts]:
+        """Return what a search for victims depends on besides the settings of queues, as float64[.., 3] each.
+
+        Two rules read fair shares. A queue comes later if it is above its share in all resources; none ever is where
+        every queue gets all it asks for of some resource. A job must not make its queues more saturated than others
+        once they are above their shares; without parents its queue is not, because then no search begins.
+        """
+        allocated = np.array(self.allocated).reshape(-1, 3)
+        is_enough = np.all((self.fair_shares >= self.requested) & (self.requested >= allocated), axis=0)
+        is_read = not is_enough.any() or max(self._parent, default=-1) >= 0
+        return [
+            allocated,
+            np.array(self.non_preemptible).reshape(-1, 3),
+            np.array(self._allocatable).reshape(-1, 3),
+            self.fair_shares if is_read else np.zeros((0, 3)),
+            np.array([self.pool]),
+        ]
+
+    def is_totally_ordered(self) -> bool:
+        """Return whether no queue has a parent, and allocatable shares are comparable: each pair in all resources."""
+        chain = sorted(self._allocatable)
+        return max(self._parent, default=-1) < 0 and all(map(_at_most, chain, chain[1:]))
+
     def _make_key(self, queue: int, adds: Quantities, removes: Quantities) -> QueueKey:
         has = self.allocated[queue]
         later = add(has, adds)

@@ -16,10 +16,13 @@ import attrs
 
 from pyscheduler_kai.gang import ZERO, subtract
 from pyscheduler_kai.prospects import Prospects
-from pyscheduler_kai.vacancy import TaskFacts, free_gpus
+from pyscheduler_kai.vacancy import TaskFacts, Vacancy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Job, Task
     from pyscheduler_kai.cycle import Cycle
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from pyscheduler_kai.job_queue import JobQueue
     from pyscheduler_kai.prospects import Prospect
     from pyscheduler_kai.scenario import Scenario
+    from pyscheduler_kai.search_memory import Reads
     from pyscheduler_kai.vacancy import FreeGpus
+    from pyscheduler_kai.wanted_line import WantedLine
 
 __all__ = ["Outcome", "Rehearsal"]
 
@@ -47,6 +52,14 @@ class Outcome:
     placed: set[str] = attrs.Factory(set)
     #: For each other job that finds no room, the first task without a node.
     refused: list[Task] = attrs.Factory(list)
+    #: The line, and the queues that still have wanted jobs in it.
+    line: JobQueue | WantedLine | None = None
+    left: Collection[int] = ()
+
+    def note(self, reads: Reads) -> None:
+        """Note what the line has read."""
+        if self.line is not None:
+            reads.note(self.line, self.left)
 
 
 class Rehearsal:
@@ -65,13 +78,21 @@ class Rehearsal:
         #: The job of the last plan; it stays the same while the victims of its plans differ.
         self._own: Prospect | None = None
 
-    async def foresee(self, gang: Gang, scenario: Scenario) -> Outcome | None:
+    def vacancy(self, rows: NDArray[np.int64]) -> Vacancy | None:
+        """Return what nodes have free, for `foresee`, until something is moved; None if GPUs alone do not decide.
+
+        `rows`: of the node table; other nodes have no free GPUs.
+        """
+        placement = self._cycle.placement
+        return Vacancy(placement, rows, self._facts) if placement.packs_gpus() else None
+
+    async def foresee(self, gang: Gang, scenario: Scenario, vacancy: Vacancy | None) -> Outcome | None:
         """Rehearse a plan before anything is evicted. None: the victims must be evicted first."""
         cycle, victims = self._cycle, scenario.tasks
         # Other orders may depend on what else is evicted; and what is named twice leaves its queues twice.
         if not cycle.kept.is_stable or len({task.uid for task in victims}) < len(victims):
             return None
-        free = self._free(gang, victims)
+        free = self._free(gang, victims, vacancy)
         if free is None:
             return Outcome(is_sure=False)
         own = self._own
@@ -87,9 +108,9 @@ class Rehearsal:
                 await cycle.session.turn()
         return await self._rehearse(own, free, wanted)
 
-    async def outcome(self, gang: Gang, victims: Sequence[Task]) -> Outcome:
-        """Rehearse a plan whose victims are evicted already."""
-        free = self._free(gang, victims, is_evicted=True)
+    async def outcome(self, gang: Gang, victims: Sequence[Task], rows: NDArray[np.int64]) -> Outcome:
+        """Rehearse a plan whose victims are evicted already. `rows`: all nodes with free GPUs."""
+        free = self._free(gang, victims, self.vacancy(rows), is_evicted=True)
         if free is None:
             return Outcome(is_sure=False)
         tasks = [*gang.to_place(), *victims]
@@ -97,29 +118,38 @@ class Rehearsal:
         return await self._rehearse(wanted[0], free, wanted)
 
     async def _rehearse(self, own: Prospect, free: FreeGpus, wanted: Sequence[Prospect]) -> Outcome:
-        """Place the jobs of a plan with the sums of queues as they will be. `own`: the job for which the plan is."""
+        """Rehearse with the short line; if two queues are equal, with heaps. `own`: the job for which the plan is."""
         cycle = self._cycle
-        with cycle.proportion.for_now() as book:
-            for each in wanted:
-                if each.lost is not ZERO:
-                    book(each.gang.job, subtract(ZERO, each.lost))
-            line = cycle.line_of([(each.key, each.gang) for each in wanted])
-            return await self._play(own, free, wanted, line, book)
+        entries = [(each.key, each.gang) for each in wanted]
+        for line_of in (cycle.wanted_line, cycle.line_of) if cycle.knows_order else (cycle.line_of,):
+            with cycle.proportion.for_now() as book:
+                for each in wanted:
+                    if each.lost is not ZERO:
+                        book(each.gang.job, subtract(ZERO, each.lost))
+                found = await self._play(own, free.copy(), wanted, line_of(entries), book)
+            if found is not None:
+                return found
+        raise AssertionError("heaps know which of two equal queues comes first")
 
     async def _play(
         self,
         own: Prospect,
         free: FreeGpus,
         wanted: Sequence[Prospect],
-        line: JobQueue,
+        line: JobQueue | WantedLine,
         book: Callable[[Job, Quantities], None],
-    ) -> Outcome:
-        """Place the jobs of a line in plain numbers. `book` changes the sums of the queues of a job."""
+    ) -> Outcome | None:
+        """Place the jobs of a line in plain numbers. None: two queues were equal.
+
+        `book` changes the sums of the queues of a job.
+        """
         by_uid = {each.gang.job.uid: each for each in wanted}
         left = Counter([each.gang.job.queue_row for each in wanted])
-        over_capacity, found = self._cycle.proportion.over_capacity, Outcome()
+        over_capacity, found = self._cycle.proportion.over_capacity, Outcome(line=line, left=left)
         for at in range(1, len(wanted) + 1):
             following = by_uid[line.take_one_of(by_uid, left).job.uid]
+            if line.is_tied:
+                return None
             if not following.is_plain:
                 return Outcome(is_sure=False)
             job, tasks, is_placed = following.gang.job, following.tasks, False
@@ -138,15 +168,16 @@ class Rehearsal:
         found.is_placed = True
         return found
 
-    def _free(self, gang: Gang, victims: Sequence[Task], *, is_evicted: bool = False) -> FreeGpus | None:
+    def _free(
+        self, gang: Gang, victims: Sequence[Task], vacancy: Vacancy | None, *, is_evicted: bool = False
+    ) -> FreeGpus | None:
         """Return the GPUs without the victims, which are or are not evicted yet.
 
         None if more than GPUs decides where a task goes.
         """
-        placement = self._cycle.placement
         # A victim that is on its way to another node may go back to a node that has no room.
-        if not placement.packs_gpus() or any(task.leaving for task in victims):
+        if vacancy is None or any(task.leaving for task in victims):
             return None
         if not all(map(self._facts.size, [*gang.to_place(), *victims])):
             return None
-        return free_gpus(placement, self._facts, () if is_evicted else victims)
+        return vacancy.without(() if is_evicted else victims)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler_kai.rehearsal import Outcome
     from pyscheduler_kai.scenario import Scenario
     from pyscheduler_kai.switches import ScenarioGenerator
+    from pyscheduler_kai.vacancy import Vacancy
 
 __all__ = ["Budget", "Solver"]
 
@@ -112,6 +113,8 @@ class Solver:
         #: A plan log wants to know what is wrong with each scenario.
         self.needs_room_for_all = keeps_all and cycle.is_large and cycle.session.plan_log is None
         self.tape = VictimTape(victims, cycle.next_victim)
+        #: Whether no search found anything, or ended before all scenarios were tried.
+        self.is_exhausted = True
         #: Scenarios that failed, so that another generator does not try them again.
         self.failed: set[object] = set()
 
@@ -130,6 +133,7 @@ class Solver:
             search = _Search(self, generator, gang, tasks, rows)
             solution = await (search.run() if domains is None else search.run_whole())
             if solution is not None:
+                self.is_exhausted = False
                 # A solution that leaves a leaf below its minimum is not carried out, nor undone within this pass: the
                 # original does neither, and decides with it.
                 is_solved = gang.is_satisfied() and gang.used > used
@@ -220,23 +224,28 @@ class _Search:
         )
         uids = tuple(sorted(task.uid for task in pending))
         budget, failed = self._solver.budget, self._solver.failed
+        # What one plan evicts is back before the next one is looked at.
+        vacancy = self._cycle.rehearsal.vacancy(rows)
         for scenario in self._generator.scenarios(probe):
             await self._cycle.session.turn()
             if scenario is None:
                 continue
             if budget.is_spent or budget.elapsed() >= self._end:
+                self._solver.is_exhausted = False
                 return None
             key = (uids, scenario.fingerprint())
             if key in failed:
                 continue
             is_hopeless = self._solver.needs_room_for_all and not has_room_for_all(placement, pending, scenario.tasks)
-            solution = None if is_hopeless else await self._simulate(gang, scenario, rows)
+            solution = None if is_hopeless else await self._simulate(gang, scenario, rows, vacancy)
             if solution is not None:
                 return solution
             failed.add(key)
         return None
 
-    async def _simulate(self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64]) -> _Solution | None:
+    async def _simulate(
+        self, gang: Gang, scenario: Scenario, rows: NDArray[np.int64], vacancy: Vacancy | None
+    ) -> _Solution | None:
         """Evict, place the job and the victims in the order of queues, and judge the result."""
         tasks = scenario.tasks
         if not tasks:
@@ -244,7 +253,7 @@ class _Search:
         cycle = self._cycle
         # Many searches succeed at once: only what follows a failure is rehearsed.
         rehearses, rehearsal = bool(self._solver.failed), cycle.rehearsal
-        foreseen = await rehearsal.foresee(gang, scenario) if rehearses else None
+        foreseen = await rehearsal.foresee(gang, scenario, vacancy) if rehearses else None
         if foreseen is not None and not self._is_promising(gang, scenario, foreseen):
             self._note_failure(gang, tasks)
             return None
@@ -257,7 +266,7 @@ class _Search:
             is_promising = (
                 not rehearses
                 or foreseen is not None
-                or self._is_promising(gang, scenario, await rehearsal.outcome(gang, tasks))
+                or self._is_promising(gang, scenario, await rehearsal.outcome(gang, tasks, rows))
             )
             is_placed = is_promising and await self._place_all(statement, gang, tasks, rows)
             if not is_placed:
@@ -288,6 +297,7 @@ class _Search:
             cycle.session.plan_log is not None or self._solver.may_be_valid(gang, scenario, outcome.placed)
         )
         if not is_promising:
+            outcome.note(cycle.reads)
             for task in outcome.refused:
                 why = cycle.session.placer.why_not(task, beside_room=True) or no_room(task.key)
                 cycle.session.record(task.job, POD_SCHEDULING_ERRORS, why)
@@ -311,7 +321,9 @@ class _Search:
             if is_placed:
                 continue
             if following.job.uid == own:
+                cycle.reads.note(line, left)
                 return False
             # The original asks again here; the answer is kept, and decides what a later action sees of the job.
             following.to_place()
+        cycle.reads.note(line, left)
         return True

@@ -1,7 +1,8 @@
 """The free GPUs of nodes in plain numbers, as long as GPUs alone decide which node a task takes.
 
 That is so if each node with free GPUs has enough of all else for as many tasks as its GPUs can take, and the filters
-accept it for all of them.
+accept it for all of them. A search looks at many plans in the same state of the cluster: what nodes have free is read
+once, and a plan changes only the nodes of its victims.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pyscheduler_batch.contract import GPU, NO_NODE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler_batch.contract import Amounts, Session, Task
+    from numpy.typing import NDArray
+
+    from pyscheduler_batch.contract import Session, Task
     from pyscheduler_kai.placement import Placement
 
-__all__ = ["FreeGpus", "TaskFacts", "free_gpus"]
+__all__ = ["FreeGpus", "TaskFacts", "Vacancy"]
 
 #: With more nodes that have idle GPUs, nothing is rehearsed: each task looks at all of them.
 _MOST_IDLE: Final = 64
@@ -37,6 +40,10 @@ class FreeGpus:
 
     def __init__(self, busy: list[tuple[float, int]], idle: list[tuple[float, float, int]]) -> None:
         self._busy, self._idle = busy, idle
+
+    def copy(self) -> FreeGpus:
+        """Return the same GPUs, to be taken by others."""
+        return FreeGpus([*self._busy], [*self._idle])
 
     def place(self, sizes: Sequence[float]) -> int | None:
         """Place the tasks of a job one by one; if one of them finds no node, place none and return its index."""
@@ -73,10 +80,13 @@ class TaskFacts:
         self._session = session
         self._placement = placement
         self.column = session.axis.index.get(GPU, -1)
-        #: The most that tasks request per GPU whose node depends on GPUs alone; and bool[N]: the nodes that filters
-        #: accept for all of them.
-        self._per_gpu = session.axis.zeros()
+        #: By uid of a task whose node depends on GPUs alone, what it requests.
+        self.requests: dict[str, list[float]] = {}
+        #: The most that such tasks request per GPU; and bool[N]: the nodes that filters accept for all of them.
+        self.per_gpu = [0.0] * len(session.axis)
         self.accepted = np.ones(len(session.nodes), dtype=np.bool_)
+        #: Another number whenever one of the two has changed.
+        self.version = 0
         self._sizes: dict[str, float] = {}
 
     def size(self, task: Task) -> float:
@@ -88,39 +98,118 @@ class TaskFacts:
             if size <= 0 or size % 1 or is_nominated or not self._session.lasts(task):
                 size = 0.0
             else:
-                self._per_gpu = np.maximum(self._per_gpu, task.request / size)
-                self.accepted = self.accepted & self._placement.matches(task)
+                self._read(task, size)
             self._sizes[task.uid] = size
         return size
 
-    def are_enough(self, amounts: Amounts) -> bool:
-        """Return whether nodes that have enough GPUs for a task have enough of all. `amounts`: float64[n, R]."""
-        amounts = amounts[amounts[:, self.column] > 0]
-        gpus = amounts[:, [self.column]]
-        return not (gpus % 1).any() and bool((amounts >= gpus * self._per_gpu).all())
+    def _read(self, task: Task, size: float) -> None:
+        request = self.requests[task.uid] = task.request.tolist()
+        per_gpu = [max(known, amount / size) for known, amount in zip(self.per_gpu, request, strict=True)]
+        accepted = self.accepted & self._placement.matches(task)
+        if per_gpu != self.per_gpu or not np.array_equal(accepted, self.accepted):
+            self.per_gpu, self.accepted = per_gpu, accepted
+            self.version += 1
 
 
-def free_gpus(placement: Placement, facts: TaskFacts, victims: Sequence[Task]) -> FreeGpus | None:
-    """Return the GPUs that are free once tasks are evicted; None if more than GPUs decides where a task goes.
+class Vacancy:
+    """The free amounts of nodes before the victims of a plan are evicted; valid as long as nothing is moved.
 
-    `TaskFacts.size` must have been asked for the tasks of the plan.
+    `rows`: int64[n], rows of the node table; other nodes have no free GPUs.
     """
-    table, column = placement.table, facts.column
-    nodes = [task.node for task in victims]
-    if NO_NODE in nodes:
-        return None
-    now, later = table.idle, table.idle + table.releasing - table.pipelined
-    if victims:
-        np.add.at(later, nodes, [task.request for task in victims])
-    rows = np.flatnonzero((now[:, column] > 0) | (later[:, column] > 0))
-    now, later = now[rows], later[rows]
-    is_idle = now[:, column] > 0
-    if np.count_nonzero(is_idle) > _MOST_IDLE or len(rows) > _MOST_FREE + _MORE_FREE * len(victims):
-        return None
-    if not facts.accepted[rows].all() or not facts.are_enough(now) or not facts.are_enough(later):
-        return None
-    amounts = zip(now[:, column].tolist(), later[:, column].tolist(), placement.name_rank[rows].tolist(), strict=True)
-    entries = [*amounts]
-    return FreeGpus(
-        sorted((free, at) for idle, free, at in entries if idle <= 0), [entry for entry in entries if entry[0] > 0]
-    )
+
+    def __init__(self, placement: Placement, rows: NDArray[np.int64], facts: TaskFacts) -> None:
+        self._table, self._rank, self._facts = placement.table, placement.name_rank, facts
+        idle, later = self._amounts(rows)
+        has_room = (idle[:, facts.column] > 0) | (later[:, facts.column] > 0)
+        self._rows, self._now, self._later = rows[has_room], idle[has_room], later[has_room]
+        self._busy: list[tuple[float, int]] = []
+        self._idle: list[tuple[float, float, int]] = []
+        #: By row, the entry of a node in the first list, and its place in the second.
+        self._busy_of: dict[int, tuple[float, int]] = {}
+        self._idle_at: dict[int, int] = {}
+        gpus = np.column_stack([self._now[:, facts.column], self._later[:, facts.column]]).tolist()
+        for row, (now, free) in zip(self._rows.tolist(), gpus, strict=True):
+            at = int(self._rank[row])
+            if now > 0:
+                self._idle_at[row] = len(self._idle)
+                self._idle.append((now, free, at))
+            else:
+                self._busy_of[row] = (free, at)
+                self._busy.append((free, at))
+        self._busy.sort()
+        #: By row, what nodes have that plans have asked for: idle, and later.
+        self._read: dict[int, tuple[list[float], list[float]]] = {}
+        self._version = -1
+        self._is_plain = False
+
+    def without(self, victims: Sequence[Task]) -> FreeGpus | None:
+        """Return what is free once tasks are evicted; None if more than GPUs decides where a task goes.
+
+        `TaskFacts.size` must have been asked for them.
+        """
+        facts, after = self._facts, dict[int, list[float]]()
+        if self._version != facts.version:
+            self._version, self._is_plain = facts.version, self._is_all_plain()
+        if not self._is_plain:
+            return None
+        for task in victims:
+            if task.node == NO_NODE:
+                return None
+            amounts = after.get(task.node)
+            if amounts is None:
+                amounts = after[task.node] = [*self._of(task.node)[1]]
+            for at, amount in enumerate(facts.requests[task.uid]):
+                amounts[at] += amount
+        busy, idle = [*self._busy], [*self._idle]
+        for row, later in after.items():
+            now = self._of(row)[0]
+            if not facts.accepted[row] or not self._holds(now) or not self._holds(later):
+                return None
+            self._change(busy, idle, row, now[facts.column], later[facts.column])
+        if len(idle) > _MOST_IDLE or len(idle) + len(busy) > _MOST_FREE + _MORE_FREE * len(victims):
+            return None
+        return FreeGpus(busy, idle)
+
+    def _change(
+        self, busy: list[tuple[float, int]], idle: list[tuple[float, float, int]], row: int, now: float, free: float
+    ) -> None:
+        """Change the entry of a node that has more free GPUs."""
+        place, rank = self._idle_at.get(row), int(self._rank[row])
+        if place is not None:
+            idle[place] = (now, free, rank)
+        elif now > 0:
+            idle.append((now, free, rank))
+        else:
+            old = self._busy_of.get(row)
+            if old is not None:
+                del busy[bisect_left(busy, old)]
+            insort(busy, (free, rank))
+
+    def _amounts(self, rows: NDArray[np.int64] | list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return float64[n, R] twice: what is idle, and what is free once releasing tasks are gone."""
+        table = self._table
+        idle: NDArray[np.float64] = table.idle[rows]
+        return idle, idle + table.releasing[rows] - table.pipelined[rows]
+
+    def _of(self, row: int) -> tuple[list[float], list[float]]:
+        found = self._read.get(row)
+        if found is None:
+            idle, later = self._amounts([row])
+            found = self._read[row] = (idle[0].tolist(), later[0].tolist())
+        return found
+
+    def _is_all_plain(self) -> bool:
+        """Return whether GPUs alone decide on the nodes that have room."""
+        facts = self._facts
+        return bool(facts.accepted[self._rows].all()) and all(
+            self._holds(amounts) for table in (self._now, self._later) for amounts in table.tolist()
+        )
+
+    def _holds(self, amounts: list[float]) -> bool:
+        """Return whether a node with enough GPUs for a task has enough of all: also after tasks took their part."""
+        gpus = amounts[self._facts.column]
+        if gpus <= 0:
+            return True
+        return not gpus % 1 and all(
+            amount >= gpus * per_gpu for amount, per_gpu in zip(amounts, self._facts.per_gpu, strict=True)
+        )

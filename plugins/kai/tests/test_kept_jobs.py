@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import Node, Pod
 from pyscheduler_batch.model.memory import Memory
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_kai import cycle
 from pyscheduler_kai.evictions import Consolidation, Preempt, Reclaim
 from pyscheduler_kai.placement import Placement
+from pyscheduler_kai.search_memory import Attempt
 from pyscheduler_kai.solver import Solver
 
 if TYPE_CHECKING:
@@ -173,3 +174,56 @@ async def test_no_search_for_pods_that_need_more_racks_than_there_are(
     assert (kinds["EVICT"] >= 32, kinds["NOMINATE"]) == (is_possible, 4 if is_possible else 0)
     assert (searches > 0) is is_possible
     found.session.ledger.put_back()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+async def test_failed_searches_are_recalled_only_where_they_would_fail_again(
+    kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """In a crowded cluster, passes that recall failures decide, and give reasons, as passes that search again."""
+    rng, counts = random.Random(seed), Counter[str]()
+    for number in range(3):
+        kai.cluster.add_node(f"n{number}", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "8"})
+    for name in "abcd":
+        gpu_queue(kai, name, 6)
+    sessions = sessions_of((await kai.start()).scheduler)[0]
+    has_failed, solve = Attempt.has_failed, Solver.solve
+
+    def counted(self: Attempt) -> bool:
+        answer = has_failed(self)
+        counts["recalled"] += answer
+        return answer
+
+    async def solved(self: Solver, pending: Any) -> Any:
+        found = await solve(self, pending)
+        counts["found" if found is not None else "failed"] += 1
+        return found
+
+    monkeypatch.setattr(Attempt, "has_failed", counted)
+    for step in range(45):
+        crowd(kai, rng, step)
+        await kai.cluster.clock.advance(0.001)
+        with monkeypatch.context() as counting:
+            counting.setattr(Solver, "solve", solved)
+            found = await sessions.decide()
+        answer = result(found)
+        found.session.ledger.put_back()
+        assert answer == await twin(sessions)
+        if rng.random() < 0.5:
+            await kai.pass_time(1)
+    assert min(counts[what] for what in ("recalled", "found", "failed")) > 0, counts
+
+
+def crowd(kai: BatchCluster, rng: random.Random, step: int) -> None:
+    """Let a job come; sometimes let pods run, let one go, or change a node."""
+    pods = kai.cluster.pods()
+    placed = [pod for pod in pods if pod.node_name and not pod.is_terminating]
+    event = rng.random()
+    if event < 0.3:
+        kai.go("Running", *(pod.name for pod in placed if pod.status.phase != "Running"))
+    elif event < 0.4 and placed:
+        kai.cluster.delete(Pod, rng.choice(placed).name, namespace="default")
+    elif event < 0.45:
+        kai.cluster.patch(Node, "n0", {"spec": {"unschedulable": rng.random() < 0.5}})
+    gang(kai, f"job-{step}", rng.choice("aabcd"), rng.choice((1, 1, 2)), rng.choice((1, 2, 4, 8)))

@@ -1,0 +1,236 @@
+"""Searches for victims that failed, kept from pass to pass.
+
+In a full cluster most passes begin because a job came. They would search in vain for the same jobs as the pass before.
+A search that failed is not repeated as long as everything is equal that it depends on:
+
+- what is free on each node, and what filters say about nodes: `_World.nodes` and `Session.node_changes`. Filters that
+  look at anything else are not remembered (`Session.lasts`);
+- what queues hold and may hold: `_World.queues`. A simulation places nothing that queues do not ask for;
+- the jobs that may be victims: `PlacedJobs`;
+- the job itself, and the jobs that must not be evicted for it;
+- the waiting jobs that simulations read, which decide the order of queues: those at the begin of each queue (`Reads`).
+
+Nothing is remembered, or recalled, after the pass has evicted or promised anything, and with policies of other
+distributions. The jobs that the pass has placed are placed in the next pass as well.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler_batch.contract import ACTIVE, ALLOCATED, TaskState
+from pyscheduler_batch.disruption_budgets import RespectedBudgets, budgets_of
+from pyscheduler_batch.model.statement import position_of
+from pyscheduler_kai.job_index import KEY_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler_batch.contract import Job
+    from pyscheduler_kai.cycle import Cycle
+    from pyscheduler_kai.gang import Gang, Quantities
+    from pyscheduler_kai.job_queue import JobKey, JobQueue
+    from pyscheduler_kai.wanted_line import WantedLine
+
+__all__ = ["Attempt", "FailedSearches", "Reads", "attempt_of", "may_remember"]
+
+#: What a simulation may place: the pending tasks of a victim, too.
+_PLACEABLE: Final = ACTIVE | {TaskState.PENDING}
+#: With more failures, all are forgotten.
+_MOST_FAILURES: Final = 256
+#: After a pass has moved more tasks, it remembers nothing.
+_MOST_MOVED: Final = 256
+#: Other tasks of the scheduler may run after so many jobs that are looked at.
+_TURN_EVERY: Final = 64
+#: A failure that depends on more waiting jobs is not remembered.
+_MOST_WAITING: Final = 4_000
+#: By queue row, the waiting jobs that matter: their keys, and what they ask for.
+_Waiting = dict[int, list[tuple["JobKey", "Quantities"]]]
+
+
+class Reads:
+    """The waiting jobs of each queue that the simulations of a search have read."""
+
+    def __init__(self) -> None:
+        #: The top queues that took part.
+        self.tops: set[int] = set()
+        #: By queue row, the key of the last job; None for all jobs of the queue.
+        self.last: dict[int, JobKey | None] = {}
+
+    def note(self, line: JobQueue | WantedLine, left: Collection[int]) -> None:
+        """Add what a line has read. `left`: the queues that still have jobs of interest."""
+        for row, key in line.last_read(left):
+            known = self.last.setdefault(row, key)
+            if known is not None and (key is None or known < key):
+                self.last[row] = key
+
+    def waiting(self, cycle: Cycle) -> _Waiting | None:
+        """Return what the read jobs are now; None if they are too many. Where there was none, all jobs count."""
+        found: _Waiting = {}
+        count = 0
+        for row, entries in cycle.pending_under(self.tops).items():
+            last = self.last.get(row)
+            end = len(entries) if last is None else bisect_right(entries, last, key=KEY_OF)
+            count += end
+            if count > _MOST_WAITING:
+                return None
+            if end:
+                found[row] = [(key, gang.requested()) for key, gang in entries[:end]]
+        return found
+
+
+@attrs.frozen(eq=False)
+class _World:
+    """The state that all searches depend on, until the pass moves something."""
+
+    #: The columns of the node table.
+    nodes: Sequence[NDArray[np.float64] | NDArray[np.bool_]]
+    #: The sums and shares of queues, and the pool.
+    queues: Sequence[NDArray[np.float64]]
+    node_changes: int
+    placed: tuple[int, Mapping[str, object]]
+
+    def equals(self, other: _World) -> bool:
+        """Return whether a search has the same result in both."""
+        return (
+            self.node_changes == other.node_changes
+            and all(map(np.array_equal, self.queues, other.queues))
+            and all(map(np.array_equal, self.nodes, other.nodes))
+            and self.placed == other.placed
+        )
+
+
+@attrs.frozen(eq=False)
+class _Failure:
+    """A failed search: the data that it depended on, and the reasons that it recorded by job uid."""
+
+    job: Job
+    protected: Collection[str]
+    reads: Reads
+    waiting: _Waiting
+    reasons: Mapping[str, Mapping[str, str]]
+
+
+class FailedSearches:
+    """The searches that failed in the world of the last pass."""
+
+    def __init__(self) -> None:
+        self._world: _World | None = None
+        self.failed: dict[tuple[str, str], _Failure] = {}
+        #: Whether the filters' answers about all victims last; None if nobody asked.
+        self._victims_last: bool | None = None
+        #: How many searches were not repeated.
+        self.recalled = 0
+
+    def enter(self, cycle: Cycle, placed: Iterable[Job]) -> None:
+        """Forget everything if the world is another one. `placed`: jobs that this pass placed."""
+        world = _world_of(cycle, placed)
+        if self._world is None or not world.equals(self._world):
+            self._world = attrs.evolve(world, nodes=[column.copy() for column in world.nodes])
+            self.failed.clear()
+            self._victims_last = None
+
+    async def victims_last(self, cycle: Cycle) -> bool:
+        """Return whether filters say the same about all victims as long as the world is the same."""
+        if self._victims_last is None:
+            self._victims_last = True
+            for at, gang in enumerate(cycle.running(lambda _: True), start=1):
+                if at % _TURN_EVERY == 0:
+                    await cycle.session.turn()
+                if not all(cycle.session.lasts(task) for task in gang.tasks if task.state in _PLACEABLE):
+                    self._victims_last = False
+                    break
+        return self._victims_last
+
+
+class Attempt:
+    """A search that is about to begin."""
+
+    def __init__(self, cycle: Cycle, action: str, gang: Gang) -> None:
+        self._cycle = cycle
+        self._memory = cycle.kept.failed
+        self._gang = gang
+        self._key = (action, gang.job.uid)
+        self._protected = frozenset(cycle.session.protected(gang.job))
+        self._reasons = dict(cycle.session.reasons)
+
+    def has_failed(self) -> bool:
+        """Return whether the search would fail; if so, record the reasons that it would record."""
+        failure, session = self._memory.failed.get(self._key), self._cycle.session
+        if failure is None or failure.job is not self._gang.job or failure.protected != self._protected:
+            return False
+        if failure.waiting != failure.reads.waiting(self._cycle) or not self._lasts():
+            return False
+        for uid, reasons in failure.reasons.items():
+            for reason, message in reasons.items():
+                session.record(session.jobs[uid], reason, message)
+        self._memory.recalled += 1
+        return True
+
+    async def note_failure(self) -> None:
+        """Remember that the search was complete and failed."""
+        if not self._lasts() or not await self._memory.victims_last(self._cycle):
+            return
+        waiting = self._cycle.reads.waiting(self._cycle)
+        if waiting is not None:
+            if len(self._memory.failed) >= _MOST_FAILURES:
+                self._memory.failed.clear()
+            reasons = dict(self._new_reasons())
+            self._memory.failed[self._key] = _Failure(
+                self._gang.job, self._protected, self._cycle.reads, waiting, reasons
+            )
+
+    def _new_reasons(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        for uid, reasons in self._cycle.session.reasons.items():
+            before = self._reasons.get(uid, {})
+            if reasons is not before:
+                yield uid, {reason: text for reason, text in reasons.items() if reason not in before}
+
+    def _lasts(self) -> bool:
+        return all(map(self._cycle.session.lasts, self._gang.to_place()))
+
+
+def attempt_of(cycle: Cycle, action: str, gang: Gang) -> Attempt | None:
+    """Return a search that is about to begin; None if its result is not to be remembered."""
+    moved = cycle.session.ledger.moved
+    if not cycle.may_remember or len(moved) > _MOST_MOVED or gang.has_topology():
+        return None
+    placed: dict[str, Job] = {}
+    for task, first in moved.values():
+        if position_of(task) == first:
+            continue
+        if first.state != TaskState.PENDING or task.state not in ALLOCATED:
+            return None
+        placed[task.job.uid] = task.job
+    cycle.kept.failed.enter(cycle, placed.values())
+    cycle.reads = Reads()
+    return Attempt(cycle, action, gang)
+
+
+def may_remember(cycle: Cycle) -> bool:
+    """Return whether failures of this pass hold in later ones: no policy depends on time, or on what nobody knows."""
+    policies = (entry.policy for tier in cycle.session.tiers for entry in tier)
+    return (
+        cycle.session.plan_log is None
+        and cycle.kept.is_stable
+        and (cycle.min_runtime is None or not cycle.min_runtime.is_set)
+        and not isinstance(budgets_of(cycle.session), RespectedBudgets)
+        and all(map(cycle.session.is_own, policies))
+    )
+
+
+def _world_of(cycle: Cycle, placed: Iterable[Job]) -> _World:
+    nodes, kept = cycle.session.nodes, cycle.kept
+    ready = np.ones(len(nodes), dtype=np.bool_) if nodes.ready is None else nodes.ready
+    return _World(
+        (nodes.allocatable, nodes.idle, nodes.releasing, nodes.pipelined, ready),
+        cycle.proportion.search_inputs(),
+        cycle.session.node_changes,
+        kept.placed.state(job for job in placed if kept.running.job(job.uid) is not None),
+    )
