@@ -142,6 +142,12 @@ class Plan:
 
     # What is measured
 
+    @property
+    def measured_namespace(self) -> str:
+        """Return the namespace of the measured pods, by the name that the case has for it."""
+        assert self._measured is not None
+        return self._measured.namespace
+
     def measured_pods(self) -> Iterator[Manifest]:
         """Return the measured pods; members of a gang follow each other, after the object that stands for the gang."""
         assert self._measured is not None
