@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import model, report
 from benchmarks.pictures import chart
-from benchmarks.readme import speed
+from benchmarks.readme import speed, table
 from benchmarks.report import Sheet
 from benchmarks.rows import program_rows
 from benchmarks.targets import ORDER
@@ -42,6 +42,10 @@ def _machine(document: Mapping[str, Any], _: str) -> str:
         f"Measured with Python {document['python']} on {document['cpus']} CPUs ({document['machine']}), "
         f"commit {', '.join(commits) or 'unknown'}. Calibration loop: {spread} of CPU."
     )
+
+
+def _first(document: Mapping[str, Any], _: str) -> str:
+    return table(document)
 
 
 def _commands(document: Mapping[str, Any], _: str) -> str:
@@ -79,6 +83,7 @@ def _besides(document: Mapping[str, Any], _: str) -> str:
 _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = {
     "machine": _machine,
     "commands": _commands,
+    "first": _first,
     "cases": _cases,
     "phases": _phases,
     "targets": _targets,

@@ -9,7 +9,7 @@ from benchmarks.report import FIGURES, Sheet, titled
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["speed"]
+__all__ = ["speed", "table"]
 
 #: By row: its title, and the keys of the figures to show. README has room for five rows.
 _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -28,14 +28,18 @@ in another process. Rows older than 300 commits are marked "stale". [Performance
 
 def speed(document: Mapping[str, Any]) -> str:
     """Return the section."""
+    return _TEXT.format(table=table(document), **{key: document[key] for key in ("python", "cpus", "machine")})
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """Return the table alone."""
     rows = []
     for name, (what, keys) in _ROWS.items():
         figures = document["rows"].get(name, {})
         told = [_told(figures, key) for key in keys if key in figures]
         if told:
             rows.append([titled(what, figures), "; ".join(told)])
-    table = Sheet(headings=["what", "measured"], rows=rows, left=2).markdown()
-    return _TEXT.format(table=table, **{key: document[key] for key in ("python", "cpus", "machine")})
+    return Sheet(headings=["what", "measured"], rows=rows, left=2).markdown()
 
 
 def _told(figures: Mapping[str, Any], key: str) -> str:

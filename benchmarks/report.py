@@ -11,7 +11,7 @@ from benchmarks import phases as waypoints
 from benchmarks.targets import ORDER, ROWS, is_met, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from benchmarks.rows import Row
 
@@ -125,8 +125,8 @@ def titled(title: str, figures: Mapping[str, Any]) -> str:
 
 def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
     """Return the rows of cases, with what an earlier run found."""
-    headings = ["case", "nodes", "pods", "mode", "specs", "pods/s", "p50", "p99", "attempt p50", "p99"]
-    headings += ["CPU/1,000", "core", "peak", "steady", "upstream", "target"]
+    headings = ["case", "nodes, pods", "mode, specs", "pods/s", "p50, p99", "attempt p50, p99", "CPU/1,000", "core"]
+    headings += ["peak, steady", "upstream", "target"]
     headings += ["before", "change"] if before else []
     rows = []
     for name, figures in found.items():
@@ -134,17 +134,20 @@ def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
             continue
         rate = figures["pods_per_second"]
         case, size, mode, specs = name.split("/")
+        memory = [
+            _cell(figures, key, "{:,.0f}") or _cell(figures, f"{key}_with_server", "({:,.0f})")
+            for key in ("peak_mib", "resident_mib")
+        ]
         cells = [
-            *(titled(case, figures), size.partition("x")[0], f"{figures['pods'] // figures['rounds']}", mode, specs),
+            titled(case, figures),
+            f"{int(size.partition('x')[0]):,}, {figures['pods'] // figures['rounds']:,}",
+            f"{mode}, {specs}",
             f"{rate:,.0f}",
-            *(_cell(figures, key, "{:,.0f}") for key in ("sample_p50", "sample_p99")),
-            *(_cell(figures, key, "{:.2f} ms") for key in ("attempt_p50_ms", "attempt_p99_ms")),
+            _pair(_cell(figures, key, "{:,.0f}") for key in ("sample_p50", "sample_p99")),
+            _pair((_cell(figures, key, "{:.2f}") for key in ("attempt_p50_ms", "attempt_p99_ms")), " ms"),
             f"{figures['cpu_per_1000']:.2f} s",
             f"{figures['core_share']:.0%}",
-            *(
-                _cell(figures, key, "{:,.0f} MiB") or _cell(figures, f"{key}_with_server", "({:,.0f}) MiB")
-                for key in ("peak_mib", "resident_mib")
-            ),
+            _pair(memory, " MiB"),
             _cell(figures, "threshold", "{:,.0f}"),
             targets_of(name).get("pods_per_second", "").removesuffix(" pods/s"),
         ]
@@ -152,7 +155,7 @@ def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:
             old = before.get(name, {}).get("pods_per_second")
             cells += [f"{old:,.0f}", f"{rate / old - 1:+.0%}"] if old else ["", ""]
         rows.append(cells)
-    return Sheet(headings=headings, rows=rows, left=5)
+    return Sheet(headings=headings, rows=rows, left=3)
 
 
 def phase_sheet(found: Rows) -> Sheet:
@@ -235,6 +238,12 @@ def program_sheet(chosen: Sequence[Row], found: Rows, before: Rows | None = None
             rows.append(cells)
             title = ""
     return Sheet(headings=headings, rows=rows, left=2)
+
+
+def _pair(cells: Iterable[str], unit: str = "") -> str:
+    """Return two cells as one; "" where both are empty."""
+    told = [cell for cell in cells if cell]
+    return ", ".join(told) + unit if told else ""
 
 
 def _cell(figures: Mapping[str, Any], key: str, form: str) -> str:
