@@ -176,6 +176,7 @@ def test_examples_install_from_an_index_with_a_foreign_pyscheduler(environment: 
         "kube-objects",
         "kube-pyscheduler",
         "kube-pyscheduler-coscheduling",
+        "kube-pyscheduler-quota",
         "kube-testserver",
     }
     shown = environment.run("pyscheduler", "plugins", "-o", "json")

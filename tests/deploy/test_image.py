@@ -139,12 +139,15 @@ def test_its_steps_make_a_scheduler(tmp_path: Path) -> None:
     assert says("--version").startswith("pyscheduler ")
     assert says("config", "--rbac", "--config", str(ROOT / "configs/gangsort.yaml")).startswith("# Made by: ")
     assert "queuesort" in says("plugins")
+    assert "plugin NodeFreeze" in says("new", "plugin", "NodeFreeze", "--dir", str(tmp_path / "made"))
     # A user without a name and a file system that cannot be written make no difference.
     assert {path: path.stat().st_mtime_ns for path in prefix.rglob("*")} == before
     assert not [path for path in before if not path.is_symlink() and not path.stat().st_mode & 0o004]
     assert list(prefix.glob("lib/python*/site-packages/pyscheduler/__pycache__/*.pyc"))
     assert not [path for path in prefix.glob("bin/*") if path.name.startswith("pip")]
-    assert not list(prefix.glob("lib/python*/site-packages/pyscheduler/**/tests"))
+    # The template of `pyscheduler new plugin` brings the tests of the new plugin.
+    tests = prefix.glob("lib/python*/site-packages/pyscheduler/**/tests")
+    assert [path.parent.name for path in tests] == ["every_point"]
 
 
 def test_the_folder_of_the_deployment_is_what_its_page_says() -> None:
