@@ -114,7 +114,7 @@ class _Count:
 
 @attrs.define
 class _Rounds:
-    """What the rounds of a program gave; seconds, and MiB."""
+    """The results of the rounds of a program; seconds, and MiB."""
 
     pods: int = 0
     seconds: float = 0.0
