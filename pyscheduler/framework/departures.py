@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISRUPTION_TARGET",
     "PREEMPTION_BY_SCHEDULER",
+    "ends_at",
     "grace_seconds",
     "is_preempted",
     "is_ready",
@@ -81,10 +82,14 @@ def seconds_left(victims: Iterable[PodInfo], now: float) -> float | None:
     return max((_left(each.pod, now) for each in victims), default=None)
 
 
-def _left(pod: Pod, now: float) -> float:
-    """Return the time until a pod should be gone; if it is not ending yet, from now on."""
+def ends_at(pod: Pod, now: float) -> float:
+    """Return when the grace period of a pod ends, in seconds since the epoch; if it is not ending yet, from now on."""
     try:
-        ends = parse_time(pod.metadata.deletion_timestamp or "")
+        return parse_time(pod.metadata.deletion_timestamp or "")
     except DecodeError:
-        ends = now + grace_seconds(pod)
-    return ends + MARGIN_SECONDS - now
+        return now + grace_seconds(pod)
+
+
+def _left(pod: Pod, now: float) -> float:
+    """Return the time until a pod should be gone."""
+    return ends_at(pod, now) + MARGIN_SECONDS - now

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import DecodeError, parse_time
-from pyscheduler.framework.departures import grace_seconds
+from pyscheduler.framework.departures import ends_at
 from pyscheduler_batch.model.decisions import Decision, DecisionKind
 from pyscheduler_batch.model.sub_groups import is_whole
 from pyscheduler_batch.model.tasks import ALLOCATED, TaskState
@@ -23,7 +22,6 @@ from pyscheduler_batch.sessions.eviction import record_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from pyscheduler.api import Pod
     from pyscheduler_batch.model.tasks import Job
     from pyscheduler_batch.sessions.commitments import Commitments
 
@@ -48,7 +46,7 @@ class Interrupted:
 async def read_back(
     commitments: Commitments, jobs: Mapping[str, Job], *, now: float, wall: float, turn: Callable[[], Awaitable[None]]
 ) -> None:
-    """Tell the commitments about earlier evictions and promises; each promise begins anew.
+    """Give the commitments the evictions and promises of an earlier leader; each promise begins anew.
 
     `wall`: seconds since 1970. `turn` lets other tasks of the scheduler run.
 
@@ -63,7 +61,7 @@ async def read_back(
         leaving = job.pods((TaskState.RELEASING,)) if job.counts[TaskState.RELEASING] else ()
         records = [record for pod in leaving if (record := record_of(pod)) is not None]
         found = {by_key[by] for _, by, _ in records if by in by_key}
-        gone_in = max((_seconds_left(pod, wall) for pod in leaving), default=0.0)
+        gone_in = max((ends_at(pod, wall) - wall for pod in leaving), default=0.0)
         takers |= {uid: max(gone_in, takers.get(uid, 0.0)) for uid in found - {job.uid}}
         age = math.inf if job.last_eviction is None else wall - job.last_eviction
         if records:
@@ -120,13 +118,6 @@ async def read_interrupted(
             elif is_broken:
                 interrupted.unfinished.extend(evictions)
     return interrupted
-
-
-def _seconds_left(pod: Pod, wall: float) -> float:
-    try:
-        return max(parse_time(pod.metadata.deletion_timestamp or "") - wall, 0.0)
-    except DecodeError:  # not ending yet
-        return grace_seconds(pod)
 
 
 async def _in_turns(jobs: Mapping[str, Job], turn: Callable[[], Awaitable[None]]) -> AsyncIterator[Job]:
