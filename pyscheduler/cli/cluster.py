@@ -29,5 +29,4 @@ def command(feature_gates: str, **options: Any) -> None:
     """
     from pyscheduler.config.feature_gates import parse
 
-    is_enabled = parse(feature_gates)["GenericWorkload"]
-    serve(feature_gates="GenericWorkload=true" if is_enabled else "", **options)
+    serve(pod_groups=parse(feature_gates)["GenericWorkload"], **options)

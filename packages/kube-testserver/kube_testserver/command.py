@@ -52,7 +52,8 @@ class _Options:
     tls: bool
     cert_file: str | None
     key_file: str | None
-    feature_gates: str
+    #: Whether Workload and PodGroup of scheduling.k8s.io are served.
+    pod_groups: bool
 
 
 _OPTIONS: Final = (
@@ -127,7 +128,7 @@ _OPTIONS: Final = (
 
 
 def serving_options(function: C) -> C:
-    """Add the options that `serve` takes to a command."""
+    """Add the options that `serve` takes to a command; of `--feature-gates`, it takes what `pod_groups` says."""
     return reduce(lambda made, option: option(made), reversed(_OPTIONS), function)
 
 
@@ -161,7 +162,7 @@ async def _serve(options: _Options) -> None:
         authorization=options.authorization,
         tokens=tokens,
         first_version=first_version,
-        pod_groups="GenericWorkload=true" in options.feature_gates.split(","),
+        pod_groups=options.pod_groups,
     )
     loaded = sum(len(load_file(cluster, Path(file), source="--load")) for file in options.files)
     context, authority = _find_tls(options)
@@ -260,7 +261,7 @@ def _write_kubeconfig(path: str, url: str, token: str, authority: bytes) -> None
     metavar="N",
     help="Log verbosity: 0 warnings, 2 decisions, 4 details.",
 )
-def command(verbosity: int, **options: Any) -> None:
+def command(verbosity: int, feature_gates: str, **options: Any) -> None:
     """Serve a Kubernetes API server in memory.
 
     \b
@@ -274,7 +275,7 @@ def command(verbosity: int, **options: Any) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     level = logging.WARNING if verbosity < 2 else logging.INFO if verbosity < 4 else logging.DEBUG
     logging.getLogger("kube_testserver").setLevel(level)
-    serve(**options)
+    serve(pod_groups="GenericWorkload=true" in feature_gates.split(","), **options)
 
 
 def main() -> None:
