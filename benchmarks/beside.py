@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
+import msgspec
 import numpy as np
 
 from benchmarks import foreign, results
@@ -144,7 +145,7 @@ async def _round(world: ForeignCluster, plan: Plan, program: Program, config: Pa
     await world.fill()
     transport = await world.transport()
     listed = await transport.request("GET", "/api/v1/namespaces/default/pods", query={"limit": "1"})
-    version = listed.body.partition(b'"resourceVersion":"')[2].partition(b'"')[0].decode()
+    version = msgspec.json.decode(listed.body)["metadata"]["resourceVersion"]
     count = _Count(transport, f"bench-{plan.measured_namespace}", version)
     begun = time.perf_counter()
     process = program.start(config, log)
