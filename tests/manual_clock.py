@@ -46,7 +46,7 @@ class ManualClock:
         return self.call_at(self.time + delay_seconds, callback)
 
     async def sleep(self, delay_seconds: float) -> None:
-        """Nobody here sleeps."""
+        """Fail: no test with this clock waits."""
         message = f"slept {delay_seconds} s in a room that must not wait"
         raise AssertionError(message)
 

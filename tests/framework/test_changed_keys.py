@@ -20,7 +20,7 @@ def test_every_key_that_changed_is_named_once(keys: list[int], position: int) ->
 
 
 def test_what_is_forgotten_is_said_to_be() -> None:
-    """Whoever asks from before that has to look at all keys; whoever asks from later gets the answer."""
+    """A reader with an older position has to look at all keys; one with a newer position gets the changed keys."""
     changed: ChangedKeys[int] = ChangedKeys()
     fired: Counter[str] = Counter()
     for key in range(40_000):

@@ -53,7 +53,7 @@ def with_ports(*ports: tuple[str, str, int]) -> Pod:
     ],
 )
 def test_pods_that_are_judged_differently_have_different_signatures(plugin: SignPlugin, one: Pod, other: Pod) -> None:
-    """What the plugin looks at is in its signature."""
+    """Pods that differ in a field that the plugin reads have different signatures."""
     assert plugin.sign_pod(one) != plugin.sign_pod(other)
 
 

@@ -59,8 +59,8 @@ class Drf(VolcanoPolicy):
             books = self.session.books
             row = books.rows.get(job.uid)
             # In kube-batch, a job that is not valid takes no part: only `kubectl queue explain` asks for its place.
-            held = 0.0 if row is None else dominant_share(books.allocated[row], self.session.total, self._counts)
-            share = self._shares[job.uid] = held
+            share = 0.0 if row is None else dominant_share(books.allocated[row], self.session.total, self._counts)
+            self._shares[job.uid] = share
         return share
 
     def job_key(self, job: Job) -> Key:

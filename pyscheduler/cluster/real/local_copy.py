@@ -257,5 +257,5 @@ class CopyLister(Generic[T]):
         self._copy.failures = failures
 
     def keep_texts(self, callback: Callable[[KubeObject, bytes], object]) -> None:
-        """Hand over every state that is read with its whole text, before the handlers are told."""
+        """Call back with each object that is read, and its whole text, before the event handlers; not in `prime`."""
         self._keep = both(self._keep, callback)

@@ -417,7 +417,7 @@ class Sessions:
         return found
 
     async def _see_jobs(self, turns: CooperativeYield) -> Interrupted:
-        """Tell the commitments what there is; in the first pass, take up what a crash left."""
+        """Give the jobs of this pass to the commitments; return the evictions that a crash interrupted."""
         jobs, pods, commitments = self.tables.jobs, self.submission.evictions.pods, self.commitments
         clock, turn = self.submission.scheduling.clock, turns.yield_if_due
         if self._is_first and self.passes:

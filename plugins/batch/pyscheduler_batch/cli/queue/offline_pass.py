@@ -117,8 +117,12 @@ class PassResult:
         if found is None:
             return {}
         rows, shares, names = found
-        by_queue = {queue: zip(names, shares[row].tolist(), strict=True) for queue, row in rows.items()}
-        return {queue: {name: share for name, share in of if not math.isnan(share)} for queue, of in by_queue.items()}
+        return {
+            queue: {
+                name: share for name, share in zip(names, shares[row].tolist(), strict=True) if not math.isnan(share)
+            }
+            for queue, row in rows.items()
+        }
 
 
 def _claimant(decision: Decision) -> Job | None:
