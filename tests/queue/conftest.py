@@ -22,7 +22,7 @@ from pyscheduler.queue.hints import HintMap
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue
 from pyscheduler.queue.sub_queues import QueuePlace
-from tests.manual_clock import ManualClock
+from tests.queue.manual_clock import ManualClock
 
 PROFILE = "python-scheduler"
 
