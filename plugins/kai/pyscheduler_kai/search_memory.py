@@ -12,6 +12,8 @@ A search that failed is not repeated as long as everything is equal that it depe
 
 Nothing is remembered, or recalled, after the pass has evicted or promised anything, and with policies of other
 distributions. The jobs that the pass has placed are placed in the next pass as well.
+
+Row of the benchmark: `batch-philly`, which takes at least 1.3 times as long without it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ The text of a selector is compiled once; a request without selectors tests nothi
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kube_objects.errors import SelectorError
@@ -40,7 +39,7 @@ def compile_selection(resource: Resource, label_text: str, field_text: str) -> C
     if of_object.requirements:
         tests.append(lambda record: of_object.matches(record.fields))
     if of_metadata:
-        tests.append(lambda record: all(map(partial(_has_name, record), of_metadata)))
+        tests.append(lambda record: all(_has_name(record, one) for one in of_metadata))
     return tests[0] if len(tests) == 1 else lambda record: all(test(record) for test in tests)
 
 
