@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -61,6 +62,7 @@ _ROUND_SECONDS: Final = 600.0
 _BOUND: Final = {"watch": "true", "fieldSelector": f"spec.nodeName!=,spec.schedulerName={SCHEDULER}"}
 #: How each event of a pod that came to match begins, after a line's end or at the beginning.
 _ADDED: Final = b'{"type":"ADDED"'
+_VERSION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
 @attrs.frozen
@@ -100,17 +102,24 @@ class _Count:
         self._query = {**_BOUND, "resourceVersion": version}
 
     async def until(self, count: int) -> None:
-        """Watch until so many are."""
-        # The end of a chunk may hold the beginning of an event's first bytes.
+        """Watch until so many are; an API server ends the watch of a client that reads too slowly."""
+        while len(self.moments) < count:
+            begun = self._query["resourceVersion"]
+            await self._watch(count)
+            if self._query["resourceVersion"] == begun:
+                raise click.ClickException(f"the watch ended after {len(self.moments):,} of {count:,} bindings")
+
+    async def _watch(self, count: int) -> None:
+        """Count whole events until there are so many or the watch ends."""
         left = b""
         async with self._transport.stream(self._path, query=self._query, timeout_seconds=30) as stream:
             async for chunk in stream:
-                data = left + chunk
-                self.moments += [time.perf_counter()] * data.count(_ADDED)
+                events, newline, left = (left + chunk).rpartition(b"\n")
+                self.moments += [time.perf_counter()] * events.count(_ADDED)
+                for version in _VERSION.findall(events[events.rfind(newline) + 1 :]):
+                    self._query["resourceVersion"] = version.decode()
                 if len(self.moments) >= count:
                     return
-                left = data[1 - len(_ADDED) :]
-        raise click.ClickException(f"the watch ended after {len(self.moments):,} of {count:,} bindings")
 
 
 @attrs.define

@@ -20,7 +20,7 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 _TEXT: Final = """\
 Measured with `make bench` over HTTP, Python {python}, {cpus} CPUs ({machine}). The API server is this project's own,
-in another process. Rows older than 300 commits are marked "stale". [Performance](docs/performance.md) has all rows.
+in another process. A row that was measured more than 300 commits ago is marked "stale". [Performance](docs/performance.md) has all rows.
 
 {table}
 """
