@@ -29,15 +29,15 @@ class Allocate(Action):
     async def run(self, session: Session) -> None:
         """Place what fits; bind the tasks of ready jobs."""
         session = cast("KubeBatchSession", session)
-        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+        queues: PriorityQueue[int] = PriorityQueue(session.orders.queue_less)
         jobs: dict[int, PriorityQueue[Job]] = {}
         pending: dict[str, deque[Task]] = {}
         for job in session.books.jobs:
             queues.push(job.queue_row)
-            jobs.setdefault(job.queue_row, PriorityQueue(session.job_less)).push(job)
+            jobs.setdefault(job.queue_row, PriorityQueue(session.orders.job_less)).push(job)
         while len(queues):
             queue = queues.pop()
-            if session.overused(queue) or not len(jobs[queue]):
+            if session.gates.overused(queue) or not len(jobs[queue]):
                 continue
             job = jobs[queue].pop()
             if job.uid not in pending:
@@ -49,7 +49,7 @@ class Allocate(Action):
                 if not _place(session, task):
                     session.note_unfit(task)
                     break
-                if tasks and session.job_ready(job):
+                if tasks and session.gates.job_ready(job):
                     jobs[queue].push(job)
                     break
             queues.push(queue)
@@ -59,19 +59,19 @@ class Allocate(Action):
 def _wanted(session: KubeBatchSession, job: Job) -> deque[Task]:
     best_effort = session.books.best_effort
     found = (task for task in job.tasks.values() if task.state == TaskState.PENDING and task.uid not in best_effort)
-    return deque(session.sorted_tasks(found))
+    return deque(session.orders.sorted_tasks(found))
 
 
 def _place(session: KubeBatchSession, task: Task) -> bool:
     """Place a task on the best of the nodes whose idle room, or whose room being released, holds it."""
     nodes, scale = session.nodes, session.scale
     is_idle = scale.fits(task.request, nodes.idle)
-    accepted = (is_idle | scale.fits(task.request, nodes.releasing - nodes.pipelined)) & session.feasible(task)
+    accepted = (is_idle | scale.fits(task.request, nodes.releasing - nodes.pipelined)) & session.places.feasible(task)
     rows = np.flatnonzero(accepted)
     if not len(rows):
         return False
-    node = session.best_node(task, rows)
-    if is_idle[node] and len(session.bindable(task, np.array([node]))):
+    node = session.places.best_node(task, rows)
+    if is_idle[node] and len(session.places.bindable(task, np.array([node]))):
         session.bind_on(task, node)
     else:
         session.statement().pipeline(task, node)

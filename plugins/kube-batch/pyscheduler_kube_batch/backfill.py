@@ -26,7 +26,7 @@ class Backfill(Action):
         for job in session.books.jobs:
             for task in list(job.tasks.values()):
                 if task.state == TaskState.PENDING and task.uid in session.books.best_effort:
-                    rows = session.bindable(task, np.flatnonzero(session.feasible(task)))
+                    rows = session.places.bindable(task, np.flatnonzero(session.places.feasible(task)))
                     if len(rows):
                         session.bind_on(task, int(rows[0]))
                     else:

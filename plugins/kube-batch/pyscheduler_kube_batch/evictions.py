@@ -43,5 +43,7 @@ def enough_victims(
     total = np.sum([victim.request for victim in chosen], axis=0) if chosen else np.zeros_like(claim.task.request)
     if chosen and session.scale.fits(claim.task.request, total):
         return chosen
-    session.note_plan("preempt" if victims == session.preemptable else "reclaim", claim, node, chosen, found)
+    session.victims.note_plan(
+        "preempt" if victims == session.victims.preemptable else "reclaim", claim, node, chosen, found
+    )
     return []

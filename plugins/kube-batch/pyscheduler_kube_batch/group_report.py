@@ -31,7 +31,7 @@ def kube_batch_report(job: Job, session: KubeBatchSession, facts: JobFacts) -> V
     if problem is not None:
         condition: GroupCondition | None = GroupCondition(UNSCHEDULABLE, *problem)
     else:
-        condition = gang_condition(job, session.job_valid(job))
+        condition = gang_condition(job, session.gates.job_valid(job))
     job.phase = group_phase(job, is_unschedulable=condition is not None and condition.type == UNSCHEDULABLE)
     notes = _notes(job, problem, facts.reasons)
     return attrs.evolve(report_of(job, condition, notes, facts.session_id, session.now), admitted=job.count(_ADMITTED))

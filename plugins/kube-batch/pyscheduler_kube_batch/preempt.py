@@ -38,7 +38,7 @@ class Preempt(Action):
         wanting: list[Job] = []
         tasks: dict[str, deque[Task]] = {}
         for job in session.books.jobs:
-            jobs = waiting.setdefault(job.queue_row, PriorityQueue(session.job_less))
+            jobs = waiting.setdefault(job.queue_row, PriorityQueue(session.orders.job_less))
             if job.counts[TaskState.PENDING]:
                 jobs.push(job)
                 wanting.append(job)
@@ -60,13 +60,13 @@ async def _preempt_others(session: KubeBatchSession, job: Job, tasks: deque[Task
     is_assigned = False
     while tasks:
         is_assigned |= _preempt(session, statement, tasks.popleft(), within_job=False)
-        if session.job_pipelined(job):
+        if session.gates.job_pipelined(job):
             await session.commit_in_turns(statement)
             break
         await session.turn_amid(statement)
-    if session.job_pipelined(job):
+    if session.gates.job_pipelined(job):
         return is_assigned
-    session.note_discarded(job, "preempt", statement)
+    session.victims.note_discarded(job, "preempt", statement)
     statement.discard()
     return False
 
@@ -88,7 +88,7 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     residents, books = session.books.residents, session.books
     own = residents.job == books.rows[task.job.uid]
     candidates = residents.running & (own if within_job else ~own & (residents.queue == task.job.queue_row))
-    if protected := session.protected_from(task.job):
+    if protected := session.victims.protected_from(task.job):
         candidates &= residents.exposed(protected)
     refused = session.refused.of(task, "preempt", within_job=within_job)
     hopeful = rich_nodes(session, task, candidates) & ~refused
@@ -97,15 +97,15 @@ def _preempt(session: KubeBatchSession, statement: Statement, task: Task, *, wit
     rows = np.flatnonzero(session.accepted(task))
     if not len(rows):
         return False
-    rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
+    rows = rows[np.argsort(-session.places.scores(task, rows), kind="stable")]
     rows = sparing_first(session, session.books.residents.tasks, rows, candidates, partial(rich_nodes, session, task))
     claim = Claim(task.job, task)
     for node in rows[hopeful[rows]].tolist():
-        victims = enough_victims(session, claim, node, candidates, session.preemptable)
+        victims = enough_victims(session, claim, node, candidates, session.victims.preemptable)
         if not victims:
             refused[node] = True
             continue
-        order = session.victim_queue(victims, claim)
+        order = session.victims.queue(victims, claim)
         freed = np.zeros_like(task.request)
         while len(order):
             victim = order.pop()

@@ -34,18 +34,18 @@ class Reclaim(Action):
         """Make room, one task at a time."""
         session = cast("KubeBatchSession", session)
         waiting: dict[int, PriorityQueue[Job]] = {}
-        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+        queues: PriorityQueue[int] = PriorityQueue(session.orders.queue_less)
         for job in session.books.jobs:
             if job.queue_row not in waiting:
-                waiting[job.queue_row] = PriorityQueue(session.job_less)
+                waiting[job.queue_row] = PriorityQueue(session.orders.job_less)
                 queues.push(job.queue_row)
             if job.counts[TaskState.PENDING]:
                 waiting[job.queue_row].push(job)
         while len(queues):
             queue = queues.pop()
-            if session.overused(queue):
+            if session.gates.overused(queue):
                 while session.plan_log is not None and len(waiting[queue]):
-                    session.note_gate(waiting[queue].pop(), self.name, OVERUSED)
+                    session.victims.note_gate(waiting[queue].pop(), self.name, OVERUSED)
                 continue
             if not len(waiting[queue]):
                 continue
@@ -61,7 +61,7 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
         return False
     residents = session.books.residents
     candidates = residents.running & (residents.queue != task.job.queue_row)
-    if protected := session.protected_from(task.job):
+    if protected := session.victims.protected_from(task.job):
         candidates &= residents.exposed(protected)
     refused = session.refused.of(task, "reclaim")
     hopeful = rich_nodes(session, task, candidates) & ~refused
@@ -71,7 +71,7 @@ def _reclaim(session: KubeBatchSession, task: Task) -> bool:
     rows = sparing_first(session, session.books.residents.tasks, rows, candidates, partial(rich_nodes, session, task))
     claim = Claim(task.job, task)
     for node in rows.tolist():
-        victims = enough_victims(session, claim, node, candidates, session.reclaimable)
+        victims = enough_victims(session, claim, node, candidates, session.victims.reclaimable)
         if not victims:
             refused[node] = True
             continue

@@ -21,7 +21,9 @@ from pyscheduler_batch.model.priority_queue import PriorityQueue
 from pyscheduler_kube_batch.predicates import Predicates
 from pyscheduler_volcano.amounts import Scale
 from pyscheduler_volcano.books import Books
+from pyscheduler_volcano.orders import Orders
 from pyscheduler_volcano.session import VolcanoSession
+from pyscheduler_volcano.victim_rules import VictimRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -39,6 +41,51 @@ def _no_nodes(_: str) -> Iterable[str]:
     return ()
 
 
+class _Orders(Orders):
+    """The order of tasks without the index in a pod's name."""
+
+    def task_less(self, left: Task, right: Task) -> bool:
+        """Return whether `left` is placed first; ties by age, then UID."""
+        order = self.compare_tasks(left, right)
+        return order < 0 if order else (left.created, left.uid) < (right.created, right.uid)
+
+
+class _Victims(VictimRules):
+    """Who may be evicted, and in which order."""
+
+    def queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
+        """Return the victims, the task that would be placed last first."""
+        session = self._session
+        spared = spared_of(session, victims)
+
+        def less(left: Task, right: Task) -> bool:
+            if (
+                spared
+                and (left.uid in spared) != (right.uid in spared)
+                and not session.orders.compare_tasks(left, right)
+            ):
+                return right.uid in spared
+            return not session.orders.task_less(left, right)
+
+        return PriorityQueue(less, victims)
+
+    def combine(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
+        """Return the intersection of the first tier that leaves any victim.
+
+        The intersection is never begun afresh: once it is empty, no later policy and no later tier adds a victim.
+        """
+        victims: NDArray[np.bool_] | None = None
+        for tier in tiers:
+            for answer in tier:
+                said = answer(claim, tasks)
+                if said is not None:
+                    mask = mask_of(said, len(tasks), answer)
+                    victims = mask if victims is None else victims & mask
+            if victims is not None and victims.any():
+                return victims
+        return np.zeros(len(tasks), dtype=np.bool_)
+
+
 @attrs.define(eq=False, kw_only=True, slots=False)
 class KubeBatchSession(VolcanoSession):
     """A session with kube-batch's rules for tiers."""
@@ -47,6 +94,16 @@ class KubeBatchSession(VolcanoSession):
 
     #: Returns the names of the nodes that have a condition, such as `DiskPressure`.
     nodes_with: Callable[[str], Iterable[str]] = _no_nodes
+
+    @cached_property
+    def orders(self) -> Orders:
+        """Return who is served first."""
+        return _Orders(self)
+
+    @cached_property
+    def victims(self) -> VictimRules:
+        """Return who may be evicted."""
+        return _Victims(self)
 
     @cached_property
     def scale(self) -> Scale:
@@ -58,7 +115,7 @@ class KubeBatchSession(VolcanoSession):
         """Return the sums by job; jobs without a queue, and jobs that are not valid, do not take part."""
         jobs = []
         for job in self.jobs.values():
-            refusal = self.job_valid(job)
+            refusal = self.gates.job_valid(job)
             if refusal is not None:
                 self.record(job, refusal.reason, refusal.message)
             elif job.queue_row >= 0:
@@ -94,40 +151,8 @@ class KubeBatchSession(VolcanoSession):
                 mask = policy.keep_calm(task, mask)
         return mask
 
-    def task_less(self, left: Task, right: Task) -> bool:
-        """Return whether `left` is placed first; ties by age, then UID."""
-        order = self._task_order(left, right)
-        return order < 0 if order else (left.created, left.uid) < (right.created, right.uid)
-
-    def victim_queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
-        """Return the victims, the task that would be placed last first."""
-        spared = spared_of(self, victims)
-
-        def less(left: Task, right: Task) -> bool:
-            if spared and (left.uid in spared) != (right.uid in spared) and not self._task_order(left, right):
-                return right.uid in spared
-            return not self.task_less(left, right)
-
-        return PriorityQueue(less, victims)
-
-    def combine_victims(self, tiers: Sequence[Sequence[Any]], claim: Claim, tasks: Tasks) -> NDArray[np.bool_]:
-        """Return the intersection of the first tier that leaves any victim.
-
-        The intersection is never begun afresh: once it is empty, no later policy and no later tier adds a victim.
-        """
-        victims: NDArray[np.bool_] | None = None
-        for tier in tiers:
-            for answer in tier:
-                said = answer(claim, tasks)
-                if said is not None:
-                    mask = mask_of(said, len(tasks), answer)
-                    victims = mask if victims is None else victims & mask
-            if victims is not None and victims.any():
-                return victims
-        return np.zeros(len(tasks), dtype=np.bool_)
-
     def bind_on(self, task: Task, node: int) -> None:
         """Allocate a task; send all allocated tasks of its job to binding if the job is ready. Nothing undoes it."""
         self.statement().allocate(task, node)
-        if self.job_ready(task.job):
+        if self.gates.job_ready(task.job):
             self.dispatch(task.job)

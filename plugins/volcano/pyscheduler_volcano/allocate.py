@@ -43,19 +43,19 @@ class Allocate(Action):
         session = cast("VolcanoSession", session)
         tasks: dict[str, deque[Task]] = {}
         jobs = {queue: backlog.in_order(session) for queue, backlog in _waiting(session).items()}
-        queues: PriorityQueue[int] = PriorityQueue(session.queue_less, jobs)
+        queues: PriorityQueue[int] = PriorityQueue(session.orders.queue_less, jobs)
         while len(queues):
             queue = queues.pop()
-            if session.overused(queue) or (job := jobs[queue].pop()) is None:
+            if session.gates.overused(queue) or (job := jobs[queue].pop()) is None:
                 continue
             wanted = tasks.get(job.uid)
             if wanted is None:
-                wanted = tasks[job.uid] = deque(session.sorted_tasks(_wanted(session, job)))
+                wanted = tasks[job.uid] = deque(session.orders.sorted_tasks(_wanted(session, job)))
             statement = await _allocate_job(session, job, wanted)
             if statement is None:
                 # Room only shrinks here, so nothing that failed is tried again.
                 jobs[queue].fail()
-            elif session.job_ready(job):
+            elif session.gates.job_ready(job):
                 await session.commit_in_turns(statement)
                 if wanted:
                     jobs[queue].push(job)
@@ -92,7 +92,7 @@ def _may_start(session: VolcanoSession, job: Job) -> bool:
             return False
         job.phase = "Inqueue"
         session.memory.note(job.uid)
-    refusal = session.job_valid(job)
+    refusal = session.gates.job_valid(job)
     if refusal is not None:
         session.record(job, refusal.reason, refusal.message)
     return refusal is None
@@ -128,7 +128,7 @@ async def _allocate_on(
     while tasks:
         await session.turn_amid(statement)
         task = tasks.popleft()
-        if not session.allocatable(task):
+        if not session.gates.allocatable(task):
             continue
         failures = session.fit_failures[job.uid]
         if task.role and any(job.tasks[uid].role == task.role for uid in failures):
@@ -136,13 +136,13 @@ async def _allocate_on(
             failures.add(task.uid)
             continue
         if _place(session, statement, task, nodes, refused):
-            if session.job_ready(job):
+            if session.gates.job_ready(job):
                 break
             continue
         session.note_unfit(task)
         if not _may_go_on(job, failures, session.books.best_effort):
             break
-    if session.job_ready(job) or session.job_pipelined(job):
+    if session.gates.job_ready(job) or session.gates.job_pipelined(job):
         return statement
     statement.discard()
     return None
@@ -161,11 +161,11 @@ async def _allocate_parts(
         elif statement.checkpoint() > mark:
             if part.tasks:
                 parts.push(part)
-            if session.job_ready(job):
+            if session.gates.job_ready(job):
                 break
     tasks.clear()
     tasks.extend(parts.tasks())
-    if statement.changes and (session.job_ready(job) or session.job_pipelined(job)):
+    if statement.changes and (session.gates.job_ready(job) or session.gates.job_pipelined(job)):
         return statement
     short, why = parts_short(job, session.books.best_effort), session.why_no_domain(job)
     statement.discard()
@@ -203,7 +203,7 @@ async def _allocate_part(
     while part.tasks:
         await session.turn_amid(statement)
         task = part.tasks.popleft()
-        if not session.allocatable(task):
+        if not session.gates.allocatable(task):
             continue
         if task.role and any(job.tasks[uid].role == task.role for uid in part.failures):
             part.failures.add(task.uid)
@@ -243,17 +243,17 @@ def _place(
     session: VolcanoSession, statement: Statement, task: Task, nodes: NDArray[np.bool_] | None, refused: _RefusedByRole
 ) -> bool:
     """Place a task on the best node, idle room before room that is being released; return False if none fits."""
-    later = session.fits_later(task) if nodes is None else session.fits_later(task) & nodes
+    later = session.places.fits_later(task) if nodes is None else session.places.fits_later(task) & nodes
     if not later.any():
         return False
-    accepted = refused.close(task, later & session.feasible(task))
-    idle = session.bindable(task, np.flatnonzero(accepted & session.fits_now(task)))
+    accepted = refused.close(task, later & session.places.feasible(task))
+    idle = session.places.bindable(task, np.flatnonzero(accepted & session.places.fits_now(task)))
     if len(idle):
-        statement.allocate(task, session.best_node(task, idle))
+        statement.allocate(task, session.places.best_node(task, idle))
         return True
     rows = np.flatnonzero(accepted)
     if len(rows):
-        statement.pipeline(task, session.best_node(task, rows))
+        statement.pipeline(task, session.places.best_node(task, rows))
     return bool(len(rows))
 
 

@@ -29,24 +29,24 @@ class Backfill(Action):
         """Place the best-effort tasks, job by job."""
         session = cast("VolcanoSession", session)
         for task in _waiting(session):
-            rows = session.bindable(task, np.flatnonzero(session.feasible(task)))
+            rows = session.places.bindable(task, np.flatnonzero(session.places.feasible(task)))
             if not len(rows):
                 session.note_unfit(task)
                 continue
-            session.statement().allocate(task, session.best_node(task, rows))
-            if session.job_ready(task.job):
+            session.statement().allocate(task, session.places.best_node(task, rows))
+            if session.gates.job_ready(task.job):
                 session.dispatch(task.job)
             await session.turn()
 
 
 def _waiting(session: VolcanoSession) -> list[Task]:
     """Return the best-effort tasks in order of queues, jobs and tasks; pipelined ones become pending again."""
-    queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+    queues: PriorityQueue[int] = PriorityQueue(session.orders.queue_less)
     jobs: dict[int, PriorityQueue[Job]] = {}
     tasks: dict[str, list[Task]] = {}
     best_effort = session.books.best_effort
     for job in session.books.kept.with_best_effort():
-        if is_pending(job) or session.job_valid(job) is not None:
+        if is_pending(job) or session.gates.job_valid(job) is not None:
             continue
         wanted = [
             task
@@ -58,9 +58,9 @@ def _waiting(session: VolcanoSession) -> list[Task]:
         for task in wanted:
             if task.state == TaskState.PIPELINED:
                 session.statement().unplace(task)
-        tasks[job.uid] = session.sorted_tasks(wanted)
+        tasks[job.uid] = session.orders.sorted_tasks(wanted)
         if job.queue_row not in jobs:
-            jobs[job.queue_row] = PriorityQueue(session.job_less)
+            jobs[job.queue_row] = PriorityQueue(session.orders.job_less)
             queues.push(job.queue_row)
         jobs[job.queue_row].push(job)
     ordered: list[Task] = []

@@ -253,7 +253,7 @@ class Capacity(QueuePolicy):
         if not self.is_sound or claim.task is None:
             return chosen
         rows = {task.uid: at for at, task in enumerate(tasks.tasks)}
-        queue = self.session.victim_queue(tasks.tasks, claim)
+        queue = self.session.victims.queue(tasks.tasks, claim)
         left: dict[int, Amounts] = {}
         while len(queue):
             task = queue.pop()

@@ -23,7 +23,7 @@ class Enqueue(Action):
     async def run(self, session: Session) -> None:
         """Set the phase of the jobs that are admitted to Inqueue."""
         session = cast("VolcanoSession", session)
-        queues: PriorityQueue[int] = PriorityQueue(session.queue_less)
+        queues: PriorityQueue[int] = PriorityQueue(session.orders.queue_less)
         waiting: dict[int, list[Job]] = {}
         for job in session.grouped()[0]:
             if job.queue_row not in waiting:
@@ -33,7 +33,7 @@ class Enqueue(Action):
                 waiting[job.queue_row].append(job)
         for jobs in waiting.values():
             # No key changes here. Comparisons of jobs in a heap would cost more than all else with many groups.
-            jobs.sort(key=lambda job: (session.order_key(job), job.created, job.uid), reverse=True)
+            jobs.sort(key=lambda job: (session.orders.order_key(job), job.created, job.uid), reverse=True)
             await session.turn()
         while len(queues):
             queue = queues.pop()
@@ -41,7 +41,7 @@ class Enqueue(Action):
                 continue
             job = waiting[queue].pop()
             if _is_admitted(session, job):
-                session.job_enqueued(job)
+                session.gates.job_enqueued(job)
                 job.phase = "Inqueue"
                 session.memory.note(job.uid)
             queues.push(queue)
@@ -52,7 +52,7 @@ def _is_admitted(session: VolcanoSession, job: Job) -> bool:
     """Return whether a job is enqueued; record why not."""
     if job.min_resources is None:
         return True
-    if not session.job_enqueueable(job):
+    if not session.gates.job_enqueueable(job):
         return False
     why = session.stuck.why(job) if session.is_live else ""
     if why:

@@ -31,13 +31,13 @@ def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
     for job in single:
         if _is_eligible(session, job):
             backlog = starving.setdefault(job.queue_row, Backlog())
-            if session.job_starving(job):
+            if session.gates.job_starving(job):
                 backlog.single.append(job)
     for kind in kinds:
         first = kind.listed.jobs[0]
         if _is_eligible(session, first):
             backlog = starving.setdefault(first.queue_row, Backlog())
-            if session.job_starving(first):
+            if session.gates.job_starving(first):
                 backlog.kinds.append(kind)
     if kinds:
         for backlog in starving.values():
@@ -48,18 +48,18 @@ def starving_jobs(session: VolcanoSession) -> dict[int, Backlog]:
 def _is_eligible(session: VolcanoSession, job: Job) -> bool:
     if session.network_topology is not None and has_topology(job):
         return False  # evictions on single nodes would not make room in one HyperNode
-    return not is_pending(job) and session.job_valid(job) is None
+    return not is_pending(job) and session.gates.job_valid(job) is None
 
 
 def pending_tasks(session: VolcanoSession, job: Job) -> deque[Task]:
     """Return the pending tasks of a job in the order of placement."""
-    return deque(session.sorted_tasks(task for task in job.tasks.values() if task.state == TaskState.PENDING))
+    return deque(session.orders.sorted_tasks(task for task in job.tasks.values() if task.state == TaskState.PENDING))
 
 
 def reachable(session: VolcanoSession, task: Task, candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return bool[N]: the nodes that could hold the task if all candidates (bool[n] of the residents) left them."""
     if not candidates.any():
-        return session.fits_later(task)
+        return session.places.fits_later(task)
     residents, nodes = session.books.residents, session.nodes
     room = nodes.future + residents.sums(candidates, len(nodes))
     return session.scale.fits(task.request, room)
@@ -97,10 +97,10 @@ def evict_until(
             room += victim.request
     if not session.scale.fits(task.request, room):
         search.refused[node] = True
-        session.note_plan(search.action, claim, node, [*chosen], found)
+        session.victims.note_plan(search.action, claim, node, [*chosen], found)
         return False
     start = statement.checkpoint()
-    order = session.victim_queue(chosen, claim)
+    order = session.victims.queue(chosen, claim)
     enough = fits()
     while not enough and len(order):
         statement.evict(order.pop(), action=search.action, by=claim.job)

@@ -56,11 +56,11 @@ class Backlog:
         if self.single:
             # The keys of such jobs may change while they wait; so the order is that of the original's heap.
             heap = PriorityQueue(
-                session.job_less, [*self.single, *(job for kind in self.kinds for job in kind.by_age.jobs)]
+                session.orders.job_less, [*self.single, *(job for kind in self.kinds for job in kind.by_age.jobs)]
             )
             return MixedLine(heap)
         keys: dict[int | None, contract.Key] = {
-            kind.number: session.order_key(kind.by_age.jobs[0]) for kind in self.kinds
+            kind.number: session.orders.order_key(kind.by_age.jobs[0]) for kind in self.kinds
         }
         lines = [kind.by_age for kind in self.kinds]
         return KindLine(session, lines, lambda job: (keys[job.look_alike], job.created, job.uid))

@@ -22,4 +22,4 @@ class Predicates(VolcanoPolicy):
 
     def filter_nodes(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N]: the nodes that the filters accept, and that take one more pod."""
-        return self.session.placer.feasible(task) & self.session.has_place()
+        return self.session.placer.feasible(task) & self.session.places.has_place()

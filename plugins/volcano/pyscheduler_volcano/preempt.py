@@ -35,21 +35,21 @@ class Preempt(Action):
         session = cast("VolcanoSession", session)
         limits = CandidateLimits.of(self.arguments)
         starving = {queue: backlog for queue, backlog in starving_jobs(session).items() if backlog}
-        queues = PriorityQueue(session.queue_less, starving)
+        queues = PriorityQueue(session.orders.queue_less, starving)
         while len(queues):
             queue = queues.pop()
             line = starving[queue].in_order(session)
             while (job := line.pop()) is not None:
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
-                while tasks and session.job_starving(job):
+                while tasks and session.gates.job_starving(job):
                     await _preempt(session, statement, tasks.popleft(), limits, within_job=False)
                     await session.turn_amid(statement)
-                if session.job_pipelined(job):
+                if session.gates.job_pipelined(job):
                     await session.commit_in_turns(statement)
                     line.revive()
                 else:
-                    session.note_discarded(job, self.name, statement)
+                    session.victims.note_discarded(job, self.name, statement)
                     statement.discard()
                     line.fail()
                 await session.turn()
@@ -92,7 +92,7 @@ async def _preempt(
     candidates &= own if within_job else ~own & (residents.queue == job.queue_row)
     if task.uid in books.best_effort:
         candidates &= residents.best_effort
-    if protected := session.protected_from(job):
+    if protected := session.victims.protected_from(job):
         candidates &= residents.exposed(protected)
     hopeful = reachable(session, task, candidates)
     if not hopeful.any():
@@ -104,11 +104,11 @@ async def _preempt(
     rows = np.flatnonzero(session.placer.curable(task))
     if not len(rows):
         return False
-    search = Search("preempt", Claim(job, task), task, candidates, session.preemptable, refused)
+    search = Search("preempt", Claim(job, task), task, candidates, session.victims.preemptable, refused)
     if limits is not None:
         return await preempt_on_best(session, statement, search, rows, hopeful, limits)
     if np.count_nonzero(hopeful[rows]) > 1:
-        rows = rows[np.argsort(-session.scores(task, rows), kind="stable")]
+        rows = rows[np.argsort(-session.places.scores(task, rows), kind="stable")]
     rows = sparing_first(
         session, session.books.residents.tasks, rows[hopeful[rows]], candidates, partial(reachable, session, task)
     )
@@ -116,9 +116,9 @@ async def _preempt(
 
         def fits(node: int = node) -> bool:
             return (
-                session.allocatable(task)
+                session.gates.allocatable(task)
                 and bool(scale.fits(task.request, session.nodes.future[node]))
-                and bool(session.feasible(task)[node])
+                and bool(session.places.feasible(task)[node])
             )
 
         if evict_until(session, statement, search, node, fits):

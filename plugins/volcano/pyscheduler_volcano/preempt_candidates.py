@@ -130,10 +130,10 @@ def _victims(session: VolcanoSession, statement: Statement, search: Search, node
     room = session.nodes.future[node] + sum((victim.request for victim in chosen), np.zeros(len(session.axis)))
     if not session.scale.fits(task.request, room):
         search.refused[node] = True
-        session.note_plan(search.action, claim, node, chosen, found)
+        session.victims.note_plan(search.action, claim, node, chosen, found)
         return ()
     fits = _fit_test(session, task, node)
-    order = session.victim_queue(chosen, claim)
+    order = session.victims.queue(chosen, claim)
     evicted: list[Task] = []
     is_enough = False
     while len(order) and not is_enough:
@@ -155,9 +155,9 @@ def _victims(session: VolcanoSession, statement: Statement, search: Search, node
 def _fit_test(session: VolcanoSession, task: Task, node: int) -> Callable[[], bool]:
     def fits() -> bool:
         return (
-            session.allocatable(task)
+            session.gates.allocatable(task)
             and bool(session.scale.fits(task.request, session.nodes.future[node]))
-            and bool(session.feasible(task)[node])
+            and bool(session.places.feasible(task)[node])
         )
 
     return fits

@@ -35,31 +35,31 @@ class Reclaim(Action):
         """Make room for starving jobs, queue by queue."""
         session = cast("VolcanoSession", session)
         starving = starving_jobs(session)
-        queues = PriorityQueue(session.queue_less, starving)
+        queues = PriorityQueue(session.orders.queue_less, starving)
         while len(queues):
             queue = queues.pop()
             line = starving[queue].in_order(session)
-            if session.overused(queue):
+            if session.gates.overused(queue):
                 while session.plan_log is not None and (job := line.pop()) is not None:
-                    session.note_gate(job, self.name, OVERUSED)
+                    session.victims.note_gate(job, self.name, OVERUSED)
                 continue
             while (job := line.pop()) is not None:
                 statement = session.statement()
                 tasks = pending_tasks(session, job)
-                while tasks and session.job_starving(job):
+                while tasks and session.gates.job_starving(job):
                     await session.turn_amid(statement)
                     task = tasks.popleft()
                     if not task.may_preempt:
                         continue
-                    if session.may_reclaim(queue, Claim(job, task)):
+                    if session.gates.may_reclaim(queue, Claim(job, task)):
                         _reclaim(session, statement, task)
                     else:
-                        session.note_gate(job, self.name, MAY_NOT)
-                if session.job_pipelined(job):
+                        session.victims.note_gate(job, self.name, MAY_NOT)
+                if session.gates.job_pipelined(job):
                     await session.commit_in_turns(statement)
                     line.revive()
                 else:
-                    session.note_discarded(job, self.name, statement)
+                    session.victims.note_discarded(job, self.name, statement)
                     statement.discard()
                     line.fail()
                 await session.turn()
@@ -70,7 +70,7 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
     residents = session.books.residents
     candidates = residents.running & residents.preemptable & (residents.queue != task.job.queue_row)
     candidates &= session.queues.reclaimable[residents.queue]
-    if protected := session.protected_from(task.job):
+    if protected := session.victims.protected_from(task.job):
         candidates &= residents.exposed(protected)
     has_candidate = np.zeros(len(session.nodes), dtype=np.bool_)
     has_candidate[residents.node[candidates]] = True
@@ -83,7 +83,7 @@ def _reclaim(session: VolcanoSession, statement: Statement, task: Task) -> bool:
         return False
     rows = np.flatnonzero(hopeful & session.placer.curable(task))
     rows = sparing_first(session, session.books.residents.tasks, rows, candidates, partial(reachable, session, task))
-    search = Search("reclaim", Claim(task.job, task), task, candidates, session.reclaimable, refused)
+    search = Search("reclaim", Claim(task.job, task), task, candidates, session.victims.reclaimable, refused)
     for node in rows.tolist():
 
         def fits(node: int = node) -> bool:

@@ -69,5 +69,5 @@ class RefusedNodes:
             task.request.tobytes(),
             books.allocated[row].tobytes(),
             books.total_request[row].tobytes(),
-            self._session.protected_from(job),
+            self._session.victims.protected_from(job),
         )

@@ -124,7 +124,7 @@ def test_roles_have_minimums_of_their_own(minimums: dict[str, int], *, is_ready:
         {**each, "name": f"ps{i}"} for i, each in enumerate(pods("g", 1, role="ps"))
     ]
     run = start([group("g", 3, minTaskMember=minimums)], members)
-    refusal = run.session.job_valid(job_of(run, "g"))
+    refusal = run.session.gates.job_valid(job_of(run, "g"))
     run.act()
     assert bool(run.effects.bound) == is_ready
     assert (refusal is None) == is_ready
@@ -273,7 +273,9 @@ def test_tiers_combine_victims(tiers: list[list[tuple[int, ...]]], volcano: list
             effects=run.effects,
             now=0.0,
         )
-        assert session.preemptable(Claim(job_of(run, "g")), _tasks(run, "g")).tolist() == list(map(bool, expected))
+        assert session.victims.preemptable(Claim(job_of(run, "g")), _tasks(run, "g")).tolist() == list(
+            map(bool, expected)
+        )
 
 
 # Gates.
@@ -382,7 +384,7 @@ def test_sla_lets_a_job_in_once_its_time_is_over() -> None:
         assert job_of(run, "g").phase == phase
     two = start([group("late", created=50), group("soon", created=90)], [], tiers=[[sla]])
     job_of(two, "soon").waiting_time = 1.0
-    assert two.session.job_less(job_of(two, "soon"), job_of(two, "late"))
+    assert two.session.orders.job_less(job_of(two, "soon"), job_of(two, "late"))
 
 
 def test_binpack_weights() -> None:
@@ -399,7 +401,7 @@ def test_task_order_reads_the_index_in_the_name() -> None:
     names = ["g-w-10", "g-w-2", "g-w-1"]
     members = [{**each, "name": name} for each, name in zip(pods("g", 3), names, strict=True)]
     run = start([group("g")], members)
-    ordered = run.session.sorted_tasks(job_of(run, "g").tasks.values())
+    ordered = run.session.orders.sorted_tasks(job_of(run, "g").tasks.values())
     assert [task.uid for task in ordered] == ["g-w-1", "g-w-2", "g-w-10"]
 
 
@@ -432,8 +434,10 @@ def test_kept_figures_equal_fresh_ones() -> None:
         if rng.random() < 0.3:
             session.commit(statement)
         for task in everyone:
-            assert np.array_equal(session.fits_now(task), session.scale.fits(task.request, tables.nodes.idle))
-            assert np.array_equal(session.fits_later(task), session.scale.fits(task.request, tables.nodes.future))
+            assert np.array_equal(session.places.fits_now(task), session.scale.fits(task.request, tables.nodes.idle))
+            assert np.array_equal(
+                session.places.fits_later(task), session.scale.fits(task.request, tables.nodes.future)
+            )
         for row, job in enumerate(books.jobs):
             active = [task.request for task in job.tasks.values() if task.state.name in _HELD]
             assert np.allclose(books.allocated[row], np.sum(active, axis=0) if active else 0.0)

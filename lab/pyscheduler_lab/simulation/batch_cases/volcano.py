@@ -96,8 +96,8 @@ class _Report:
     def _group_at_opening(self, job: Job) -> Spec:
         if job.queue_row < 0:
             return {}  # its queue does not exist, so it is not in the session
-        refusal = self.session.job_valid(job)
-        found: Spec = {"valid": refusal is None, "starving": self.session.job_starving(job)}
+        refusal = self.session.gates.job_valid(job)
+        found: Spec = {"valid": refusal is None, "starving": self.session.gates.job_starving(job)}
         if refusal is not None:
             found["reason"] = refusal.reason
         if "drf" in self.policies:
@@ -167,7 +167,7 @@ class _Report:
         nodes = self.tables.nodes
         rows = np.arange(len(nodes))
         return {
-            task.uid: dict(zip(nodes.names, self.session.scores(task, rows).tolist(), strict=True))
+            task.uid: dict(zip(nodes.names, self.session.places.scores(task, rows).tolist(), strict=True))
             for job in self.tables.jobs.values()
             for task in job.tasks.values()
             if task.state == TaskState.PENDING

@@ -148,7 +148,7 @@ def _by_queue(run: Run, case: Spec, column: np.ndarray, names: Iterable[str]) ->
 
 def _order(run: Run, policy: Any, names: Iterable[str]) -> Spec:
     rows = {name: run.tables.queues.index[name] for name in names}
-    less = run.session.queue_less
+    less = run.session.orders.queue_less
     order = sorted(rows, key=lambda name: sum(less(other, rows[name]) for other in rows.values()))
     found: Spec = {"share": {name: policy.share(row) for name, row in rows.items()}, "order": order}
     if hasattr(policy, "overused"):
@@ -222,7 +222,7 @@ def _binpack(case: Spec) -> Spec:
     spec = _case("binpack", {}, nodes=nodes, podGroups=[_group("g", "q")], pods=pods, plugin=plugin)
     run = open_session("volcano", spec)
     task = run.tables.jobs[f"{NAMESPACE}/g"].tasks["task"]
-    scores = run.session.scores(task, np.arange(len(nodes)))
+    scores = run.session.places.scores(task, np.arange(len(nodes)))
     return {"score": dict(zip(run.tables.nodes.names, scores.tolist(), strict=True))}
 
 
