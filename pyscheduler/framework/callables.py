@@ -1,4 +1,4 @@
-"""Facts about code that the scheduler calls: its owner, its parameters, and the object on which it works."""
+"""Inspect code that the scheduler calls: is it pyscheduler's own, which arguments does it take, whose method is it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A log of changed keys: a reader remembers a position, and later asks for the keys that changed since.
 
-Only the last change of each key is remembered. So an answer names no key twice, and its cost grows with its length.
+The log keeps only the last change of each key. So a reader gets each changed key once.
 """
 
 from __future__ import annotations

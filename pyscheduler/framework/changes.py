@@ -1,11 +1,11 @@
-"""The cluster events that an update of an object means for waiting pods.
+"""The cluster events that follow from an update of a pod or a node.
 
-The API server says that an object changed, not what about it. Plugins register for what may help their pods (a node's
-label, a smaller request), so an update is taken apart into the most specific events there are. One update may be
-several events, and each is announced by itself.
+The API server sends the new object, and does not say what changed. Plugins register for specific changes that may help
+their pods, such as a node's label or a smaller request. So the functions compare the old and the new object, and return
+an event for each change, as specific as possible.
 
-Pure functions over wire objects, which never raise: an object that cannot be read is reported by whoever takes it in,
-not here. Source: kube-scheduler 1.36, `pkg/scheduler/framework/events.go`, with its default feature gates.
+The functions have no side effects and never raise; event handlers report malformed objects.
+Source: kube-scheduler 1.36, `pkg/scheduler/framework/events.go`, with its default feature gates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`CycleState`: data that a plugin keeps between the extension points of one scheduling cycle.
 
-The state is made when a cycle begins, travels with the pod into its binding cycle, and is dropped with it. It is cloned
-when the scheduler asks "what if" (nominated pods, preemption), so a value that a plugin changes after PreFilter must
-bring a `clone()`; a frozen value is shared as it is.
+The scheduler creates the state at the start of a cycle, passes it on to the pod's binding cycle, and drops it at the
+end. Before it tries changes of the cluster, as in preemption, the scheduler clones the state. So a value that a plugin
+changes after PreFilter needs a `clone()`. A value without `clone()` is shared by all clones and must not change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a pod could not be scheduled: by node, by plugin, and as the message for users."""
+"""`Diagnosis`: the reasons why a pod could not be scheduled, by node and by plugin, and the message for users."""
 
 from __future__ import annotations
 

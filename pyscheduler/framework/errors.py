@@ -1,7 +1,7 @@
 """The errors of pyscheduler: mistakes of users, failures of plugins, answers of the API server.
 
 Expected outcomes are values (`Status`); these exceptions are for everything else. Each message is one line that says
-what is wrong, where, and how to mend it, because the command line prints it as it stands.
+what is wrong, where, and how to fix it, because the command line prints the message and nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Cluster events and queueing hints: which event may make a rejected pod schedulable.
 
-A plugin that rejects pods registers the events that may change its mind (`events_to_register`), each with an optional
-hint function. When such an event comes, the queue asks only the plugins that rejected the pod. Labels and bits are
-kube-scheduler's, because they appear in `scheduler_queue_incoming_pods_total` and in its logs.
+A plugin that rejects pods registers the events after which it may accept them (`events_to_register`), each with an
+optional hint function. When such an event arrives, the queue calls the hints of the plugins that rejected the pod, and
+of no others. Labels and bits are kube-scheduler's, because they appear in its logs and in the metric
+`scheduler_queue_incoming_pods_total`.
 """
 
 from __future__ import annotations

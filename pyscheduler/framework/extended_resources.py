@@ -2,14 +2,15 @@
 
 A pod may request devices as an extended resource. Then a device class names the resource (`spec.extendedResourceName`),
 or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`). On nodes that do not offer the
-resource themselves, NodeResourcesFit leaves it to DynamicResources. Both plugins read this mapping, and
+resource themselves, NodeResourcesFit leaves the check to DynamicResources. Both plugins read this mapping, and
 DynamicResources updates it; without that plugin, no resource has a class.
 
-Differs from kube-scheduler in three points. Of several classes for one resource, the newest one counts, also after a
-newer one was deleted or renamed; in kube-scheduler, the resource then has no class until one of them changes. The other
-classes still count for the resource of their own name; in kube-scheduler they do not. In a profile without
-DynamicResources, NodeResourcesFit checks these resources; in kube-scheduler, it accepts any node without devices for
-their pods.
+Differs from kube-scheduler:
+
+- If several classes name one resource, pyscheduler uses the newest one that exists; in kube-scheduler, after the newest
+  class was deleted or renamed, the resource has no class until one of the others changes.
+- The other classes keep the resource named after them; in kube-scheduler they lose it.
+- Without DynamicResources, pyscheduler's NodeResourcesFit checks these resources; kube-scheduler's accepts any node.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """

@@ -1,8 +1,8 @@
-"""The additions of distributions to plugins of others: batch systems, policies, actions, queue dialects, kind rules.
+"""Extensions that one distribution offers to a plugin of another: batch systems, policies, actions, and the like.
 
-A distribution offers them in its hook (`registry.add_system`, `add_batch`, `add_action`, `add_queue_dialect`,
-`add_grouper`) as `module:Name`. They are imported when a profile names them. The scheduler hands the offers to the
-plugins under a shared key.
+A distribution registers them in its hook, as `module:Name` (`registry.add_system`, `add_batch`, `add_action`,
+`add_queue_dialect`, `add_grouper`). The plugin imports an extension when a profile names it. Plugins get all
+registered extensions with `Extensions.of(handle)`.
 """
 
 from __future__ import annotations

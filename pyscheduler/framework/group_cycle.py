@@ -1,10 +1,10 @@
 """Group cycles: the pods of a group are placed on one snapshot, all of them or none.
 
-A plugin that wants this for its groups is a `GroupCyclePlugin`. First the members are placed in a trial (see
-`framework.trial`): `state.trial` says in Permit which members have a node so far. As soon as Permit lets one member
-pass, the group is feasible. Then the scheduler takes the trial back, and assumes and reserves the members for real;
-Permit is called once more, with `state.trial` None.
-Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which knows only the groups of `spec.schedulingGroup`.
+A plugin that wants this for its groups is a `GroupCyclePlugin`. First the scheduler places the members in a trial (see
+`framework.trial`), in which Permit reads from `state.trial` which members have a node so far. The group is feasible as
+soon as Permit approves one member. Then the scheduler undoes the trial, and assumes and reserves the members for real.
+It calls Permit once more, with `state.trial` None.
+Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which supports only groups of `spec.schedulingGroup`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Placements: sets of nodes of which a group may use one, such as the nodes of one rack.
+"""Placements: sets of nodes, such as the nodes of one rack; a group must run within one of them.
 
-A group cycle asks the PlacementGenerate plugin of the profile for the placements of a group, tries to place the members
-in each, and takes the feasible placement with the highest score of the PlacementScore plugins.
+In a group cycle, the PlacementGenerate plugin of the profile returns the placements of the group. The scheduler tries
+to place the members in each, and takes the feasible placement that the PlacementScore plugins score highest.
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`: `PodGroupInfo`, `Placement`, `PodGroupAssignments`.
 """
 

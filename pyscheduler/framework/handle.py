@@ -1,7 +1,7 @@
 """`Handle`: what the scheduler offers to a plugin.
 
-One `Handle` per profile. Methods may be called from any plugin method, on the event loop; those that write to the API
-server are coroutines and belong into `pre_bind`, `bind`, `run()` or a `spawn`ed task.
+There is one `Handle` per profile. A plugin may use it in any of its methods, on the event loop. Methods that write to
+the API server are coroutines; call them in `pre_bind`, `bind`, `run()` or a task started with `spawn`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The hook with which a distribution registers its plugins.
 
 A distribution declares an entry point in the group `pyscheduler` that names its hook module, and that module implements
-`pyscheduler_register`. The module must be light: it names classes as `module:Class` strings, which are imported only
-when a profile enables them. pluggy calls the hook once, at start; it is never on the path of a pod.
+`pyscheduler_register`. The module must import quickly: it names classes as `module:Class` strings, and pyscheduler
+imports a class only if a profile enables it. pluggy calls the hook once, at the start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records of a logger that are kept for the caller instead of being logged.
+"""Collects log records of one logger for the caller, instead of logging them.
 
-A plugin that has something to say about its args logs `Configuration of NAME: sentence` to `CONFIGURATION_LOGGER`;
-`pyscheduler config` prints the sentence beside the configuration.
+A plugin reports a problem with its args by logging `Configuration of NAME: sentence` to `CONFIGURATION_LOGGER`.
+`pyscheduler config` collects these records, and prints each sentence beside the configuration.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes.
 
-A quota compares such a sum with a limit for every pod. A search for victims repeats that after each pod that it takes
-off a node or puts back. So only nodes whose generation has changed since the last call are read again. The sums are
-those of the snapshot: they include pods that are not bound yet and, in a what-if, lack the pods that were evicted.
+For every pod, a quota plugin compares such a sum with a limit. A search for victims does so again after each pod that
+it takes off a node or puts back. So only nodes whose generation has changed since the last call are read again. The
+sums are those of the snapshot: they include pods that are not bound yet and, in a trial, lack the evicted pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
-The cache owns one `NodeInfo` per node and the snapshot another; plugins read the snapshot's. The methods of a
-`NodeInfo` raise its generation, so that the snapshot and the columns know what to update.
+The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. Methods that change a
+`NodeInfo` raise its generation; by this number, the snapshot and the columns know which nodes to update.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Match a selector against all nodes at once.
 
-The same answers as `matches` and `score` of the compiled selectors in `pyscheduler.api`, given per column: a
-requirement on a label is decided once per distinct value of that label and spread over the nodes by the ids of the
-column, a requirement on `metadata.name` touches one row. Node affinity is built on this, and so is whatever else looks
-for nodes by selector (the nodes that count for topology spread, those a volume can be reached from).
+The results equal those of `matches` and `score` of the compiled selectors in `pyscheduler.api`, node by node. A
+requirement on a label is evaluated once for each distinct value of the label, and the column of this label spreads the
+result over the nodes. A requirement on `metadata.name` concerns one row. Node affinity uses this module, and so do
+other plugins that select nodes: topology spread, and volumes that only some nodes can reach.
 """
 
 from __future__ import annotations

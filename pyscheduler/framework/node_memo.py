@@ -1,10 +1,11 @@
 """`NodeMemo`: a value computed from the pods of a node, and kept until the node changes.
 
-What the columns of `Nodes` do not hold (which disks the pods on a node have mounted, how many volumes are attached
-there) a plugin finds out by looking at the `NodeInfo`. `NodeMemo` keeps the answers by the node's generation, which is
-another whenever pods come or go, in a what-if too, so that asking about all nodes costs a comparison of two arrays and
-a look at the nodes that changed. Equal answers are one value with one id: whatever follows from an answer is worked out
-once per distinct value and spread over the nodes by indexing (`table[ids]`), as with the columns.
+Some plugins need values that the columns of `Nodes` do not have, such as the number of volumes attached to a node. The
+plugin computes such a value from the `NodeInfo`. `NodeMemo` keeps each value under the node's generation, which changes
+whenever pods come or go, also in a trial. So a query for all nodes computes values only for the nodes that changed.
+
+Equal values are stored once and have one id. As with columns, a plugin evaluates each distinct value once, and spreads
+the result over the nodes by indexing (`table[ids]`).
 """
 
 from __future__ import annotations

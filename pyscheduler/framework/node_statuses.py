@@ -1,7 +1,7 @@
 """`NodeStatuses`: the statuses of many nodes, as arrays.
 
-A columnar filter returns one; the runtime merges those of all filters into the cycle's diagnosis, which PostFilter
-plugins then read by node name. A thousand nodes that fail for the same reason share one `Status`.
+A columnar filter returns a `NodeStatuses`. The runtime merges those of all filters into the cycle's diagnosis, from
+which PostFilter plugins read statuses by node name. All nodes that fail for the same reason share one `Status`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The nodes of a snapshot: a sequence of `NodeInfo`, and one array for each quantity.
 
-A columnar plugin (`filter_nodes`, `score_nodes`) works on the arrays and never loops over the nodes; a one-node plugin
-gets `NodeInfo` objects. Both are views of the same snapshot: row i of every array is `nodes[i]`.
+A columnar plugin (`filter_nodes`, `score_nodes`) works on the arrays and never loops over the nodes. A plugin for one
+node at a time (`filter`, `score`) gets `NodeInfo` objects. Row i of every array belongs to `nodes[i]`.
 
-Arrays belong to the snapshot. A plugin must not write into them, and must not keep them after its method returned:
+The snapshot owns the arrays. A plugin must not write into them, and must not keep them after its method returned:
 the next update changes them in place.
 
-Values that many nodes share (taints, the value of a label) are interned: a column then holds small ids, and a rule
-runs once per distinct value and is spread over the nodes by indexing (`table[ids]`): see `LabelColumn`, `TaintColumn`.
+Values that many nodes share (taints, the value of a label) are interned: the column has a small id for each node. A
+plugin evaluates each distinct value once, and spreads the results over the nodes by indexing (`table[ids]`); see
+`LabelColumn` and `TaintColumn`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """The args of kube-scheduler's plugins, and types for the args of any plugin.
 
-A plugin names an attrs class as its `args_type`; the configuration room fills it from the file. The rules, for every
-plugin alike:
+A plugin names an attrs class as its `args_type`. `pyscheduler.config` creates an object of this class from the
+configuration file, by the same rules for every plugin:
 
-* an attribute `snake_case` stands for the key `snakeCase`; a key that no attribute stands for is a mistake;
-* nothing is coerced: the text `"1"` is no integer. An attribute without a default must be given. `null` means "not
-  given";
-* an attribute annotated `Duration` holds seconds and is written like `1m30s` in the file; its name ends in `_seconds`,
-  which the key leaves out (`filter_timeout_seconds` stands for `filterTimeout`);
-* an attribute annotated `Quantity` holds an amount of a resource and is written like `500m`, `1.5Gi` or `2`;
-* `wire` adds what a type cannot say; attrs validators check values, their message is shown with the path of the args.
+* The attribute `some_name` has the key `someName` in the file. A key without an attribute is an error.
+* Values are not converted: the text `"1"` is not an integer. An attribute without a default is required. `null` means
+  "not given".
+* An attribute of type `Duration` holds seconds, and the file has text such as `1m30s`. Its name ends in `_seconds`,
+  which its key does not have: `filter_timeout_seconds` has the key `filterTimeout`.
+* An attribute of type `Quantity` holds an amount of a resource, written like `500m`, `1.5Gi` or `2`.
+* The metadata `wire(...)` sets another key for an attribute, makes 0 or an empty value mean the default, or omits an
+  empty value when the args are printed.
+* attrs validators check values. The configuration error has a validator's message and the path in the file.
 
-Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`: names, defaults, and what an empty value means.
+Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`: names, defaults, and the meaning of empty values.
 """
 
 from __future__ import annotations

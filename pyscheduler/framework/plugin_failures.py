@@ -1,4 +1,4 @@
-"""The handling of an exception in a plugin: logged once with its traceback, and counted from then on.
+"""Reports exceptions in plugins: the first is logged with its traceback, and all are counted.
 
 A broken plugin fails for each pod, in the same way, thousands of times a minute. Two failures are the same if plugin,
 extension point, type of the exception and the line that raised it are the same. The log has the traceback of the first,

@@ -1,7 +1,7 @@
-"""Whose code failed: the plugin that gave the scheduler a function to call, or a coroutine to run.
+"""Finds the plugin whose code failed, in a function or coroutine that the plugin gave to the scheduler.
 
-A handler, a key of an index or a task may be a lambda, a partial or a function of the module. So the plugin is looked
-for after the failure: in the traceback, in what the function captured, and by the module that defines it.
+Such a function may be a lambda, a partial or a function of a module, which names no plugin. So `PluginOwners` searches
+after a failure: in the values that the function captured, in the traceback, and by the module that defines it.
 """
 
 from __future__ import annotations

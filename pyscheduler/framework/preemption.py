@@ -1,7 +1,8 @@
 """Preemption: rules that a plugin may override, candidates, findings, and the interface to extenders.
 
 `handle.preemptor(name, rules)` gives a plugin a `Preemptor`, which searches for victims, chooses the node and evicts.
-`PreemptionRules` is what may differ from plugin to plugin; as it stands it is kube-scheduler's default preemption.
+A plugin changes the behaviour by a subclass of `PreemptionRules`, which itself has the rules of kube-scheduler's
+default preemption.
 Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
 """
 

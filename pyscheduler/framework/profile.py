@@ -1,7 +1,7 @@
 """A profile with all defaults applied: names, order and weights of plugins.
 
-`config` makes these from a KubeSchedulerConfiguration, `testing` directly. multiPoint stands beside the extension
-points, because expanding it takes the classes: the runtime does that.
+`config` makes profiles from a KubeSchedulerConfiguration, `testing` makes them directly. A profile has the list
+`multiPoint` as it is in the file: only the runtime, which knows the plugins' classes, can expand it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Recorder`: the metrics of the scheduler itself.
 
-The vocabulary is kube-scheduler's: each method feeds the metrics its docstring names. Times are seconds.
+Names and labels of the metrics are kube-scheduler's. Times are seconds.
 """
 
 from __future__ import annotations

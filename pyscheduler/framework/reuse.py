@@ -1,8 +1,8 @@
 """`Reuse`: how long the equivalence cache may keep the answers of a plugin.
 
-Pods of one template come by the thousand, and between two of them little changes: one node has one more pod. A plugin
-that declares how long its answers hold is asked again only about the nodes where they may have changed; the scheduler
-keeps the others, per kind of pod. Plugins that declare nothing are asked anew for every pod.
+A template often has thousands of pods, and between two of them little changes: one node has one more pod. A plugin
+may declare how long its answers are valid. Then the cache keeps its answers for equal pods, and the scheduler calls the
+plugin only for nodes whose answer may have changed. It calls plugins without a declaration for every pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arithmetic for scores, with the rounding of kube-scheduler.
 
-Go divides integers towards zero, Python and numpy towards minus infinity; the two differ as soon as a score is
-negative. Plugins that want kube-scheduler's scores divide with what is here.
+Go rounds the result of an integer division towards zero; Python and numpy round towards minus infinity. The results
+differ for negative scores. A plugin whose scores must equal kube-scheduler's divides with `divide`.
 """
 
 from __future__ import annotations

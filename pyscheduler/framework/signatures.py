@@ -1,7 +1,7 @@
-"""Fragments of a pod's signature that several plugins give: pods with equal signatures schedule alike.
+"""Parts of pod signatures that several plugins need; pods with equal signatures are scheduled alike.
 
-Keys are kube-scheduler's, so that plugins of different origin that depend on one fact of a pod give one fragment.
-Values are hashable and do not depend on the order in which a manifest lists things whose order means nothing.
+Keys are kube-scheduler's. So plugins that depend on the same part of a pod return the same fragment, whoever wrote
+them. Values are hashable, and do not depend on the order of a manifest's lists if that order has no meaning.
 """
 
 from __future__ import annotations

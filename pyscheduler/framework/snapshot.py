@@ -1,8 +1,8 @@
 """`Snapshot`: the cluster at the start of a cycle, and changes of it that are undone.
 
-A snapshot is transactional. `place`, `evict` and `nominate` change it at once, columns included; `rollback` to a
-checkpoint brings back the identical state, in every array. The scheduler itself works the same way: a single pod is a
-statement of one, a gang or a preemption dry run is a statement of many.
+`place`, `evict` and `nominate` change the snapshot and its columns at once; `rollback` to a checkpoint restores the
+identical state, in every array. The scheduler uses the same methods to place the members of a gang and to search for
+victims.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Status`: the answer of an extension point, a `Code` with reasons.
 
-`None` means success everywhere a `Status | None` is returned. A `Status` is a value: it is never changed after it was
-made, so plugins may keep ready-made ones in constants and hand them out for every node.
+None means success everywhere a `Status | None` is returned. A `Status` never changes after it was made, so a plugin may
+keep one in a constant and return it for every node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Measures code of plugins in event handlers and between two awaits of a coroutine: the event loop waits meanwhile.
+"""Reports code of plugins that blocks the event loop for too long, in event handlers and in steps of coroutines.
 
-Calls at extension points up to Permit are timed where they are made. Only code from outside of this distribution is
-measured here, so in-tree plugins cost nothing.
+A step is the code between two awaits. The runtime itself times the extension points up to Permit. Code of in-tree
+plugins is not measured here, so it has no overhead.
 """
 
 from __future__ import annotations

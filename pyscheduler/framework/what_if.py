@@ -1,7 +1,7 @@
-"""`WhatIf`: evaluates between two cycles whether pods would fit if others were evicted.
+"""`WhatIf`: checks between two scheduling cycles whether pods would fit if others were evicted.
 
-A plugin that thinks about more than the pod of the current cycle does it here: `async with handle.what_if() as trial`.
-No cycle begins meanwhile, the snapshot is up to date and may be changed at will, and all of it is undone at the end.
+A plugin opens a what-if with `async with handle.what_if() as what_if`, never from within a cycle. Until the what-if
+ends, no cycle runs. Its snapshot is up to date, and `statement` changes it; at the end, all changes are undone.
 """
 
 from __future__ import annotations

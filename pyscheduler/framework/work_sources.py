@@ -1,8 +1,7 @@
 """The contract of plugins that schedule the pods of their profile themselves, such as batch sessions.
 
 The scheduling loop takes work from sources in turn. The first source is the queue: the next pod, alone or with its
-group. A plugin adds a source of another kind. The queue holds the pods of its profile, and the source takes them by
-name.
+group. A plugin adds a source of its own. The pods of its profile wait in the queue until the source takes them by name.
 """
 
 from __future__ import annotations
