@@ -1,5 +1,5 @@
-"""The API server as the scheduler sees it: the client path.
+"""The scheduler's client of the API server.
 
 Belongs here: transports, list and watch, writes, rate limits, events, leases. Does not belong here:
-any decision about a pod. Of the scheduler this room knows `pyscheduler.scheduler.ports` only.
+any decision about a pod. Of `pyscheduler.scheduler`, this package imports `ports` only.
 """

@@ -1,4 +1,4 @@
-"""The client path straight into an API server in this process: simulation and most tests schedule through it."""
+"""A transport into an embedded API server in the same process, for simulations and most tests."""
 
 from __future__ import annotations
 

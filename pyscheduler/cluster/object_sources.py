@@ -1,4 +1,4 @@
-"""Sources of the objects of a read-only cluster: manifests, or one list of each kind on a live cluster."""
+"""The sources of a read-only cluster's objects: manifests in files, or one list of each kind from a live cluster."""
 
 from __future__ import annotations
 

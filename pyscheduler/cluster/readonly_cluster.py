@@ -1,7 +1,7 @@
-"""A read-only cluster: objects that were read once, for commands that ask what the scheduler would do.
+"""A read-only cluster: objects that were read once, for commands that show what the scheduler would do.
 
-The scheduler is built on it as on any other cluster, and the same event handlers fill its cache, queue and listers.
-But nothing is watched, and every write is refused. `object_sources` reads the objects from a file or a live cluster.
+A scheduler is built on it as on a live cluster, and the same event handlers fill its cache, queue and listers. But
+nothing is watched, and every write is refused. `object_sources` reads the objects from a file or a live cluster.
 """
 
 from __future__ import annotations

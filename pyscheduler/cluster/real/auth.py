@@ -1,13 +1,13 @@
 """Credentials: kubeconfig, in-cluster service account, exec plugins. The one module that imports the official client.
 
-The official client reads files, runs exec plugins and renews tokens; it is asked for host, TLS files and the current
-token, and for nothing else. It is imported late, because that takes over half a second.
+The official client reads files, runs exec plugins and renews tokens. This module takes only the host, the TLS files and
+the current token from it. It imports the client when credentials are loaded, because that takes over half a second.
 
-A credential lives shorter than a scheduler. A token in a file is read again every minute, an exec plugin is run again
-before its token ends, and both when the API server answers 401; what was valid stays in use while that fails. Files of
-certificates and of the authority are read again as often: who rotates them mostly writes the same files anew.
+Credentials expire while the scheduler runs. A token in a file is read again every minute, and an exec plugin runs again
+before its token expires. Both happen at once after a 401 from the API server. If that fails, the old credentials stay
+in use. The files of certificates and authorities are also read again every minute, because they are rotated in place.
 
-Differs from kube-scheduler: to act as somebody else (`as`), and SOCKS5 proxies, are not supported, and refused.
+Differs from kube-scheduler: impersonation (`as`) and SOCKS5 proxies are errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The seam between transport and client path, shared by both transports."""
+"""The base class of both transports: it makes the client that sends requests through the transport."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""The client path: informers, reads, writes, events, with rate limits, retries and conflict handling.
+"""The client: informers, reads, writes and events, with rate limits, retries and conflict handling.
 
-Everything goes through one `_call`, which waits for its turn (the rate limit, then a place among those in flight, see
-`concurrency`), sends, and tries again where that cannot do a thing twice: reads, patches, deletions and evictions
-after any broken connection, everything after 408, 429 and 503 (the server refused before it did anything). A binding
-whose answer was lost is not repeated blindly; the pod is read, and its node says what happened. Informers are not held
-back: they ask seldom, and what they learn is what all else rests on.
+Every request but those of informers waits for the rate limit and for a place among the requests in flight (see
+`concurrency`). A request is retried only if it cannot take effect twice:
+
+- reads, patches, deletions and evictions after a broken connection or a temporary error of the server;
+- every request after 408, 429 and 503, because the server refused it before doing anything.
+
+If the answer to a binding is lost, the client reads the pod; its node shows whether the binding happened.
+Informers have no limits: their requests are few, and all decisions depend on their data.
 """
 
 from __future__ import annotations

@@ -1,25 +1,26 @@
 """The number of requests in flight at once: as many as the API server keeps up with, and never more than 64.
 
-Additive increase, multiplicative decrease, as TCP does it (RFC 5681). A window's worth of good answers widens the
-window by one; those sent while less than half of it was in use say nothing about the rest (RFC 7661). A refusal (429;
-503 or 504 to a write; no answer for over a second) halves what was in flight when that request was sent, once for
-each round trip: requests that were sent before the cut say nothing about it. How many were in flight at a refusal is
-not tried again before `Retry-After` is over; below, the window widens at once, so that a server that takes eight at a
-time is given eight nearly always and is asked for a ninth once a second. A window of one that is refused cannot be
-halved; then no request is sent until `Retry-After` is over.
+The limit, called the window, follows additive increase and multiplicative decrease, as in TCP (RFC 5681):
 
-Time alone is weak evidence: 64 in flight against a server that makes 640 a second take 100 ms each, and fewer would
-only be slower. So an answer counts as slow when it takes longer than Kubernetes promises for a write (its SLO: 99 %
-within one second), more than twice the quickest of late (an admission webhook that always takes two seconds is not
-hurried by fewer requests), and more than eight were in flight; and it does not cut to fewer than eight.
+- It grows by one after as many good answers as it is wide, if at least half of it was in use (RFC 7661).
+- A refusal cuts it to half of the requests that were in flight when the refused one was sent. Refusals are 429 to any
+  request, 503 or 504 to a write, and no answer for over a second. Requests sent before a cut cause no second cut.
+- It does not reach the size at which a request was refused before `Retry-After` is over; up to there, it grows at once.
+  So a server that takes eight requests at a time gets eight nearly always, and a ninth once a second.
+- If a window of one is refused, no request is sent until `Retry-After` is over.
 
-Requests get their turns in order of arrival, in three classes. Statuses and conditions (deferred) wait while bindings,
-evictions, nominations and reads wait, but get every fourth turn, so that they are late and not missing. Events
-(background) wait until no other request waits, and hold half of the window at most. Lists and watches of informers, and
-what keeps the lease, do not come here at all.
+A slow answer alone is weak evidence: at 640 requests per second, 64 in flight take 100 ms each, and with fewer in
+flight, the server would only do less. So a slow write halves the window, to eight at least, only if it took longer than
+a second (the SLO of Kubernetes for writes) and more than twice as long as the quickest recent one, and if more than
+eight requests were in flight. An admission webhook that always takes two seconds does not get faster by fewer requests.
 
-Differs from kube-scheduler: client-go bounds requests per second and leaves the number in flight to the server, where
-each refused request waits by itself while all others go on.
+Requests wait for their turn in three classes, each in order of arrival. Bindings, evictions, nominations and reads come
+first. Statuses and conditions (deferred) get every fourth turn while others wait, so they are late but not starved.
+Events (background) wait until no other request waits, and take half of the window at most. Lists and watches of
+informers, and requests for the lease, do not wait here.
+
+Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server; each
+refused request waits by itself, while all others go on.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Writing events in the background: a queue, a few workers, and series.
+"""Writes events in the background: a queue, four workers, and series.
 
-Events that are alike but for note and time are one series, as in client-go: the first is created, the second makes it
-a series of two, further ones are only counted. The count is written every half hour while the series goes on, and once
-more when it has been quiet for six minutes, which ends it. A write that has not happened yet takes later occurrences
-along, so a series is never written by two workers at once, nor patched before it is created.
+As in client-go, events that differ only in note and time are one series. The first event is created on the API server,
+the second makes it a series of two, and further ones are only counted. The count is written every half hour while the
+series continues, and once more when it has been quiet for six minutes, which ends it. While a series waits to be
+written, repetitions only raise its count. So no two workers write one series, and its creation comes before patches.
 
-Bindings come first: events have a rate limit of their own and only a few connections, and get a turn when nothing else
-waits for one (see `concurrency`); when the queue is full the newest are dropped and counted. Source: client-go
-`tools/events`.
+Bindings come first: events have a rate limit of their own, and are sent when no other request waits (see
+`concurrency`). If the queue is full, new events are dropped and counted. Source: client-go `tools/events`.
 """
 
 from __future__ import annotations

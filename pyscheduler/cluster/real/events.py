@@ -1,8 +1,7 @@
-"""Events as the scheduler records them: what happened to which object, in whose name.
+"""The events that the scheduler records about objects, in the form of kube-scheduler's events.k8s.io/v1 events.
 
-Shape and names are those of kube-scheduler's events.k8s.io/v1 events: called after the object and the nanosecond, kept
-in the object's namespace (in `default` for objects without one), without the fields that only old clients read.
-Source: client-go `tools/events`.
+The name of an event is the object's name with the time in nanoseconds. Its namespace is that of the object, or
+`default` if the object has none. The fields for old clients are left out. Source: client-go `tools/events`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The way to an extender: HTTP or HTTPS, with the TLS settings of its place in the configuration.
+"""The connection to an extender: HTTP or HTTPS, with the TLS settings of the extender's configuration.
 
-Connections are kept for the next call. A proxy of the environment is used as Go's programs do, never for loopback.
-Differs from kube-scheduler: a redirection is followed where it keeps the question (307, 308); an answer of more than
-256 MiB is refused. Source: kube-scheduler 1.36, `NewHTTPExtender`, `makeTransport`.
+Connections are kept open. Proxies in the environment are used as by Go programs, never for loopback addresses.
+Differs from kube-scheduler: only the redirects 307 and 308 are followed, which repeat method and body; an answer of
+more than 256 MiB is refused. Source: kube-scheduler 1.36, `NewHTTPExtender`, `makeTransport`.
 """
 
 from __future__ import annotations

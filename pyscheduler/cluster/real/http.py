@@ -1,12 +1,12 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-Writes share a pool of keep-alive connections, see `write_connections`; reads, and whatever goes through a proxy, have a
-bounded one of aiohttp's. Watches have connections of their own, because each holds one for minutes. Their bodies are
-read in whatever chunks arrive: a line of one event may be longer than any line limit.
+There are three sets of connections. Writes use a pool of keep-alive connections (`write_connections`). Reads, and
+writes through a proxy, use a bounded pool of aiohttp. Each watch has a connection of its own, because it takes minutes.
+Its body is read in chunks of any size, because the line of an event may be longer than any line limit.
 
-Answers of a remote server may be compressed, unless the kubeconfig says `disable-compression`: an API server does so
-from 128 KiB on, and a page of pods shrinks to a tenth. To a server on this machine there is no wire to spare; there
-compression would cost as much CPU as decoding, and the server several times that.
+The client asks a remote server for compressed answers, unless the kubeconfig says `disable-compression`: an API server
+compresses from 128 KiB on, and a page of pods shrinks to a tenth. It does not ask a server on the same machine:
+decompression would cost as much CPU as decoding, and compression in the server several times that.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """List and watch: keep a local copy of one kind of object, and report every change to the handlers exactly once.
 
 An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
-next one continues from the latest version. `informer_rules` decides when everything is listed again; the handlers then
-get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. Failures are
-spaced by a backoff, which is reset after a while without failures.
+next one continues from the latest version. `informer_rules` decides when the informer lists again; the handlers then
+get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. Between
+failures, the informer waits for a backoff, which is reset after a while without failures.
 
-An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. An optional kind may be
-absent (no CRD): then the copy is empty, and the informer looks for the kind from time to time. It may also be refused,
-except for a built-in kind, because decisions without its objects would be wrong. Kinds of devices are the exception:
-the pods that need devices wait.
+An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. If the CRD of an
+optional kind is absent, the copy is empty, and the informer looks for the kind from time to time. The server may refuse
+optional kinds that are not built in, and kinds of devices: pods that need devices then wait. If it refuses the first
+list of another kind, the scheduler ends, because its decisions would be wrong.
 
 Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
 

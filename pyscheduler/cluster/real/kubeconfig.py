@@ -1,7 +1,7 @@
 """Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
-The official client reads kubeconfigs, and keeps doing so; but its complaints are about its own data structures. This
-looks at the files first, no closer than needed to name the mistake: which file, which entry, what is missing.
+The official client reads kubeconfigs, but its errors describe its own data structures. So this module reads the files
+first, as far as it must to name a mistake.
 """
 
 from __future__ import annotations

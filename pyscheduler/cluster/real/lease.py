@@ -1,27 +1,29 @@
 """Leader election: of several replicas one leads, as long as it renews a Lease; the others wait for it to stop.
 
-`LeaderElector` is what a program sees. The rules are in `lease_rules`, the requests in `lease_keeper`, and that these
-run in a thread of their own is the business of `lease_thread`.
+A program uses `LeaderElector`. `lease_rules` decides what to do, `lease_keeper` sends the requests, and `lease_thread`
+runs the keeper in a thread of its own.
 
     elector = LeaderElector(config=..., transport=..., rng=..., recorder=...)
     try:
         elector.watch()  # see who holds the lease while the rest starts
         await elector.acquire()
-        ...  # act, asking `is_leader` before whatever must not be done by two; `lost()` returns when it is over
+        ...  # lead; check `is_leader` before any action that two replicas must not take; `lost()` returns at the end
     finally:
         await elector.release()
 
-`is_leader` is the truth at any moment, also before anybody could be told: it is a comparison with a clock, so that a
-process that was stopped for a minute knows on its first step that it has been replaced. `lost` and `on_lost` come when
-the owner's event loop turns.
+`is_leader` compares the time of the last renewal with a clock, so it is right at any moment. A process that was
+suspended for a minute reads False on its first step, before it learns that another replica leads. `lost` and `on_lost`
+follow when the program's event loop runs.
 
-With a `loop_heartbeat` the lease is renewed only as long as the owner's loop turns: once it has been blocked for
-`retryPeriod` nothing is renewed, and a loop that does not turn again within `renewDeadline` has lost the lease.
+With a `heartbeat`, the lease is renewed only while that event loop runs. If the loop is blocked for `retryPeriod`,
+renewals stop; if it stays blocked for `renewDeadline`, the lease is lost.
 
-Differs from kube-scheduler: a leader stops `renewDeadline` after the last renewal that succeeded, not up to a
-`retryPeriod` later; a leader that is blocked does not renew; the lease is watched before it may be taken; a standby
-waits for its turn even if a lease that was held is deleted under it; and it looks again at the very moment a lease runs
-out.
+Differs from kube-scheduler:
+
+- A leader stops `renewDeadline` after its last successful renewal; kube-scheduler up to a `retryPeriod` later.
+- A leader whose event loop is blocked does not renew.
+- A standby watches the lease before it may take it. It waits even if somebody deletes a lease that was held.
+- A standby looks again at the moment at which the lease expires.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Keeping a lease: reads, creates and replaces it as the rules say, over one transport, until it is lost or given back.
+"""Reads, creates and replaces the lease as `lease_rules` says, over one transport, until it is lost or released.
 
-A try is at most one write, one read, and one more write. A leader begins with the write, because it knows what it wrote
-last; only if that is refused does it look. Every request has a limit of half the renew deadline, so that one connection
-that hangs leaves time for another, and of a leader's time that is left, so that no request outlasts leadership.
+One attempt is at most one write, one read, and one more write. A leader begins with the write, because it knows what it
+wrote last, and reads only if that is refused. A request may take half of the renew deadline, so that another attempt is
+possible if a connection hangs. A leader's request must also end before its leadership does.
 
-A keeper that only watches reads and writes nothing, so that the term of another's lease is known once this replica is
-ready to lead. And it writes nothing for an owner whose event loop does not turn: a leader that cannot act is replaced
-as one that is gone.
+Before this replica competes, the keeper only reads, so that it knows how long another replica's lease is valid. The
+keeper also writes nothing while the program's event loop is blocked: another replica then replaces this leader.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The rules of leader election, without I/O: what was seen and written goes in, what to do next comes out.
+"""The rules of leader election, without I/O: a replica reports what it read and wrote, and gets its next step.
 
-Two promises keep two replicas from leading at once, and both are counted on each one's own monotonic clock:
+Two rules keep two replicas from leading at once. Each replica measures time with its own monotonic clock:
 
-* Who leads stops `renew_deadline` seconds after it *sent* the last renewal that was accepted.
-* Who waits takes a lease over only after having *watched* it unchanged for the `leaseDurationSeconds` written in it.
-  It saw the last renewal after that was sent, so it comes later than the other has stopped: by lease duration minus
-  renew deadline, which is the margin for clocks that run at different speeds.
+* A leader stops `renew_deadline` seconds after it *sent* the last renewal that was accepted.
+* A standby takes the lease only after it has *watched* it unchanged for the `leaseDurationSeconds` written in it. The
+  standby saw the last renewal after the leader sent it, so the leader stops first. The time between, lease duration
+  minus renew deadline, is a margin for clocks that run at different speeds.
 
-Timestamps in the lease are for people. A host whose wall clock is hours off takes part like any other. What decides
-between two who write at the same moment is the API server: every write names the version that it replaces.
+Timestamps in the lease are for people; a replica whose wall clock is hours off takes part like any other. If two
+replicas write at the same moment, the API server decides: every write names the version that it replaces.
 """
 
 from __future__ import annotations

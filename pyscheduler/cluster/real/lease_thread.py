@@ -1,11 +1,11 @@
-"""The keeper of the lease: on a thread with an event loop of its own, or on the loop of the caller.
+"""Runs the keeper of the lease: on a thread with an event loop of its own, or on the loop of the caller.
 
-The scheduler's event loop may be busy for seconds, say with a first list of a large cluster; a lease that is renewed
-on it would be lost for no fault of the cluster's. So renewing has a thread, the one exception to the single thread, and
-all there is to threads is in this module. What runs in it shares nothing that has a loop with the rest: it makes its
-own transport. The two sides talk by `post` (to the keeper's loop) and `report` (to the owner's).
+The scheduler's event loop may be busy for seconds, for example with the first list of a large cluster; if it renewed
+the lease, the lease would be lost. So a second thread renews it. It shares nothing that belongs to an event loop with
+the main thread, and makes a transport of its own. `post` calls a function on the keeper's loop, `report` on the loop of
+the main thread.
 
-Under virtual time nothing is ever late, and the keeper runs on the caller's loop with the caller's clock.
+In virtual time nothing is late, so the keeper runs on the caller's loop with the caller's clock.
 """
 
 from __future__ import annotations

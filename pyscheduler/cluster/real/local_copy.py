@@ -1,15 +1,12 @@
 """The local copy of one kind of object, and the handlers of its changes.
 
-Whatever comes in, a list, an event, a whole new state, is compared with what is there, and handlers are told the
-difference, each change exactly once: an object is added, updated any number of times, deleted. One that was deleted
-and made anew under the same name is another object (it has another uid), so it is deleted and added, even where nobody
-saw the deletion.
+A list, an event or a new full state is compared with the copy, and the handlers get each difference exactly once: an
+object is added, updated any number of times, deleted. An object that was deleted and created again under the same name
+has another uid. Handlers see a deletion and an addition then, even if the informer missed the deletion.
 
-An object that cannot be decoded is passed over: what was last readable of it stays until a readable state or its
-deletion comes.
+If an object cannot be decoded, its last readable state stays in the copy, until a readable state or its deletion comes.
 
-Versions order the states of one object only where both are numbers, which every API server's are; texts of another
-kind are compared for equality alone.
+An event with an older version than the copy's is ignored, if both versions are numbers, as those of all API servers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A sign of life of an event loop that other threads can read.
 
-The loop stamps the time of its last turn, four times a second. The stamp says for how long the loop has been blocked:
-the lease is not renewed for a loop that does not turn, and a probe fails where it turns slowly.
+Four times a second, the loop stores the time. Other threads compute from it how long the loop has been blocked. The
+lease is not renewed while the loop is blocked, and a probe fails if it was blocked for five seconds.
 """
 
 from __future__ import annotations

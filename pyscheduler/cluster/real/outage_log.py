@@ -1,11 +1,14 @@
 """One log line for all lists and watches that fail, and another when all of them work again.
 
-While an API server is away, every informer fails, again and again. A line tells how many failed within a second.
-It comes again after 10 s, 20 s, and so on, at most every ten minutes. Failures of single informers are logged at debug.
+While the API server is down, every informer fails, again and again. One second after the first failure, a warning says
+how many watches are down. It is repeated after 10 s, then 20 s, 40 s and so on; the interval grows to ten minutes at
+most. Failures of single informers are logged at debug level.
 
-A server that cannot be reached, or says that it is overloaded, is one kind of trouble; a kind that may not be read is
-another, and does not end with the first. When the first watch works again, the others are tried at once, whatever their
-trouble: they would wait up to half a minute each, and a server that begins refuses what it serves a second later.
+Two problems are logged separately: the server cannot be reached or is overloaded, and the server refuses a resource,
+for example with 403. The second may continue after the first is over.
+
+When the first watch works again, all others are retried at once. Otherwise each would wait up to half a minute. Refused
+ones are retried, too: a server that has just started may refuse a resource that it serves a second later.
 """
 
 from __future__ import annotations

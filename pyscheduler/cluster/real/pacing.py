@@ -1,7 +1,6 @@
-"""Waiting, on the injected clock: how long between tries, how long for a sign of life, and when to let the loop turn.
+"""Backoff between attempts, a watchdog for silent streams, and pauses for the event loop, all on the injected clock.
 
-asyncio's own timeouts follow the event loop; these follow the `Clock`, so that a stream that falls silent is given up
-in virtual time as in real time.
+asyncio's own timeouts follow the event loop. These follow the `Clock`, so that they work in virtual time, too.
 """
 
 from __future__ import annotations

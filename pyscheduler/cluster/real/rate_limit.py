@@ -1,6 +1,6 @@
-"""Client-side throttling: a token bucket on the injected clock, as client-go's flow control.
+"""Client-side throttling: a token bucket on the injected clock, like client-go's flow control.
 
-Requests are let through in the order they asked. A bucket without a limit costs nothing.
+Requests pass in order of arrival. A bucket without a limit costs nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A transport that notes every request it carries, as client-go's metrics do: how many, how long, how large.
+"""A transport that records the number, duration and size of its requests, as client-go's metrics do.
 
-Watches are counted when they begin; they have neither a time nor a size. Requests that keep the lease go over a
-transport of their own, in a thread of its own, and are not counted. Source: client-go, `rest/request.go`.
+Watches are counted when they begin; they have neither duration nor size. Requests for the lease are not counted: they
+use a transport of their own, in another thread. Source: client-go, `rest/request.go`.
 """
 
 from __future__ import annotations

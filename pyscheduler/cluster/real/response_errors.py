@@ -1,8 +1,8 @@
-"""From the API server's answers to our errors.
+"""Converts answers of the API server to our errors.
 
-An API server explains a refusal in a `Status`; whatever else comes (a proxy's page, a load balancer's one word) is
-quoted in one line, so that the reader sees who really answered. A 404 counts as "not there" only in the API server's
-own words: a proxy that cannot find its way must not make the scheduler believe that objects are gone.
+An API server explains a refusal in a `Status`. Any other text, such as a proxy's error page, is quoted in one line, so
+that the reader sees who answered. A 404 counts as "not found" only in the words of an API server: the scheduler must
+not take the 404 of a misconfigured proxy for the deletion of objects.
 """
 
 from __future__ import annotations

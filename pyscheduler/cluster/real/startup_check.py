@@ -1,10 +1,11 @@
-"""A first question to the API server, so that a wrong address or a refused credential is one clear line at start.
+"""The first request to the API server, so that a wrong address or a refused credential is one clear line at the start.
 
-Commands that are over in a moment ask once. The scheduler waits for a server that is not there yet, or not ready, as
-kube-scheduler does: both are often started together.
+Short-lived commands send one request. The scheduler waits for a server that is down or not ready yet, as kube-scheduler
+does, because both are often started together. For 30 s after it came up, such a server may still refuse credentials.
 
-Differs from kube-scheduler: credentials that are refused (401, 403), a certificate that is not trusted, and a server
-that is no API server end the program. There the informers ask again without end.
+Differs from kube-scheduler: the program ends if the server refuses the credentials (401, or a 403 that is no Kubernetes
+`Status`), if its certificate is not trusted, or if it is no API server; kube-scheduler's informers retry for ever. A
+403 of RBAC is a `Status`, and the program goes on.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Keep-alive connections for writes: thousands of small requests a second, each with a short answer.
 
-What an HTTP client for everything does for each request (URL, redirects, cookies, timers, tables of headers) costs
-several times what it takes to send a binding and read its answer. Here nothing is done twice that is the same every
-time: asyncio carries the bytes and speaks TLS, httptools reads the answers. What is large, lasts, may be compressed or
-goes through a proxy (lists, watches) is left to aiohttp.
+For each request, a general HTTP client handles URL, redirects, cookies, timers and tables of headers. That takes
+several times as long as sending a binding and reading its answer. Here asyncio carries the bytes and does TLS,
+httptools parses the answers, and what all requests have in common is prepared once. Lists, watches and requests through
+a proxy use aiohttp.
 
-A connection carries one request at a time, so there are as many as requests were in flight at once, which `concurrency`
-bounds. It is used again for as long as the server has nothing against it; the one that was used last comes first, so
-that those which are not needed grow old and are closed.
+Each connection carries one request at a time. So there are as many connections as requests were in flight at once,
+which `concurrency` limits. A request takes the connection that was used last; connections that stay idle are closed.
 """
 
 from __future__ import annotations
