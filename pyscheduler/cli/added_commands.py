@@ -1,10 +1,13 @@
 """The additions of other distributions to the command line.
 
-An entry point in the group `pyscheduler.commands` names a light module. Its `COMMANDS` has by name of a command the
-module with a click command named `command`, and one line of help. Its `SUBJECTS` has by word, as in `pyscheduler
-explain job NAME`, the function that explains such a thing, as `module:function`: it gets the options of `explain`,
-both words as `pods`, and returns the exit code. Its `GROUP_FACTS` has by heading what `pyscheduler podgroup` shows of a
-group beside its own columns (`podgroup.group_facts`).
+An entry point in the group `pyscheduler.commands` names a module that imports quickly. The module may have these
+tables:
+
+- `COMMANDS`: for each command, the module whose `command` is a click command, and one line of help.
+- `SUBJECTS`: for each word that may follow `pyscheduler explain`, such as `job` in `explain job NAME`, a function as
+  `module:function`. It gets the options of `explain`, with both words as `pods`, and returns the exit code.
+- `GROUP_FACTS`: for each heading, a fact that `pyscheduler podgroup` shows beside its own columns (see
+  `podgroup.group_facts`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Evaluate a file of small clusters, one JSON object per line, each with a pod to schedule.
 
-A case is a cluster, a pod and optionally part of a profile. The answer is everything that scheduling the pod results
-in, in the form of kube-scheduler's recorded answers. Each case builds a real scheduler on a read-only cluster, with the
-plugins of `recorded_plugins`. The expected answer in a case is not decoded.
+A case is a cluster, a pod and optionally part of a profile. The answer has all results of scheduling the pod, in the
+form of kube-scheduler's recorded answers. For each case, a real scheduler is built on a read-only cluster, with the
+plugins of `recorded_plugins`. A case may also have an expected answer, which is not read here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client of commands that read the cluster once, while a user waits for the answer."""
+"""Settings of the API client for commands that read the cluster once, while a user waits for the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as lines for the terminal, and output that cannot be written."""
+"""Print errors as lines on the terminal, and end the program if its output cannot be written."""
 
 from __future__ import annotations
 

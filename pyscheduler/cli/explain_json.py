@@ -1,6 +1,6 @@
 """Convert an evaluation to JSON, in the form of kube-scheduler's recorded answers.
 
-Sets and lists of reasons are sorted lists; nodes are identified by name.
+Sets, and the reasons of a status, become sorted lists. Nodes are shown by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Manifests in files that are given on the command line."""
+"""Read manifests from files that are named on the command line."""
 
 from __future__ import annotations
 

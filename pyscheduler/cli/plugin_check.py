@@ -1,4 +1,4 @@
-"""`pyscheduler plugins --check`: run the checks of the test kit on an installed plugin, and show its price."""
+"""`pyscheduler plugins --check`: check an installed plugin with the test kit, and show its CPU time per pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins that decide as kube-scheduler 1.36.2, also where a live scheduler corrects its mistakes.
+"""Plugins that decide exactly as kube-scheduler 1.36.2, with the mistakes that pyscheduler otherwise corrects.
 
 Cases in the form of recorded answers are evaluated with these plugins, so that the answers can be compared. The parity
 page lists the corrections.

@@ -1,4 +1,4 @@
-"""Print long texts in lines that suit a terminal and a file."""
+"""Print long texts in lines of at most 80 characters."""
 
 from __future__ import annotations
 

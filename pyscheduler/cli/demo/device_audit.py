@@ -1,7 +1,7 @@
-"""The devices that pods share, counted from what the API says: a part of `audit`, as independent as that.
+"""Counts the devices that pods share: a part of `audit`, which also reads the API only.
 
-A pod that shares a device says how much of it in an annotation, and the name of the device in a label. A reservation
-pod of that name holds the device.
+A pod that shares a device has an annotation with its amount, and a label with the name of the device. A reservation pod
+with the same label holds the whole device.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Read the openb trace as API objects.
 
 openb is the trace of the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): the nodes of a production GPU
-cluster and the tasks that ran on it. GPU demand becomes an extended resource in thousandths of a GPU: a pod requests
-`num_gpu` times `gpu_milli`, and a node offers a thousand per GPU. So two tasks of 600 and one of 800 "fit" a node of
-two GPUs. With `per_device`, whole GPUs are `nvidia.com/gpu`, and a task that needs a part of one says so in the
+cluster and the tasks that ran on it. GPUs become an extended resource in thousandths of a GPU: a pod requests `num_gpu`
+times `gpu_milli`, and a node offers a thousand per GPU. So two tasks of 600 and one of 800 "fit" a node of two GPUs.
+With `per_device`, whole GPUs are the resource `nvidia.com/gpu`, and a task that needs a part of a GPU has the
 annotation that the plugin `GpuSharing` reads. All pods are created at once and none completes.
 """
 

@@ -1,6 +1,6 @@
 """Facts that other distributions add to the groups that `pyscheduler podgroup` shows.
 
-The table `GROUP_FACTS` of a module of commands (see `added_commands`) has the class of the reader by the heading of the
+A distribution lists them in the table `GROUP_FACTS` (see `added_commands`): for each heading, the class that reads the
 facts, as `module:Class`.
 """
 

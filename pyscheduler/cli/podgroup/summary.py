@@ -1,8 +1,8 @@
 """Summaries of groups for users: which members are bound, which wait, and why. Only the API is read.
 
-A node that a scheduler holds in memory is not in the API. But kube-scheduler 1.36 and this scheduler write
-`status.nominatedNodeName` while a pod waits at Permit, prepares volumes, or waits for its victims to end. A member with
-such a node is called waiting here.
+The API does not have the nodes that a scheduler reserved only in its memory. But kube-scheduler 1.36 and this scheduler
+write `status.nominatedNodeName` while a pod waits at Permit, prepares volumes, or waits for its victims to end. Here, a
+member with a nominated node is called waiting.
 """
 
 from __future__ import annotations
