@@ -4,9 +4,9 @@
     class LeaderElectionFlags:
         lease_duration: float = flag(15.0, DURATION, "How long ...", name="leader-elect-lease-duration")
 
-`options` returns click's options of such a class, `collect` an object of the class from click's parameters. A flag that
-is not on the command line has its default; `given` yields the flags that are. The syntax is kube-scheduler's:
-`--flag=value` and `--flag value`, `--flag` and `--flag=false` for booleans, `_` for `-`.
+`options` returns the click options for such a class, and `collect` makes an object of the class from click's
+parameters. A flag that is not on the command line has its default; `given` yields the others. The syntax is
+kube-scheduler's: `--flag=value` and `--flag value`, `--flag` and `--flag=false` for booleans, `_` for `-`.
 """
 
 from __future__ import annotations
