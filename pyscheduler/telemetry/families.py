@@ -1,9 +1,9 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
-Facts only; `metrics` says where each number comes from. Names that begin with `pyscheduler_` are our own.
-Source: kube-scheduler 1.36, `pkg/scheduler/metrics`, component-base's metrics of `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion` and of the registry itself, and apiserver's about authentication
-(see `request_metrics`).
+This module is a table; `metrics` computes the values. Names that begin with `pyscheduler_` are our own.
+Source: kube-scheduler 1.36, `pkg/scheduler/metrics`; the component-base metrics `restclient`, `leaderelection`,
+`feature`, `version`, `compatversion` and those of the metrics registry; the metrics of requests to apiserver (see
+`request_metrics`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Histograms with a cheap `record`.
 
-A `record` of an OpenTelemetry instrument takes several microseconds, and a pod causes a dozen. Here a measurement is
-appended to a list; a long list is folded into buckets, and so is every list at a scrape. The result is OpenTelemetry's
-histogram data, which any of its readers can export.
+A `record` of an OpenTelemetry instrument takes several microseconds, and a pod causes a dozen. Here `record` appends to
+a list. The list is added to the buckets when it is long, and at each scrape. The result is OpenTelemetry's histogram
+data, which any of its readers can export.
 """
 
 from __future__ import annotations

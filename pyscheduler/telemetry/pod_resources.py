@@ -1,6 +1,6 @@
 """The page /metrics/resources: requests and limits of every pod, one line each.
 
-The page grows with the cluster, so a thread writes it as text.
+The page grows with the cluster, so it is rendered in a thread.
 
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics/resources`.
 """
