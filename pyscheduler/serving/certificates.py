@@ -1,6 +1,6 @@
 """Serving certificates: read from files, or generated and self-signed.
 
-A child process generates the certificate, because the library takes 12 MiB and is needed only once.
+A child process generates the certificate, because the library for that takes 12 MiB of memory, and is needed only once.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """

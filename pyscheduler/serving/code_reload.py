@@ -2,8 +2,8 @@
 
 Once a second, the modification times of the Python files of all packages outside of site-packages and the standard
 library are compared. After a change the scheduler ends as after SIGTERM (bindings finish, the lease is released), and
-the process executes its own command line again: no old module, no old state. A file with a syntax error is reported and
-the running scheduler goes on.
+the process executes its own command line again, so that no old module or state is left. If a changed file has a syntax
+error, the error is logged, and the running scheduler continues.
 """
 
 from __future__ import annotations

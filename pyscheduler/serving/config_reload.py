@@ -1,8 +1,8 @@
-"""Follow the configuration file: new args of plugins with a source of work count from its next work on.
+"""Reload the configuration file while batch profiles run: new args take effect with the next work of their plugin.
 
-A file that cannot be read, or that has a mistake, is refused: the args of before stay, with one line in the log and a
-warning of the kind `config_not_reloaded`. Other parts of the configuration need a restart; the log says so. The file is
-read every ten seconds, because the files of a ConfigMap are replaced as symbolic links.
+This concerns plugins with a source of work. If the file cannot be read or has a mistake, the old args stay in force;
+the log has one line, and the warning `config_not_reloaded` is counted. Other changes of profiles need a restart, and
+the log says so. The file is read every ten seconds, because the files of a ConfigMap are replaced as symbolic links.
 
 Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
 """

@@ -1,9 +1,9 @@
 """Limits on the connections of a port, because a connection needs no credentials and costs memory until it ends.
 
-A connection counts from its acceptance, before the TLS handshake, until it is closed. An address has a share of all
-connections. If the share or the whole is used up, the oldest connection that has not sent a request yet ends, so that
-idle connections do not keep out probes; if all have sent requests, the new connection is refused. A connection also
-ends if its handshake or its first request takes too long.
+A connection counts from its acceptance, before the TLS handshake, until it is closed. There is a limit for all
+connections together, and one for each client address. At a limit, a new connection ends the oldest one that has not
+sent a request yet, so that idle connections do not keep out probes. If all have sent requests, the new connection is
+refused. A connection also ends if its handshake or its first request takes too long.
 
 Differs from kube-scheduler: it accepts any number of connections, and waits 32 seconds for the headers of a request.
 """

@@ -2,8 +2,8 @@
 
 The HTTPS port adds pages for authorized users: flags, status, profiling and log verbosity.
 
-Differs from kube-scheduler: only GET and HEAD are answered, and DELETE of /metrics/slis. DELETE of /metrics, which
-resets counts in kube-scheduler, is rejected.
+Differs from kube-scheduler: GET and HEAD are the only methods, besides DELETE of /metrics/slis. kube-scheduler also has
+DELETE of /metrics, which resets counts.
 
 Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
 """

@@ -3,8 +3,11 @@
 A request is authenticated (else 401), then authorized (else 403), then answered. The 401 and 403 answers are those of
 Kubernetes' API server.
 
-Differs from kube-scheduler: HTTP/1.1 only; users that a proxy names in headers are not accepted; certificate and CA
-files are checked once a minute.
+Differs from kube-scheduler:
+
+- Only HTTP/1.1 is served.
+- A proxy cannot name the user in headers.
+- The files of certificates and CAs are checked once a minute.
 
 Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
 handlers/responsewriters/errors.go; server/options/authentication.go.

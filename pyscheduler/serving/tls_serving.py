@@ -3,8 +3,11 @@
 Every handshake uses the current context for the requested host name. So changed certificates and CAs apply to the next
 connection, without a restart.
 
-Differs from kube-scheduler: a client certificate that is not trusted ends the handshake, instead of a 401; TLS 1.0 and
-1.1 are not supported; one key exchange can be chosen, not a list.
+Differs from kube-scheduler:
+
+- An untrusted client certificate ends the handshake; kube-scheduler answers with 401.
+- TLS 1.0 and 1.1 are not supported.
+- One key exchange can be chosen, not a list.
 
 Source: apiserver's server/options/serving.go and server/dynamiccertificates; component-base's cli/flag/ciphersuites.
 """

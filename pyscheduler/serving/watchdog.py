@@ -3,23 +3,23 @@
 The thread receives SIGTERM and SIGINT. While the loop runs, they only tell it to stop. If the loop is blocked, the
 thread ends the program itself: when the time for an orderly end is over, or when the lease is lost, before another
 replica may take it. It logs one line with the duration of the block and the plugin. It does not release the lease,
-because nobody knows which bindings are under way; the lease expires.
+because nobody knows which bindings are in flight; the lease expires.
 
 Python writes signals to a socket as soon as they arrive, so the thread receives them while the main thread computes,
 sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
-expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. SIGALRM can: its
-handler, which is faulthandler's and needs no GIL, writes the stack of the main thread, and then the signal ends the
-program. The kernel sends it a minute after the lease of a leader is lost; the timer is set anew while the lease is
-renewed. It is also set at SIGTERM and SIGINT, which regular expressions check for. One case remains: a library that
-keeps the GIL and checks for no signals, in a program that does not lead. The kubelet kills that program.
+expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. Then SIGALRM does.
+Its handler, faulthandler's, needs no GIL: it writes the stack of the main thread, and then the signal ends the program.
+A timer of the kernel sends SIGALRM a minute after a leader lost its lease; each renewal restarts the timer. After
+SIGTERM and SIGINT the timer is short; Python handles these two even within a regular expression. One case remains: a
+library that keeps the GIL and checks for no signals, in a program that does not lead. The kubelet kills that program.
 
-The timer runs on while the program is suspended, and may expire right after SIGCONT, while all threads run. So only the
-thread that handles the signal is shown. `faulthandler.dump_traceback_later` reads all threads from a thread of its own,
-and crashes the program if one of them runs coroutines, whose frames are freed meanwhile. The minute is for the same
+The timer runs on while the program is suspended, and may expire right after SIGCONT, while all threads run. So the
+handler shows only the thread that handles the signal. `faulthandler.dump_traceback_later` would read all threads from
+a thread of its own, and crash the program if the frame of a coroutine is freed meanwhile. The minute is for the same
 case: a leader that was suspended for less finds its lease lost and ends in order.
 
-Differs from kube-scheduler: there, a plugin that never returns keeps the lease for good, and SIGTERM ends the program
-at once.
+Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for good, and SIGTERM ends
+the program at once.
 """
 
 from __future__ import annotations
