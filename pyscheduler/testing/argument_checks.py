@@ -1,4 +1,4 @@
-"""Checks of what tests pass to the test kit: an argument of the wrong type is an error that says what to write."""
+"""Checks of the arguments that tests pass to the test kit; the error for a wrong type says what to write instead."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The real scheduler on a fake cluster, with access to single extension points.
 
 `schedule` runs pods through queue, scheduling cycle, binding cycle and API server. The `run_...` methods call single
-extension points of the profile on a current snapshot of the cluster; they start nothing.
+extension points of the profile on a current snapshot of the cluster, and do not start the scheduler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Garbage collections, which would count as the time of the code that they interrupt."""
+"""Prevents garbage collections during measurements, because they would count as time of the measured code."""
 
 from __future__ import annotations
 

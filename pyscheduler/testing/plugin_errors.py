@@ -1,6 +1,6 @@
 """Failures of plugins in tests: the test fails with the exception of the plugin, unless it allows failures.
 
-Coroutines that nobody awaits are found by Python's own warning, which here has the line that made the coroutine.
+If a coroutine is never awaited, Python issues a warning, and the test fails with the line that made the coroutine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Watches the calls of plugins in tests: how long each takes, and whether it changes the pod.
+"""Watches the calls of plugins in tests: their duration, and whether they change the pod.
 
-The virtual clock stands still while a plugin runs, so the scheduler's own log of slow calls sees nothing. The watch
-takes the place of the class of the profile's `PluginCalls`. In-tree plugins are not watched.
+The virtual clock does not advance while a plugin runs, so the scheduler's own check for slow calls finds nothing. This
+module measures real time, but not for in-tree plugins. `watch_calls` replaces the class of the profile's `PluginCalls`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answers of one plugin about a pod, for each node, on the snapshot as it is; nothing is decided."""
+"""Calls one plugin for a pod at PreFilter, Filter, PreScore and Score, and collects its answers for each node."""
 
 from __future__ import annotations
 

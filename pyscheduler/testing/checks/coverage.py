@@ -1,4 +1,4 @@
-"""The coverage of a plugin by the histories of a check: a plugin that no pod concerned passes every check."""
+"""Measures how far the histories of a check exercise the plugin: a plugin that is never called passes every check."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Random histories: a small cluster, some templates of pods, and events.
 
-The cluster is small and nearly full, and pods come from few templates, so that few steps lead to rejections, to pods
-that wait, and to pods that are equal for the equivalence cache.
+The cluster is small and nearly full, and pods come from few templates. So a few steps suffice for rejections, for
+waiting pods, and for pods that are equal for the equivalence cache.
 """
 
 from __future__ import annotations

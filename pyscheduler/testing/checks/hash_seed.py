@@ -1,7 +1,7 @@
-"""Another process with another PYTHONHASHSEED, which replays a `history` and returns the decisions.
+"""A second process with another PYTHONHASHSEED, which replays a `history` and returns the decisions.
 
-Within one process, equal sets of strings are iterated in the same order in each run. So a plugin whose answers depend
-on this order is detected only by another process.
+Within one process, equal sets of strings are iterated in the same order in each run. So only another process can show
+that a plugin's answers depend on this order.
 """
 
 from __future__ import annotations

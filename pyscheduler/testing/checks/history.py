@@ -1,4 +1,4 @@
-"""Runs one history: with the observers, or only for its decisions."""
+"""Run one history: with observers that check the plugin, or only for its decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the checked scheduler that no permission grants: in a cluster, the API server would refuse them."""
+"""Finds requests that the checked scheduler has no permission for, and that a cluster's API server would refuse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Observes each call of the checked plugin: what it raises, how long it takes, whether it blocks, what it changes.
+"""Observes each call of the checked plugin: exceptions, duration, calls that block, and changes of shared objects.
 
-The observer takes the place of the class of the profile's `PluginCalls`, through which the runtime calls all plugins.
+The observer replaces the class of the profile's `PluginCalls`, through which the runtime calls all plugins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cost of a plugin: CPU time per pod, and whether it turns the equivalence cache off."""
+"""Measures what a plugin costs: CPU time per pod, and whether it turns the equivalence cache off."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The checks that run at each attempt of a pod, on the snapshot of that attempt.
 
-`ProbingPipeline` takes the place of the scheduler's pipeline. Before each search it asks the plugin about the pod in
-several ways that must have equal answers; then it searches as usual. The questions are trials, so they decide nothing.
+`ProbingPipeline` replaces the scheduler's pipeline. Before each search for a node, it calls the plugin for the pod in
+several ways that must have equal answers. These calls are trials and decide nothing. Then it searches as usual.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds pods that wait for an event that nobody will report: they would be bound if the scheduler tried them.
+"""Finds pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
 After each step, each pod that the plugin rejected is evaluated. A pod that would fit is tried for real. If it gets a
-node, then a hint of the plugin, or an event that it did not register, left the pod asleep.
+node, the plugin left it asleep: one of its hints answered SKIP, or the plugin did not register the event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Evicts the victims of a preemption one at a time, and searches again after each.
 
-Rules that name all victims at once may name too many: a quota is back at its minimum before the last one is gone, for
-example. The plugin sees that only when the first victims are really gone. So the check deletes them in the cluster, as
-the kubelet does, and not in a what-if.
+Rules may name too many victims if they name all at once. For example, a victim's quota may be back at its minimum
+before the last victim is gone. The plugin sees that only when the first victims are really gone. So this check deletes
+them in the cluster, as the kubelet does, and not in a trial.
 """
 
 from __future__ import annotations
