@@ -3,8 +3,8 @@
 Belongs here: what a group is in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and their
 places (`directory`, `membership`); its parts with minimums of their own (`sub_groups`); the order in which groups are
 tried (`sort_keys`); the status of a group (`status`) and the controller that writes it (`controller`); periods in which
-a group must not be tried (`expiry`); how many pods of a group need room (`room_needed`); and what all group plugins of
-a scheduler share (`groups`, where to begin).
+a group must not be tried (`expiry`); the number of pods of a group that need room (`room_needed`); and the state that
+all group plugins of a scheduler share (`groups`). Begin to read in `groups`.
 Does not belong here: the decision to schedule a group; any I/O.
 """
 

@@ -1,11 +1,11 @@
 """Writes the status of PodGroups: phase, counts and owners, for all dialects whose status the scheduler writes.
 
-One controller serves all profiles, and runs only while this scheduler leads, in `run()` of the group plugins. A change
-of a group makes it due. The controller then steps its status (`DialectStatus.next`), writes it if it changed, and steps
-again. All counts are taken from the members anew, so a restart, a missed change or another writer costs one write.
+One controller serves all profiles, and runs only while this scheduler leads, in `run()` of the group plugins. For each
+group that changed, it computes the next status (`DialectStatus.next`), writes it if it differs, and repeats this until
+nothing changes. It counts all members again each time, so a restart, a missed change or another writer costs one write.
 
 A write names the version of the object that it is based on. If another writer was faster, the API server refuses, and
-the group is due again. A failed write is retried after a pause that grows; scheduling does not wait for it.
+the controller computes the status again. A failed write is retried after a pause that grows; scheduling does not wait.
 
 Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those count members of the same label in
 other namespaces, too, and are programs of their own. Source: their `podgroup.go`; kube-batch's design of PodGroups.

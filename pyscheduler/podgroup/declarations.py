@@ -1,6 +1,6 @@
-"""The declarations of a group by its pods and objects, in each dialect.
+"""Read what pods and objects declare about their group, in each dialect.
 
-Equal declarations are cached as one object, because a group may have thousands of members that all say the same.
+Equal declarations are cached as one object, because a group may have thousands of members with the same declaration.
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
 """
 

@@ -1,9 +1,9 @@
 """The dialects: one row for each system that attaches pods to groups and describes groups.
 
-A new dialect is a row and nothing else: `DialectTable.add_dialect`, or a hook's `registry.add_dialect`. A row says how
-pods name their group, what reads and writes the objects that describe groups, and what their status holds
-(`DialectStatus`). The keys of a row are read in order, and a row only if no row before it found a name; an empty value
-names no group. Rows of one family describe the same groups (see `identity`).
+A new dialect is a row and nothing else: `DialectTable.add_dialect`, or a hook's `registry.add_dialect`. A row has the
+keys by which pods name their group, the functions that read and write the objects that describe groups, and the content
+of their status (`DialectStatus`). A pod's group is the first non-empty value of a key, in the order of the rows and, in
+each row, of its keys. Rows of one family describe the same groups (see `identity`).
 """
 
 from __future__ import annotations

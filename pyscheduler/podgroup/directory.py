@@ -1,8 +1,8 @@
 """The pods of each group, over all profiles and dialects, kept up to date by events.
 
-No I/O: the owner of a directory hands over every addition, update and deletion of pods and group objects (see
-`informer_adapter`), and calls `hold` and `release` for members that hold a node in memory, which no event says. Events
-may come in any order: a pod before its group's object, an object without pods, the same pod twice.
+The directory does no I/O. Its owner passes every addition, update and deletion of pods and group objects to it (see
+`informer_adapter`). No event says that a member holds a node in memory; the plugins call `hold` and `release` for that.
+Events may come in any order: a pod before its group's object, an object without pods, the same pod twice.
 
 A group is known while a living pod names it or its object exists. When the object is deleted, the remaining pods make a
 group that is not declared. Ended pods are counted while their group is known; they do not make a group known.

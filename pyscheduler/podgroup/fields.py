@@ -1,6 +1,6 @@
 """The fields of a group in one source: a pod's annotations or labels, or the group's object.
 
-A malformed value is left out and kept as a `Problem`: the next source decides, and the user gets a warning.
+A malformed value is left out and kept as a `Problem`: the next source's value is used, and the user gets a warning.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A group as plugins see it, merged from what its members and its object say, in any dialect.
 
-For each field, members count before the object. Among members, the one created first counts (then the smaller name),
-if its value is usable. If nobody says a field, the plugin's args count.
+For each field, the members' values have precedence over the object's, and both over the plugin's args. Among members,
+the earliest created one with a usable value counts; of several created at the same time, the first by name.
 
-Differs from Koordinator's program, in which the object counts first; its design document says what is done here.
+Differs from Koordinator's program, in which the object has precedence; its design document has the order used here.
 """
 
 from __future__ import annotations

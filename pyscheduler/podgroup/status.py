@@ -1,8 +1,8 @@
 """The status of a group, computed from its members. Nothing here writes it: `controller` does.
 
-A dialect's row has a `DialectStatus`, which says what the status of its objects holds and how it changes. Each count is
-taken from the members anew, so that restarts and deletions cause no drift (Koordinator #2030). One step moves a phase
-by one; the controller repeats the step until nothing changes.
+A dialect's row has a `DialectStatus`, which defines the content of the status and how it changes. All members are
+counted again each time, so that restarts and deletions cause no drift (Koordinator #2030). One step changes the phase
+to the next one; the controller repeats the step until nothing changes.
 Sources: the PodGroup controllers of scheduler-plugins and Koordinator; Kubernetes 1.36, `PodGroupScheduled`.
 """
 

@@ -1,6 +1,6 @@
 """The numbers of members of each sub-group by place, kept as sums.
 
-Only the directory changes them. Answers that depend on members alone are kept until a member moves.
+Only the directory changes them. Results that depend on members alone are cached until a member changes its place.
 """
 
 from __future__ import annotations

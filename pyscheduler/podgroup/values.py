@@ -1,7 +1,7 @@
 """Readers of the values that users write about groups.
 
-Each returns the value, or None if it cannot be used, and then adds a `Problem`. A bad minimum leaves the group
-undeclared; any other bad value counts as absent.
+Each reader returns the value, or adds a `Problem` and returns None if the value cannot be used. A group with a bad
+minimum is not declared; any other bad value counts as absent.
 """
 
 from __future__ import annotations
