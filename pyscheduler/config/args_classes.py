@@ -1,4 +1,4 @@
-"""Find mistakes in the classes of args: defaults of a wrong type, and types that no value of a file can have."""
+"""Find mistakes in classes of args: defaults of a wrong type, and types that a configuration file cannot express."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ cattrs finds the hook for a type. The hooks here accept no coercion between text
 keys; they collect all mistakes with their paths. `null` has the meaning of Go's decoder: a key with `null` counts as
 missing, and in a list `null` is the empty value.
 
-Differs from kube-scheduler: `null` is accepted for all durations, where kube-scheduler rejects it for most.
+Differs from kube-scheduler: `null` is accepted for all durations; kube-scheduler rejects it for most.
 """
 
 from __future__ import annotations

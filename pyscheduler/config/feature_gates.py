@@ -1,10 +1,10 @@
 """Parse `--feature-gates A=true,B=false` by kube-scheduler 1.36's rules.
 
-A gate that is not named has its default; `AllAlpha` and `AllBeta` set the other gates of their stage. The result is a
+A gate that is not named has its default; `AllAlpha` and `AllBeta` set all other gates of their stage. The result is a
 mapping from every known gate to whether it is enabled.
 
-Features that are not implemented (`known_gates`) stay disabled; `warnings_of` names those that the flag names, and
-those that `AllAlpha` and `AllBeta` would enable.
+Features that are not implemented (`known_gates`) stay disabled; `warnings_of` lists those that the flag would enable,
+by name or by stage.
 """
 
 from __future__ import annotations

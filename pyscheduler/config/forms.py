@@ -1,7 +1,7 @@
 """Other forms of configuration: files of other schedulers, and args that change the plugins of a profile.
 
 A distribution offers a `ConfigurationForm` by an entry point in the group `pyscheduler.configuration`. The forms are
-imported when a file is no KubeSchedulerConfiguration, or has args of a plugin that is not kube-scheduler's.
+imported if a file is no KubeSchedulerConfiguration, or has args of a plugin that kube-scheduler does not have.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Every function yields all problems. `args_validation` checks the args of plugins.
 
-Differs from kube-scheduler: a plugin without a name is rejected here, not when its profile is built; the args of
-NodeResourcesFit are checked here too, where kube-scheduler leaves this to the plugin.
+Differs from kube-scheduler: this step also rejects a plugin without a name and bad args of NodeResourcesFit;
+kube-scheduler does so when it builds the profile.
 """
 
 from __future__ import annotations
