@@ -1,6 +1,6 @@
-"""The inventory of all devices, made anew only when a slice has changed.
+"""The inventory of all devices, rebuilt after a ResourceSlice or a DeviceTaintRule has changed.
 
-Each slice is read when it comes, so that no cycle has to read thousands of them.
+Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Allocations in the form in which claims keep them.
+"""Makes the allocation that a ResourceClaim stores in `status.allocation` from the devices that were chosen for it.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """
