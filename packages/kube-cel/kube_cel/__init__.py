@@ -1,12 +1,11 @@
-"""The Common Expression Language, as Kubernetes 1.36 evaluates it.
+"""The Common Expression Language (CEL), as Kubernetes 1.36 evaluates it.
 
 Belongs here: the language (`parser`, `macros`, `checker`, `plan`), its functions (`library`, `library_kubernetes`), and
-the bounds on what an expression may use (`meter`). Does not belong here: what an object or a device is; any I/O; any
-clock.
+the limits on what an expression may use (`meter`). Does not belong here: what an object or a device is; I/O; clocks.
 
-`compile_expression` returns a `Program`, which evaluates with values for its variables. Both take a `Meter`, which
-counts cost, memory and steps: nothing that a stranger writes takes much memory, or keeps its caller from the pauses
-that the meter makes.
+`compile_expression` returns a `Program`, which evaluates the expression with values for its variables. Both take a
+`Meter`, which counts cost, memory and steps. So an expression of an untrusted user can neither fill the memory nor
+block its caller.
 """
 
 from __future__ import annotations

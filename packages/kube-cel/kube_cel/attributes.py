@@ -1,7 +1,7 @@
-"""Attributes: a variable or another value, with the fields and indices that are asked of it.
+"""Attributes: a variable or another value, followed by fields and indices, such as ``device.attributes["x"].y``.
 
-A chain of fields is one thing, as in cel-go, since its parts share what they cost, and since one optional part
-(``a.?b.c``) makes all that follow optional.
+A chain of fields is evaluated as a whole, as in cel-go: the cost is counted for the whole chain, and one optional part
+(``a.?b.c``) makes all parts after it optional.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of functions: their arguments, what they cost, and which form of the function takes them."""
+"""Calls of functions: evaluate the arguments, charge the cost, and choose the form of the function that takes them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Costs of calls. Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
 
-Costs follow from the arguments alone, so they are charged before the work is done. `FAILED` stands for an argument that
-ended in an error.
+Costs depend on the arguments alone, so they are charged before the work is done. `FAILED` stands for an argument whose
+evaluation failed.
 """
 
 from __future__ import annotations

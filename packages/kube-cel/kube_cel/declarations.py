@@ -1,8 +1,8 @@
 """The functions that expressions can call, as the checker knows them.
 
-A line is an overload: its name, ``=``, and its signature; a dot before the bracket marks a call behind a value, which
-is the first argument. ``T``, ``K`` and ``V`` stand for any type. Source: the libraries that Kubernetes 1.36 enables for
-stored expressions, in their versions.
+Each entry is an overload: its name, ``=``, and its signature. A dot before the bracket marks a method; the value before
+the call's dot is then the first argument. ``T``, ``K`` and ``V`` stand for any type. Source: the libraries, in the
+versions that Kubernetes 1.36 enables for stored expressions.
 """
 
 from __future__ import annotations

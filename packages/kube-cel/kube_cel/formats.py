@@ -1,6 +1,6 @@
-"""Formats by name, which texts can be checked against.
+"""Named formats, such as ``dns1123Label``, against which texts can be checked.
 
-Source: Kubernetes' CEL library ``format``; the texts are those of `k8s.io/apimachinery/pkg/util/validation`.
+Source: Kubernetes' CEL library ``format``; the messages are those of `k8s.io/apimachinery/pkg/util/validation`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops: the macros ``all``, ``exists``, ``map`` ... as functions.
 
-cel-go builds them of a condition, a step and a result; here each kind is one Python loop, which counts what those parts
-would cost. A round is counted as steps in proportion to the nodes in it.
+cel-go builds a loop from a condition, a step and a result. Here each kind of loop is one Python loop, which charges
+what these parts would cost. The steps of a round are proportional to the number of nodes evaluated in it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Cost, memory and time of one compilation or evaluation.
 
-Cost is counted as cel-go counts it, so that an expression fails here where it fails in Kubernetes. Memory and time are
-counted besides, because cel-go's cost says little about either: one call can build a text of megabytes or compare lists
-that share their parts.
+Cost is counted as cel-go counts it, so that an expression fails here if it fails in Kubernetes. Memory and time are
+counted besides, because cel-go's cost says little about them: one call can build a text of megabytes, or compare lists
+that contain the same large parts again and again.
 
-Time is counted in steps, of which one takes about a tenth of a microsecond to one microsecond. Loops and functions that
-walk through data call `Meter.tick`. After each `QUANTUM` steps the meter calls `pause`, which may raise an error to end
-the work, or return later: whoever drives the work decides what happens meanwhile.
+Time is counted in steps; one step takes about 0.1 to 1 microseconds. Loops and functions that walk through data call
+`Meter.tick`. After each `QUANTUM` steps the meter calls `pause`, which the caller supplies. `pause` may let other work
+run before it returns, or raise an error to end the evaluation.
 
-Differs from kube-scheduler: memory is bounded, too; an expression that takes more fails as one that costs too much.
+Differs from kube-scheduler: memory is limited, too. An expression that needs more fails like one that costs too much.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The parser: from the text of an expression to its tree, macros expanded.
+"""The parser: from the text of an expression to its tree, with macros expanded.
 
-Depth is bounded as in cel-go, by how deeply rules of its grammar nest. The functions call each other at most three
-times per level, so that the deepest expression stays within Python's limit.
+As in cel-go, the depth to which grammar rules nest is limited. The parser's functions call each other at most three
+times per level, so that the deepest expression stays within Python's recursion limit.
 
-Differs from kube-scheduler: of an expression with syntax errors only the first is reported, and in fewer words.
+Differs from kube-scheduler: only the first syntax error of an expression is reported, and in fewer words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a checked tree to functions that evaluate it.
 
-Each node becomes a Python function that takes a `Meter` and returns a value, or raises `CelError`. What cel-go works
-out before an evaluation is worked out here, too: lists and maps of constants, conversions of constants, membership in a
-list of constants, and regular expressions that are written out; this decides what an evaluation costs.
+Each node becomes a Python function that takes a `Meter` and returns a value, or raises `CelError`. Whatever cel-go
+computes before an evaluation costs the evaluation nothing, so it is computed in advance here, too: lists and maps of
+constants, conversions of constants, membership in a list of constants, and literal regular expressions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Amounts as Kubernetes writes them, ``1.5Gi`` or ``500m``, with the arithmetic of selectors.
+"""Amounts as Kubernetes writes them, ``1.5Gi`` or ``500m``, with the arithmetic that selectors can use.
 
-Whether an amount counts as an integer depends on how Kubernetes stores it, so this module reads amounts the same way.
+Whether an amount counts as an integer depends on how Kubernetes stores it, so this module stores amounts the same way.
 Source: `k8s.io/apimachinery/pkg/api/resource`.
 """
 

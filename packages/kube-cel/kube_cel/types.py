@@ -1,7 +1,7 @@
 """Types as the checker knows them.
 
-Equal types are the same object within one compilation, however large they are, so comparing two costs nothing. A type
-that contains itself twice over and over (a map of maps of maps) takes a node per level and not a node per leaf.
+Within one compilation, equal types are the same object, however large they are, so comparing two costs nothing. Parts
+that repeat are shared: a map of maps of maps takes one node per level, not one per leaf.
 """
 
 from __future__ import annotations

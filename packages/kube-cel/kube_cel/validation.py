@@ -1,4 +1,4 @@
-"""The checks of Kubernetes beyond types: literals that cannot be read, and mixed lists and maps."""
+"""Kubernetes' checks beyond types: literals that cannot be read, and lists and maps whose elements have mixed types."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Semantic versions, as attributes of devices carry them and as ``semver(...)`` in a selector reads them.
+"""Semantic versions, as in attributes of devices and in ``semver(...)`` of a selector.
 
-A version is kept as a tuple that sorts by precedence; build metadata does not take part. Texts of errors are those of
+A version is kept as a tuple that sorts by precedence; build metadata does not count. The texts of errors are those of
 the parser that kube-scheduler uses (blang/semver).
 """
 
