@@ -1,8 +1,8 @@
-"""Remembering what was worked out of parts of objects, without letting their authors fill the memory.
+"""Caches for results computed from parts of objects, limited so that users' objects cannot fill the memory.
 
-`functools.lru_cache` counts entries. A pod's node affinity may be a megabyte long, and whoever may create pods can
-create one after the other, each with another. So entries are weighed, too: where those made since the last time weigh
-too much, all are forgotten.
+`functools.lru_cache` limits the number of entries only. But a pod's node affinity may be a megabyte long, and a user
+may create many pods, each with a different one. So entries are weighed, too: when the entries made since the cache was
+last cleared weigh too much, the cache is cleared.
 """
 
 from __future__ import annotations

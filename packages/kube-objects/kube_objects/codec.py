@@ -1,13 +1,13 @@
 """Decode and encode objects.
 
-Decoding is one pass of msgspec over the bytes, straight into the typed objects. Two things can go wrong, and both are
-settled by a second, slower pass over the bytes concerned, so that the common case pays nothing for them:
+Decoding is one pass of msgspec over the bytes, straight into the typed objects. Two problems are solved by a second,
+slower pass over the bytes concerned, so that objects without these problems cost nothing more:
 
-* Go writes ``null`` where a list, a map or a text is empty. Such an object is decoded again without its nulls, which
-  is what Go itself makes of them: the zero value. (An entry of a map that is null, which no API server sends, is
-  dropped; Go would keep its key.)
-* An object is malformed, say a text where a number belongs. One such object in a list must not cost the others: the
-  list is decoded again item by item, and what cannot be read is handed back with its name and the reason.
+* Go writes ``null`` for an empty list, map or text. The object is decoded again without its nulls, so that each such
+  field gets its zero value, as in Go. (A null entry of a map, which no API server sends, is dropped; Go would keep its
+  key.)
+* An object is malformed, for example has a text where a number belongs. The list is decoded again item by item, so that
+  the other items can be used. The malformed item is returned as `Malformed`, with its name and the reason.
 """
 
 from __future__ import annotations

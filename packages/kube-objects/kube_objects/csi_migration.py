@@ -1,8 +1,8 @@
-"""Disks from before CSI, read as the CSI volumes they have become.
+"""Disks from before CSI, translated to CSI volumes.
 
-Kubernetes once had the drivers of some clouds' disks built in. Objects may still name such a disk; the node's CSI
-driver serves it under another name: a driver, a handle, and where the disk has a zone, a node label of the driver's
-own. Here is what becomes of each kind, as far as scheduling asks.
+Kubernetes once had built-in drivers for the disks of some clouds. Objects may still name such a disk, but now a CSI
+driver on the node serves it. This module returns what scheduling needs of the CSI volume: the driver, the handle and,
+if the disk has a zone, the node label by which the CSI driver names zones.
 Source: kube-scheduler 1.36, `csi-translation-lib`.
 """
 

@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `1m30s` in the file, seconds inside."""
+"""Durations in Go's notation, such as `1m30s`, to seconds and back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The base of all errors of pyscheduler, and the errors of wire objects and of API servers.
 
-The innermost room owns the base class, so that each room can derive its own errors from it and a caller can
-catch all of them with one name. An error here means that a person or a peer supplied something unusable; the
+The base class is here because every other package may import this one: each package derives its own errors from it, and
+a caller can catch all of them by one name. An error means that a person or a server supplied something unusable; its
 text says what was wrong, where, and what would be accepted.
 """
 

@@ -1,8 +1,8 @@
-"""The table of kinds: which URL serves which type.
+"""The table of kinds: the URL and the Python type of each kind.
 
-Kubernetes names a kind by group, version and plural; the codec, the informers and the embedded API server look here
-for what lies behind such a name. Built-in kinds are rows below; a plugin's custom resources are rows added at start,
-in a `KindTable` of the program that loads them, so that two programs in one process do not meet.
+Kubernetes names a kind by group, version and plural. The API client and the informers look up here which URL and which
+type belong to such a name. Built-in kinds are rows below. Rows for a plugin's custom resources are added at start, to a
+`KindTable` of the program that loads the plugin, so that two programs in one process do not share them.
 """
 
 from __future__ import annotations

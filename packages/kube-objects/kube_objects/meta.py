@@ -1,17 +1,16 @@
 """The base class of objects, metadata, references, label selectors.
 
-Every wire type derives from `Wire`. Three rules hold for all of them, so that reading one in a hot path needs no
-checks:
+Every wire type derives from `Wire`. Three rules hold for all of them, so that hot paths can read fields without checks:
 
 * A collection is never ``None``. A list is a tuple (default ``()``), a map is a mapping (default ``{}``), a string
-  defaults to ``""``. Where Go writes ``null`` for one of them, the codec reads the default.
+  defaults to ``""``. The codec reads ``null``, which Go may write for any of these, as the default.
 * ``X | None`` means that absence is different from the zero value (``spec.priority``, ``storageClassName``,
-  ``affinity``), with one exception: a timestamp that is not set is ``None``, because Go writes those as ``null``.
-* Fields the scheduler does not read are not declared. They are skipped while decoding, not kept: never send a
-  decoded object back as an update, send a patch.
+  ``affinity``). Timestamps are an exception: an unset timestamp is ``None``, because Go writes it as ``null``.
+* Fields that the scheduler does not read are not declared, and decoding drops them. So never send a decoded object back
+  as an update; send a patch.
 
-Wire objects are immutable. Their mappings are plain dicts for speed, typed read-only: nobody writes to them.
-To change something, make a new object with `msgspec.structs.replace`.
+Wire objects are immutable. Their mappings are plain dicts for speed, typed read-only; no code writes to them. To change
+something, make a new object with `msgspec.structs.replace`.
 """
 
 from __future__ import annotations

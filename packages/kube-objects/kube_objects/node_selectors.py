@@ -1,12 +1,11 @@
 """Node selectors: required and preferred terms.
 
-A node selector is a list of terms, one of which must hold; a term is requirements on labels and on the field
-``metadata.name``, all of which must hold. A term without requirements matches no node. A term that cannot be
-parsed matches no node either, without spoiling the others: its errors are kept, because whether they matter
-depends on who asks (filtering ignores them, scoring and validation do not).
+A node selector is a list of terms, one of which must match. A term is a list of requirements on labels and on the field
+``metadata.name``, all of which must hold. A term without requirements matches no node. A term that cannot be parsed
+matches no node either; the other terms still count. The errors of a term are kept, for callers that report them.
 
-As elsewhere, the compiled forms are remembered: pods with equal demands share one object, by which a plugin can
-remember the answer per set of node labels.
+Compiled forms are cached: pods with equal selectors share one object. A plugin can use this object as a key to cache
+its answers per set of node labels.
 """
 
 from __future__ import annotations

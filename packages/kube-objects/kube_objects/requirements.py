@@ -1,7 +1,7 @@
 """Requirements on labels, and selectors made of them.
 
-This is what every kind of selector is compiled to, whether it came as a wire object, as a map of labels or as text.
-The words of the errors are the API server's.
+Every label selector is compiled to a `CompiledSelector`, whether it was a `LabelSelector` object, a map of labels or
+text. The texts of errors are those of the API server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Resource slices: the devices that drivers offer, pool by pool.
 
-A driver publishes a pool in one or several slices, each with the pool's generation and the number of slices it has in
-that generation; a pool is whole when that many slices of its newest generation are there.
+A driver publishes a pool in one or several slices. Each slice names the pool's generation, and the number of slices in
+that generation. A pool is complete when that number of slices of its newest generation exists.
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """
 

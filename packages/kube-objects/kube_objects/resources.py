@@ -2,17 +2,18 @@
 
 The amounts follow the formula that is part of the Kubernetes API:
 
-* containers add up, and so do init containers that keep running (sidecars);
+* the requests of containers, and of init containers that keep running (sidecars), are added up;
 * other init containers run one after the other, each beside the sidecars started before it, so the largest counts;
-* where pod-level requests are given, they replace the sums for CPU, memory and huge pages;
-* the pod's overhead comes on top.
+* pod-level requests, if the pod has any, replace the sums for CPU, memory and huge pages;
+* the pod's overhead is added to the result.
 
-A running pod may be in the middle of a resize. What is wanted, what the node has set aside and what is in force then
-differ, and the largest of the three counts; of the last two only, when the node has called the resize infeasible.
+While a running pod is resized, three amounts can differ: the requested one, the one that the node has allocated, and
+the one in force. The largest of the three counts. If the node has reported the resize as infeasible, the larger of the
+last two counts.
 
 Sums are exact and are rounded once, at the end: CPU to thousandths of a core, everything else to whole units.
 
-Differs from kube-scheduler: pod-level requests count with the gate PodLevelResources off, too.
+Differs from kube-scheduler: pod-level requests count even if the gate PodLevelResources is off.
 """
 
 from __future__ import annotations

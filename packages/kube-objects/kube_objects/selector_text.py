@@ -1,8 +1,8 @@
 r"""Selectors written as text: ``labelSelector`` and ``fieldSelector`` of a list request.
 
-Label selectors follow the grammar of Kubernetes' lexer, quirks included: ``in`` is a fine label value, blanks
-may stand anywhere, ``x in (,a)`` allows the empty value. Field selectors know only ``=``, ``==`` and ``!=``, and
-escape ``\\``, ``,`` and ``=`` in values with a backslash. Errors are worded as the API server words them.
+Label selectors follow the grammar of Kubernetes' lexer, quirks included: ``in`` is a valid label value, blanks may be
+anywhere, and ``x in (,a)`` allows the empty value. Field selectors have only the operators ``=``, ``==`` and ``!=``; in
+their values a backslash escapes ``\\``, ``,`` and ``=``. Errors are worded as by the API server.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Label selectors, compiled once into plain tuples and sets.
 
-A selector arrives as a wire object in a pod's affinity, as a map of labels in a service, or as text in a list request.
-All become a `CompiledSelector`: requirements that must all hold. Compilation validates as Kubernetes does and is
-remembered, so equal selectors are one object.
+A selector is a `LabelSelector` object in a pod's affinity, a map of labels in a service, or text in a list request.
+Each is compiled to a `CompiledSelector`: requirements that must all hold. `LabelSelector` objects are validated as in
+Kubernetes. Results are cached, so equal selectors are one object.
 
-`kube_objects.selector_text` reads the textual forms, `kube_objects.node_selectors` the ones for nodes.
+`kube_objects.selector_text` reads selectors written as text; `kube_objects.node_selectors` compiles node selectors.
 """
 
 from __future__ import annotations

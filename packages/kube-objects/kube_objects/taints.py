@@ -1,8 +1,8 @@
-"""Taints repel pods from a node, tolerations let them stay.
+"""Taints repel pods from a node; a pod's tolerations let it ignore taints.
 
-A toleration answers a taint when effect, key and value all fit; an empty effect fits every effect, an empty key
-with operator ``Exists`` every taint. The operators ``Gt`` and ``Lt`` compare integers; they stand behind the
-feature gate ``TaintTolerationComparisonOperators``, off by default, and without it they tolerate nothing.
+A toleration matches a taint when effect, key and value all match. An empty effect matches every effect; an empty key
+with the operator ``Exists`` matches every taint. The operators ``Gt`` and ``Lt`` compare integers. Without the feature
+gate ``TaintTolerationComparisonOperators``, which is off by default, these two match no taint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Wire times: RFC 3339 texts to seconds since the epoch and back.
 
-Objects keep their times as texts, because most are never looked at; those that are compared often (start times
-of pods during preemption) cost one dictionary lookup the second time.
+Objects keep their times as texts, because most of them are never read. Parsed times are cached, so a time that is
+compared often (the start time of a pod during preemption) costs one dictionary lookup.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The owners of pods that default spreading reads, with their selectors."""
+"""Services, replica sets and other controllers of pods, with the selectors that default topology spreading reads."""
 
 from __future__ import annotations
 
