@@ -1,4 +1,4 @@
-"""An operator written with kopf: a Greeting has a ConfigMap of its own, which is deleted with it.
+"""An operator written with kopf: each Greeting gets a ConfigMap, which is deleted with the Greeting.
 
 `greetings.yaml` defines the kind. Run the operator with `kopf run --all-namespaces kopf_operator.py`; the variable
 KUBECONFIG names the kubeconfig.

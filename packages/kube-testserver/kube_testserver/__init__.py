@@ -1,15 +1,15 @@
 """A Kubernetes API server in memory: for tests, simulation and demos, and for `kubectl`.
 
-The rooms, from the outermost in: `command` is the command line. `test_server` serves a cluster in a thread of its
-own, for blocking clients and other processes; `served_cluster` does it on a running loop. `workloads` plays the
-controllers of workloads. `cluster` puts everything together. `serving` turns requests into answers, over HTTP or in
-process. `controllers` plays the kubelets and the other controllers of a cluster. `patching`, `subresources` and
-`access` (authentication and RBAC) do what a request asks for. All of them write through `registry`, which applies the
-`rules` of a write. `printing` makes the tables of `kubectl get`. `resources` says what is served, `schema` which
-fields a kind has. `store` keeps objects, versions and changes.
+Its packages and modules, from the outermost in: `command` is the command line. `test_server` serves a cluster in a
+thread of its own, for blocking clients and other processes; `served_cluster` serves one on a running event loop.
+`workloads` plays the controllers of workloads. `cluster` assembles all parts. `serving` turns requests into answers,
+over HTTP or in process. `controllers` plays the kubelets and the other controllers of a cluster. `access` authenticates
+and authorizes requests (RBAC); `patching` and `subresources` carry out some of them. All writes pass `registry`, which
+applies the `rules` of a write. `printing` makes the tables of `kubectl get`. `resources` defines what is served, and
+`schema` the fields of each kind. `store` keeps objects, versions and changes.
 
 Belongs here: behaving like a real kube-apiserver 1.36, in answers and in wording, as far as schedulers and `kubectl`
-depend on it. Does not belong here: anything about where pods should go.
+depend on it. Does not belong here: any decision about the node on which a pod runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An embedded cluster: store, registry and router put together, with short ways to fill it and look into it.
 
-This is what tests, examples, the demo and `pyscheduler cluster` build on. Objects are plain decoded JSON, as in a
-manifest; whatever goes in through `add` takes the way of a POST, so it is checked and completed like any other.
+Tests, examples, the demo and `pyscheduler cluster` build on this module. Objects are plain decoded JSON, as in a
+manifest. `add` treats an object like the body of a POST: it is checked, and defaults are filled in.
 """
 
 from __future__ import annotations

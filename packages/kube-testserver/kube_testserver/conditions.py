@@ -1,4 +1,4 @@
-"""Conditions of a status: one entry per type, which remembers since when it says what it says."""
+"""Conditions of a status: one entry per type, with the time at which its status changed last."""
 
 from __future__ import annotations
 

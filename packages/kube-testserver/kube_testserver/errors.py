@@ -1,8 +1,8 @@
 """Refusals of the API server: one exception, and a constructor per kind of refusal.
 
-A refusal travels as a `Status` object. Its code, reason, details and wording are what clients branch on (Go's
-`errors.IsConflict` reads the reason, people read the message), so they are those of the real server, given here once
-and used everywhere.
+A refusal is sent as a `Status` object. Clients depend on its code, reason, details and wording (Go's
+`errors.IsConflict` reads the reason, people read the message). So these are the real server's, and are defined only
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects from YAML: request bodies in that format, and files with many documents."""
+"""Objects from YAML: request bodies, and files with many documents."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Create, update, patch and delete: the rules between a request and the store.
 
 Each write takes the present record, builds the next object from it (system fields kept, defaults filled in, checks
-passed) and stores it in its place. Nothing waits in between, so there is no race to lose; the conflicts that clients
-see come from the versions they name themselves. A write that changes nothing is skipped and causes no event.
+passed) and stores it instead of that record. No other write can happen in between. Clients get a conflict only if they
+name a version that is not the present one. A write that changes nothing is skipped and causes no event.
 
-Objects travel here in their stored form, without kind and apiVersion; `take_in` makes one of what a client sent, and
-`Resource.head` gives it the kind back.
+Objects have their stored form here, without kind and apiVersion. `take_in` converts what a client sent to this form,
+and `Resource.head` adds kind and apiVersion again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A cluster that is served over HTTP together with its simulated kubelets and controllers.
 
-`TestServer` and the command `kube-testserver` run a cluster this way. Kubelets and controllers start before the
-port is open, because the controllers define the custom resources of their workloads: a client finds them at its first
+`TestServer` and the command `kube-testserver` run a cluster this way. Kubelets and controllers start before the port is
+open, because the controllers define the custom resources of their workloads, which a client then finds at its first
 request.
 """
 

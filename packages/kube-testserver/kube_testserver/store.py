@@ -1,14 +1,14 @@
 """The objects of the embedded API server, every version of them that is still remembered, and nothing about transport.
 
-One counter numbers every write, whatever it writes to, as etcd's revision does. A *collection* holds the objects of one
+One counter numbers the writes to all collections, like etcd's revision. A *collection* holds the objects of one
 resource: the present ones by key, their keys in order, and a *log* of the latest changes. Everything else follows from
-the log. A watch is a place in it; a list at an older version is the present with the newer changes undone; a version
-older than the log is gone, which is the 410 that clients must survive.
+the log. A watch is a place in the log; a list at an older version is the present with the newer changes undone.
+Versions older than the log are gone, and clients that ask for one get 410.
 
 An object is kept as the JSON bytes that clients will be sent, encoded once per version: a list is a join of bytes, and
-nobody can change a stored object by accident, because reading one means decoding a fresh copy. Beside the bytes a
-`Record` keeps what selectors ask for. Kind and apiVersion are left out of the bytes, because the same object may be
-served under more than one of them.
+no code can change a stored object by accident, because reading it means decoding a fresh copy. Beside the bytes a
+`Record` keeps the labels and fields that selectors ask for. Kind and apiVersion are left out of the bytes, because the
+same object may be served under more than one of them.
 
 There are no locks and no waiting here: the store is called from one thread, and tells listeners that there is news.
 """

@@ -2,11 +2,11 @@
 
 The official client blocks its thread, and kubectl or an operator is another process. Neither can use a cluster on the
 event loop of the test. So this server has its own thread with its own loop; the cluster, its kubelets and controllers
-run there and nowhere else.
+run only there.
 
 An `EmbeddedCluster` has no locks. Every access therefore takes place in the server's thread: over HTTP, or by `run`,
-which passes a function to the loop and waits for its result. `stop` takes the loop away under the same lock under which
-`run` posts to it. So a function that was posted is always called, and a later one fails instead of waiting forever.
+which passes a function to the loop and waits for its result. `run` and `stop` use one lock. So a function that was
+passed to the loop is always called, and `run` fails after `stop` instead of waiting forever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Virtual time: a clock that advances only on command, and a way to let an event loop come to rest.
+"""Virtual time: a clock that advances only on command, and a function that runs an event loop until it is at rest.
 
-Tasks that wait for a timer are at rest. So "everything that can happen now" has an end, an hour passes as fast as its
-timers can run, and every run has the same history.
+A task that waits for a timer is at rest. So the event loop comes to rest once everything that can happen now has
+happened. An hour takes only as long as the work of its timers, and every run has the same history.
 """
 
 from __future__ import annotations

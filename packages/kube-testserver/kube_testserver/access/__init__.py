@@ -1,6 +1,6 @@
-"""The embedded API server's authentication, RBAC authorization, and the kinds these are set by.
+"""The embedded API server's authentication and RBAC authorization, and the kinds of objects that configure them.
 
-What belongs here: bearer tokens, users and groups, roles and bindings made into decisions, the record of which rule was
-used, the roles a cluster is born with, and the review kinds by which a client asks about all of it. What does not:
-sockets, and what a request does once it is allowed.
+What belongs here: bearer tokens, users and groups, decisions by roles and bindings, the record of the rules that were
+used, the default roles of a cluster, and the review kinds by which clients ask about users and permissions. What does
+not: sockets, and the work that a request causes once it is allowed.
 """

@@ -1,7 +1,7 @@
-"""The attributes of a request for authorization: read from method, path and query alone, before anything is done.
+"""The attributes of a request for authorization, read from method, path and query alone, before anything is done.
 
-A path below /api and /apis is about a resource even if no such resource is served: a user without permission does not
-learn which resources exist.
+A path below /api and /apis is about a resource, even if no such resource is served. So a user without permission does
+not learn which resources exist.
 """
 
 from __future__ import annotations

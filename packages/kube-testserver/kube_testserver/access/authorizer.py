@@ -1,9 +1,9 @@
-"""RBAC: roles and bindings, read from the store, made into a yes or no.
+"""RBAC: requests are allowed or refused by the roles and bindings in the store.
 
-What applies to a user is looked up once and kept until a role or binding changes; then a request costs a scan of the
-user's own rules. Of several rules that allow a request the first is credited: cluster-wide bindings before those of the
-namespace, bindings in order of their names, rules in their own order. (The real server reads bindings in no particular
-order.)
+The rules that apply to a user are looked up once and kept until a role or binding changes. Until then, a request costs
+a scan of the user's own rules. If several rules allow a request, the first one is recorded as used: cluster-wide
+bindings come before those of the namespace, bindings are in order of their names, and rules in the order of their role.
+(The real server reads bindings in no particular order.)
 """
 
 from __future__ import annotations

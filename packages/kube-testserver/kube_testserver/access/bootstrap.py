@@ -1,6 +1,6 @@
-"""The roles and bindings a cluster is born with: those of people, discovery and schedulers.
+"""The roles and bindings that every new cluster has: those of people, discovery and schedulers.
 
-The facts are those of Kubernetes 1.36's bootstrap policy with its default feature gates
+They follow the bootstrap policy of Kubernetes 1.36 with its default feature gates
 (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of kube-controller-manager and its controllers, of nodes
 and of certificates are left out, because no program here uses them.
 """

@@ -1,8 +1,9 @@
-"""No escalation: whoever writes roles and bindings can give away only what they hold.
+"""The check against privilege escalation: users can grant only permissions that they hold.
 
-A user may create or change a role if they hold every right in it, or the verb `escalate` on it; and a binding, if they
-hold every right of the role it refers to, or the verb `bind` on that role. The rules are those of the real server's
-policy-based storage (`pkg/registry/rbac`). The server itself, and members of system:masters, are not asked.
+A user may create or change a role if they hold every permission in it, or the verb `escalate` on it. A user may create
+or change a binding if they hold every permission of its role, or the verb `bind` on that role. The rules are those of
+the real server's policy-based storage (`pkg/registry/rbac`). Writes of the server itself, and of members of
+system:masters, are not checked.
 """
 
 from __future__ import annotations

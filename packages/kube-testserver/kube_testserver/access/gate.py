@@ -1,8 +1,8 @@
 """The access check of every request: authentication, impersonation and authorization.
 
-In the default mode everybody may do everything and credentials are not looked at, except by the reviews that ask about
-them. With RBAC, or with a token file, a request without credentials is `system:anonymous`, and one with credentials
-that are no good is refused (401) before anything else.
+In the default mode all requests are allowed, and only the reviews about users and permissions look at credentials. With
+RBAC, or with a token file, the user of a request without credentials is `system:anonymous`, and a request with invalid
+credentials is refused (401) before anything else.
 """
 
 from __future__ import annotations

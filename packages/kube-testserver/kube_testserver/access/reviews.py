@@ -1,4 +1,4 @@
-"""Reviews, which ask about a user and their permissions and store nothing; and tokens of service accounts."""
+"""Reviews, by which clients ask about users and permissions, and tokens of service accounts. Nothing is stored."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Bearer tokens: those of a file, and those that the server signs for service accounts.
 
 A service account's token is a JSON Web Token with the claims of the real server, signed with a key that lives as long
-as the server. It is good for as long as it says and a minute, for as long as its account exists, and, where it is bound
-to a pod, as long as that.
+as the server. It is valid until a minute after its expiry time, but only while its account exists and, if it is bound
+to a pod, while that pod exists.
 
 Differs from the real server: the signature is symmetric (HS256), so only the server can check it.
 """

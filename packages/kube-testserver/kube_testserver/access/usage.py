@@ -1,7 +1,7 @@
 """A record of the rules that allowed requests, and of the requests that were refused, by user.
 
-A test that runs a program under a role asks it two questions: was anything refused, and which part of the role was
-never needed. The record is kept per user; it grows with the distinct things users do, not with how often they do them.
+A test that runs a program under a role can ask the record whether a request was refused, and which parts of the role
+were never needed. Repeated requests only raise a count, so the record stays small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Users as the API server knows them: a name, groups, and the names that mean something to it."""
+"""Users as the API server knows them: their names and groups, and the names that have a special meaning."""
 
 from __future__ import annotations
 

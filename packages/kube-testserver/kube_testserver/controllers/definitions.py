@@ -1,6 +1,6 @@
 """Serve what a CustomResourceDefinition defines from the moment it is stored until it is deleted.
 
-Whenever what is served changes, open watches of the kind end, as in the real server, which builds its storage anew.
+When a change affects what is served, open watches of the kind end, as in the real server, which rebuilds its storage.
 
 Differs from the real server: a deleted definition deletes its objects at once, with or without finalizers.
 """

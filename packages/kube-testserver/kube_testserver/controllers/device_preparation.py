@@ -1,8 +1,8 @@
-"""The check of claims by kubelets and drivers before a pod starts: it must be allowed to use them, and have them alone.
+"""The check of a pod's claims by kubelets and drivers before the pod starts.
 
-A bound pod starts once each of its claims is allocated and reserved for it; until then it waits, and an event says for
-what. A device that one claim was given is not handed to the pods of another, unless the device is shared or looked
-after by an administrator. So a device that was allocated twice shows.
+A bound pod starts once each of its claims is allocated and reserved for it; until then it waits, and an event names the
+claim that is not ready. A pod also waits while one of its devices is in use by pods of another claim, unless the device
+is shared or used with administrator access. So tests notice a device that was allocated twice.
 """
 
 from __future__ import annotations

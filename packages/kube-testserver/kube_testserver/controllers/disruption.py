@@ -1,11 +1,11 @@
-"""The disruption controller in miniature: it keeps the numbers in the status of PodDisruptionBudgets.
+"""A small disruption controller: it keeps the numbers in the status of PodDisruptionBudgets.
 
-An eviction is granted by what a budget's status says (`eviction`), and in a real cluster a controller keeps that status
-up to date: how many pods it expects, how many are healthy, and how many may go. It follows here what it follows there.
-Each budget remembers a few facts of every pod it selects, so a change of one pod costs no look at the others.
+An eviction is granted by a budget's status (`eviction`): how many pods are expected, how many are healthy, and how many
+may be evicted. In a real cluster a controller keeps this status up to date; this module does so here. For each budget
+it remembers a few facts of every pod that the budget selects, so a change of one pod costs no look at the others.
 
-Rules and words are those of ``pkg/controller/disruption/disruption.go``. Differs from the real controller: of
-controllers, those in `CONTROLLERS` and custom resources with a scale are known, and no events are recorded.
+Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from the real controller: it knows
+only the controllers in `CONTROLLERS` and custom resources with a scale, and records no events.
 """
 
 from __future__ import annotations

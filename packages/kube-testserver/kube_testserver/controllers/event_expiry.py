@@ -1,7 +1,7 @@
-"""Events do not stay: an hour after it was last written, an event is forgotten.
+"""Expiry of events: an event is deleted an hour after it was last written.
 
-The real server gives events a lease in etcd. Here the oldest are looked at whenever a new one arrives, which costs
-nothing while nothing happens and keeps a long-running server from filling up.
+The real server gives events a lease in etcd. Here each new event triggers a look at the oldest ones. So an idle server
+does no work, and a long-running server does not fill up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Following a collection from inside the server: what a controller does with a watch, without the watch.
+"""Follow a collection from inside the server, as a controller does with a watch.
 
-The store tells its listeners in the middle of a write, when nothing may be written. A `Follower` notes that there is
-news and reads the log a moment later, a batch at a time, so that a burst of writes does not hold the event loop.
+The store calls its listeners in the middle of a write, when they must not write. So a `Follower` only notes that there
+is news. It reads the log a moment later, in batches, so that a burst of writes does not block the event loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Garbage collection: objects are deleted once all their owners are gone.
 
 A deletion with `propagationPolicy` `Background` removes the owner first; `Foreground` removes the owner after its
-dependents, and `Orphan` keeps them without a reference to it. Source: kube-controller-manager, `garbagecollector`.
+dependents, and `Orphan` keeps the dependents and removes their references to the owner. Source:
+kube-controller-manager, `garbagecollector`.
 
 An owner whose kind is not served counts as present, as in the real collector, which retries until it knows the kind.
 """

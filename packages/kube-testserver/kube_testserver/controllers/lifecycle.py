@@ -1,13 +1,13 @@
-"""A kubelet in miniature, for all nodes at once: bound pods are taken in and run, and pods on their way out go.
+"""A small kubelet for all nodes at once: it admits and runs bound pods, and ends pods that are being deleted.
 
 An API server only stores objects: a bound pod stays Pending, and a pod that was deleted with a grace period stays
 Terminating, until a kubelet changes its status. For tests, simulations and users of `kubectl` a `Lifecycle` plays the
-kubelets. It reads the log like any watch and writes through the
-registry like any client, so schedulers see the same events as from real nodes.
+kubelets. It reads the log like any watch and writes through the registry like any client, so schedulers see the same
+events as from real nodes.
 
-A pod that does not fit the node it was bound to fails, in the words of the kubelet (`node_admission`). A pod that fits
-runs after a while; with the annotation `RUN_DURATION` it succeeds so much later, otherwise it runs until it is deleted.
-A pod bound to a node that does not exist waits for the node.
+A pod that does not fit the node it was bound to fails, with the kubelet's message (`node_admission`). A pod that fits
+starts after a while. With the annotation `RUN_DURATION` it succeeds after that duration, otherwise it runs until it is
+deleted. A pod bound to a node that does not exist waits for the node.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The kubelet's own check of a pod that was bound to its node, counted independently of any scheduler.
 
-A kubelet does not trust schedulers. It adds up what the pods it has taken in ask for, and a pod that no longer fits, or
-that the node does not match, fails at once with a reason such as ``OutOfcpu``. Where a scheduler overcommits a node,
-this is the alarm, so nothing here comes from the scheduler's arithmetic: quantities are read by exact fractions, and
-the sums of a node are kept by its `NodeRoom`, not worked out again for each pod.
+A kubelet does not trust schedulers. It adds up the requests of the pods that it has admitted. A pod that no longer
+fits, or that the node does not match, fails at once with a reason such as ``OutOfcpu``. The check is to show when a
+scheduler overcommits a node, so nothing here comes from the scheduler's arithmetic: quantities are exact fractions, and
+each node has sums of its own (`NodeRoom`), which are not computed anew for each pod.
 
 Reasons and messages are those of kube-scheduler's and the kubelet's shared admission check
-(``pkg/kubelet/lifecycle/predicate.go``). Differs from the real kubelet: a node has no operating system of its own that
-a pod could contradict, and devices are only counted.
+(``pkg/kubelet/lifecycle/predicate.go``). Differs from the real kubelet: nodes have no operating system that a pod could
+contradict, and devices are only counted.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The resource claim controller in miniature: claims are made from templates, and given up when their pod is done.
+"""A small resource claim controller: it makes claims from templates, and gives them up when their pod is done.
 
-A pod that names a template gets a claim of its own, which its status then names. When a pod has ended, or is gone, its
-place in `reservedFor` is taken back; a claim that nobody uses any more is deallocated, and goes with the pod that it
-was made for. The last is the garbage collector's part in a real cluster.
+A pod that names a template gets a claim of its own, which the pod's status then names. When a pod has ended or is gone,
+its entry in `reservedFor` is removed. A claim without users is deallocated. A claim that was made for a pod is deleted
+when the pod is done; in a real cluster, the garbage collector does a part of that.
 
-Rules and words are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs from
-the real controller: what fails is tried again when the pod, the claim or the template changes, not on a timer,
-and a pod that has ended gets no claim in the place of the one it has given up.
+Rules and messages are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs
+from the real controller: a failure is retried when the pod, the claim or the template changes, not on a timer; and a
+pod that has ended gets no new claim for one that it has given up.
 """
 
 from __future__ import annotations

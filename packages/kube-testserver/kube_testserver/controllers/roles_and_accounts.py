@@ -1,6 +1,6 @@
-"""The controllers of access: they aggregate cluster roles, and give each namespace an account.
+"""The controllers of access: they aggregate cluster roles, and give each namespace its service account `default`.
 
-They react within the write that causes them, so no client waits for them. Accounts come with and without RBAC.
+They act within the write that triggers them, so no client waits for them. Accounts are made with and without RBAC.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""PATCH: the kinds of patch, and what a patched object goes through before it is stored.
+"""PATCH: the kinds of patch, and the steps from a patched object to the stored one.
 
-A patch is applied to the object as its client sees it, kind and version included; the result then takes the same way as
-a PUT. A server-side apply (`applying`) may also create the object.
+A patch is applied to the object as its client sees it, kind and version included; the result is then treated like the
+body of a PUT. A server-side apply (`server_side_apply`) may also create the object.
 """
 
 from __future__ import annotations

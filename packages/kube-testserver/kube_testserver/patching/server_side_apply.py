@@ -1,4 +1,4 @@
-"""Server-side apply: a configuration is merged in, and what its manager no longer mentions goes.
+"""Server-side apply: a configuration is merged into an object, and fields that its manager no longer names are removed.
 
 The manager of an apply owns every field it names. Fields it named last time and not now are removed, unless another
 manager owns them. Fields that another manager set to other values are conflicts, unless the apply is forced. The rules

@@ -1,13 +1,14 @@
-"""Strategic merge patch: a merge patch that knows which lists are really maps.
+"""Strategic merge patch: a merge patch that merges some lists item by item.
 
-Most lists of a patch replace the list they meet. Some (containers by name, conditions by type) merge, item by item,
-on a merge key; a few lists of plain values merge as sets. Which ones is part of the Kubernetes API (`kinds.merging`).
+Most lists of a patch replace the object's list. Some (containers by name, conditions by type) are merged by a key, the
+merge key; a few lists of plain values are merged as sets. The Kubernetes API defines which lists these are
+(`schema.merge_keys`).
 
 Directives inside a patch: ``$patch: delete`` and ``$patch: replace`` on objects and list items, ``$retainKeys``,
 ``$deleteFromPrimitiveList/<list>``, and ``$setElementOrder/<list>``, which only orders.
 
-The order of a merged list is the real server's: items the patch names come in the order of the patch (or of
-``$setElementOrder``), the others keep their places relative to them, and go behind where nothing tells.
+The order of a merged list is the real server's: items that the patch names are in the order of the patch (or of
+``$setElementOrder``). Any other item comes before the next named item that it preceded until now, or else at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The row of a pod: how many containers are ready, and one word for the state it is in.
 
-The word is the phase unless something more telling is known: a scheduling gate, what an init container waits for, why a
-container ended, or that the pod is on its way out.
+The word is the phase, unless something more specific is known: a scheduling gate, the reason why an init container
+waits, the reason why a container ended, or that the pod is being deleted.
 """
 
 from __future__ import annotations

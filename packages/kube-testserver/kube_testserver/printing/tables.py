@@ -1,8 +1,7 @@
 """Tables: what the server prints for `kubectl get`, so that every client shows an object the same way.
 
-A `Table` has columns (those of priority 1 only show with ``-o wide``) and one row of cells per object. The kinds that
-people list have a printer each; a custom resource prints what its definition names; everything else prints name and
-age.
+A `Table` has columns (those of priority 1 only show with ``-o wide``) and one row of cells per object. Common kinds
+have a printer each. A custom resource has the columns that its definition names. Any other kind has name and age.
 """
 
 from __future__ import annotations

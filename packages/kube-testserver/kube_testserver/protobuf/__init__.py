@@ -1,7 +1,7 @@
-"""Request bodies in protobuf, which typed Go clients (`kubectl create`, `drain`, `auth can-i`) send unasked.
+"""Request bodies in protobuf, which typed Go clients (`kubectl create`, `drain`, `auth can-i`) send by default.
 
-What belongs here: reading such a body into the JSON object it stands for, and the table of field numbers for that. What
-does not: writing it. Those clients take JSON for an answer.
+What belongs here: converting such a body to JSON, and the table of field numbers for that. What does not: writing
+protobuf, because these clients accept answers in JSON.
 """
 
 from kube_testserver.protobuf.decode import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf

@@ -1,12 +1,13 @@
-"""From protobuf to JSON: the wire format, and what Kubernetes makes of it.
+"""From protobuf to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four bytes of mark and an envelope, which names the kind and holds the object. Protobuf says nothing about
-what was left out, and Go writes the zero of every field that is no pointer; those are dropped here, as Go's JSON leaves
-them out, while what stood behind a pointer is kept.
+A body is four bytes of mark and an envelope, which names the kind and holds the object. In protobuf a missing field
+does not differ from its zero value, and Go writes the zero of every field that is no pointer. So zeros of such fields
+are dropped here, as Go's JSON leaves them out; zeros of pointer fields are kept.
 
-Each field of the table has a name and a type: ``s`` text, ``i`` integer, ``t`` truth, ``f`` floating point, ``b``
-bytes, a message's name, or one of the types that JSON writes its own way (`@...`). In front of the type, ``*`` is a
-pointer, ``[`` a list, ``{`` a map from texts. A field without a name is one whose fields JSON shows as the owner's own.
+Each field of the table has a name and a type: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating point, ``b``
+bytes, a message's name, or one of the types that JSON writes in a special way (`@...`). In front of the type, ``*`` is
+a pointer, ``[`` a list, ``{`` a map with text keys. A field without a name is a message whose fields JSON shows as
+fields of the surrounding message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of built-in resources: one row each, with what the real server shows and does for it."""
+"""The table of built-in resources: one row each, with the properties of the resource in the real server."""
 
 from __future__ import annotations
 

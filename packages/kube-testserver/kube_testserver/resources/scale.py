@@ -1,7 +1,7 @@
 """The scale of an object: how many replicas it should have and has, in one form for all kinds (autoscaling/v1).
 
-Reading it is a view of the object, writing it sets one field. Where the numbers are is part of the kind: of built-in
-workloads always in the same place, of a custom resource where its definition says.
+Reading the scale is a view of the object; writing it sets one field. Built-in workloads have the numbers always in the
+same place. The definition of a custom resource says where its numbers are.
 """
 
 from __future__ import annotations

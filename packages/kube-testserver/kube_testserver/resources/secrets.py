@@ -1,7 +1,7 @@
-"""The write-only half of a Secret: `stringData`, plain text that is merged into `data` before anything is stored.
+"""The write-only field `stringData` of a Secret: plain text that is merged into `data` before anything is stored.
 
-The real server does this where it converts what a client sent into its own type, so it holds for every write. Values of
-`data` are checked and written in the one spelling of base64 that Go's encoder has.
+The real server does this while it decodes what a client sent, so it happens on every write. Values of `data` are
+checked, and stored in the one spelling of base64 that Go's encoder writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Admission: what new objects need of others.
+"""Admission: checks and completes new objects by means of other objects.
 
-A namespace has to exist, a pod and a PodGroup get the priority of their class, and a claim with administrator access to
+A namespace must exist. A pod and a PodGroup get the priority of their class. A claim with administrator access to
 devices must be in a namespace that is labelled for it.
 """
 

@@ -1,4 +1,4 @@
-"""One write of a client as admission webhooks see it, and what the registry asks of them."""
+"""One write of a client as admission webhooks see it, and the two calls by which the registry asks them."""
 
 from __future__ import annotations
 

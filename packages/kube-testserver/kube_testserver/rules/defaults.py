@@ -1,8 +1,9 @@
 """Values that the server fills in before it stores an object: defaults that clients see and the scheduler relies on.
 
-Two moments. Defaults of single fields are applied on every write, because a client may send an object without them at
-any time. What depends on the whole object at its birth (status, quality of service, the two tolerations that give a pod
-five minutes on a lost node, label keys merged into selectors) is done once, at creation.
+Defaults of single fields are applied on every write, because a client may send an object without them at any time.
+Values that depend on the whole new object (status, quality of service, label keys merged into selectors) are computed
+once, at creation. The two tolerations that give a pod five minutes on a lost node are added at creation and at each
+update.
 
 The rules are those of the real server for what schedulers and `kubectl` read; other fields are left unchanged.
 """

@@ -1,4 +1,4 @@
-"""The end of an object: at once, after its finalizers are done, or, for a pod on a node, after a period of grace.
+"""Deletion of an object: at once, after its finalizers are done, or, for a pod on a node, after a grace period.
 
 The rules of the real server decide whether a DELETE removes an object, or only marks it and leaves the removal to a
 kubelet or to the owner of a finalizer.

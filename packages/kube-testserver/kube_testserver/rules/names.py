@@ -1,4 +1,4 @@
-"""Names of objects and of things in them: their form, and no two alike, in the words of the real server."""
+"""Checks of names in objects: their form, and that no two are equal, with the messages of the real server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Kubernetes' own groups of pods: Workload and PodGroup of `scheduling.k8s.io/v1alpha2`, and what is wrong with them.
 
-The real server serves them where the gate GenericWorkload and the version are switched on.
+The real server serves them if the gate GenericWorkload and this API version are enabled.
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """
 

@@ -1,4 +1,4 @@
-"""The form of roles and bindings beyond their fields, and what the server fills in.
+"""Checks of roles and bindings beyond the types of their fields, and the defaults that the server fills in.
 
 The checks are those of `pkg/apis/rbac/validation` in Kubernetes.
 """

@@ -1,7 +1,7 @@
 """The values that the API server fills in for workloads and services.
 
-The rules are those of the real server for what clients read and show; the template of a workload is completed as a pod
-is. Nobody here makes pods of it.
+The rules are those of the real server for what clients read and show. The template of a workload gets the defaults of a
+pod.
 """
 
 from __future__ import annotations

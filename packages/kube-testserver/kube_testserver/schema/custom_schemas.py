@@ -1,4 +1,4 @@
-"""The OpenAPI v3 schemas of custom resources: walking through one, and finding the rules in it."""
+"""The OpenAPI v3 schemas of custom resources: walk through a schema, and find out whether it has rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The lists that a strategic merge patch merges, by kind, and the key of each list.
 
-The marks ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key`` of the schemas say so; they are the tags
-`patchStrategy` and `patchMergeKey` of Kubernetes' Go types. Some lists have no mark: a node's taints and a pod's
+The schemas mark these lists with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``, which are the
+tags `patchStrategy` and `patchMergeKey` of Kubernetes' Go types. Some lists have no mark: a node's taints and a pod's
 tolerations are replaced as a whole.
 """
 

@@ -1,9 +1,9 @@
-"""The shapes of objects: what Go's typed decoder would insist on.
+"""The shapes of objects: the types that Go's typed decoder would insist on.
 
-For built-in kinds the types are made from the table of their fields (`kinds`); beside them stand the types that the
-scheduler decodes, so that nothing is stored that it could not read. Schemas of definitions, all the way down, are
-declared here. An object is converted to each type that concerns it, and the results are thrown away: only whether it
-fits counts.
+For built-in kinds these types are made from their schemas (`structs`). An object must also fit the type that the
+scheduler decodes, so that nothing is stored that the scheduler could not read. The schemas inside a
+CustomResourceDefinition refer to themselves, so their type is written out here. An object is converted to each type
+that applies to its kind. The results are thrown away: only success counts.
 """
 
 from __future__ import annotations

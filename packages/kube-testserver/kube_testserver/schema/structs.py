@@ -1,7 +1,8 @@
 """Types made from schemas: what Go's typed decoder would insist on, checked in C.
 
-Converting an object to the type of its kind tells in microseconds whether every field is known and has the right shape.
-The result is thrown away. Types are made when a kind is first used; parts that schemas share are shared.
+Converting an object to the type of its kind shows in microseconds whether every field is known and has the right shape.
+The result is thrown away. The type of a kind is made when it is first used, and types share the parts that schemas
+share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Discovery: how clients learn what is served, one document per group version, or all of them in one."""
+"""Discovery: documents that say what is served, one for each group version, or all of them in one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The router without a network: a client in the same process, for tests and simulation.
 
-Bytes go in and bytes come out, through the same router as over HTTP, so the two answer identically. Every request lets
-the event loop turn once, as a socket would, so that a burst of requests cannot starve timers and watches.
+Requests and answers are bytes, and pass through the same router as over HTTP, so answers are identical. During each
+request the event loop turns once, as with a socket, so that a burst of requests cannot starve timers and watches.
 """
 
 from __future__ import annotations

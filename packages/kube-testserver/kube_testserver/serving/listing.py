@@ -1,7 +1,8 @@
 """GET of a collection: options, pages that fit together, and the list as a join of bytes.
 
-A `continue` token names a version and a key. All pages of one listing show that version, restored from the log, until
-the log no longer reaches back; then the client gets 410 and, in it, a token to go on with whatever is there now.
+A `continue` token names a version and a key. All pages of one listing show that version, restored from the log. Once
+the log does not reach back to the version any more, the client gets 410. This answer contains a token by which the
+client can continue with the present version.
 """
 
 from __future__ import annotations

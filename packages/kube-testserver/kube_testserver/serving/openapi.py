@@ -1,13 +1,13 @@
 """/openapi/v3: what is served, with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-Before kubectl sends an object it wants to know whether the server checks unknown fields itself; if the document says so
-(a PATCH with the parameter `fieldValidation`), it leaves the checking to the server. `explain` reads the schemas.
+Before kubectl sends an object, it finds out whether the server checks unknown fields. If the document says so (a PATCH
+with the parameter `fieldValidation`), kubectl leaves the check to the server. `explain` reads the schemas.
 
-For a `List` it asks for /openapi/v2 in protobuf, and leaves alone what is not described there. So that document
-describes nothing: in protobuf, where nothing is no bytes, and in JSON.
+For a `List`, kubectl requests /openapi/v2 in protobuf instead, and does not check kinds that are not described in it.
+So that document describes nothing: in protobuf it has no bytes, in JSON no definitions.
 
-Differs from the real server: /openapi/v2 is empty; in /openapi/v3 schemas have names and types of fields and no
-descriptions, and of operations only those that kubectl looks for are listed.
+Differs from the real server: /openapi/v2 is empty. In /openapi/v3, schemas have names and types of fields but no
+descriptions, and only the operations that kubectl looks for are listed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests to answers, without transport: the HTTP server and the in-process transport both call `Router.handle`.
 
-A request is a method, a path, a query, three headers and a body. The path says which resource it is about and whether
-it means the collection, one object or a part of one; method and place together pick the operation. The answer is a
-`Response`, or a `WatchStream` for the transport to read from.
+A request is a method, a path, a query, three headers and a body. The path names a resource, and either its collection,
+one object, or a subresource of an object. Path and method together select the operation. The answer is a `Response`, or
+a `WatchStream` from which the transport reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compile the label selector and the field selector of a list or watch into one test.
 
-The text of a selector is compiled once; a request without selectors tests nothing.
+The text of a selector is compiled once. A request without selectors has no test.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Watches: a place in a collection's log, turned into lines of JSON for one client.
 
-A watch holds no queue of its own. It remembers how far it has read, and when something was written, or a timer says so,
-it reads on: everything new goes out as one chunk, so that a burst of writes costs one wake-up and one write to the
-socket. A slow client costs no memory; if the log moves past its position, it gets an error (410) and lists again.
+A watch has no queue of its own. It remembers how far it has read. After a write, or when a timer fires, it reads on and
+sends everything new as one chunk, so that a burst of writes costs one wake-up and one write to the socket. A slow
+client costs no memory; if the log moves past its position, it gets an error (410) and lists again.
 
-A selector changes what a change looks like: an object that begins to match is ADDED, one that no longer matches is
-DELETED in the state it last matched, and what never matched is not mentioned.
+A selector changes how a change appears to the client. An object that begins to match is ADDED. An object that no longer
+matches is DELETED, in the state in which it last matched. An object that never matched is not mentioned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """POST pods/<name>/binding: the one write by which a scheduler places a pod.
 
-The server gives the pod its node, says so in the `PodScheduled` condition, drops the nomination that led there, and
-copies what the binding carries (annotations, labels) and the node's zone and region onto the pod. It refuses a pod that
-has a node, is held by scheduling gates, or is on its way out. It does not ask whether the node exists.
+The server gives the pod its node, sets the `PodScheduled` condition, and removes the pod's nomination. It copies the
+annotations and labels of the binding, and the node's zone and region, to the pod. It refuses a pod that has a node, has
+scheduling gates, or is being deleted. It does not check whether the node exists.
 """
 
 from __future__ import annotations

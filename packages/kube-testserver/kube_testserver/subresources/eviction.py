@@ -1,8 +1,9 @@
 """POST pods/<name>/eviction: a deletion that asks the disruption budgets first.
 
-A pod that has not started, has ended or is on its way out goes without asking. Any other goes if the one budget that
-selects it still allows a disruption; the budget then counts one less and remembers the pod. The numbers in a budget's
-status are kept by whoever plays the disruption controller; here they are taken as they stand.
+A pod that is Pending, has ended, is being deleted, or is selected by no budget is evicted without further checks. Any
+other pod is evicted if its one budget allows a disruption; the budget then counts one less and remembers the pod. For
+pods that are not ready, the budget's `unhealthyPodEvictionPolicy` can make an exception. The numbers in a budget's
+status are taken as they are; a disruption controller keeps them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deployment, ReplicaSet, StatefulSet and DaemonSet: what kube-controller-manager makes of them.
 
-Differs from it: a changed template makes a new ReplicaSet at once, without surge; the pods of a StatefulSet or a
-DaemonSet stay as they are.
+Differs from the real controllers: a changed template makes a new ReplicaSet at once, without surge; the pods of a
+StatefulSet or a DaemonSet stay as they are.
 """
 
 from __future__ import annotations

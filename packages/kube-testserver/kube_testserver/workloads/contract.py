@@ -1,4 +1,4 @@
-"""A kind of workload, as the loop sees it: a row with a pure function."""
+"""The contract of a workload kind: a row of the table, with the pure function that the loop calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The loop over all workloads: it compares what a rule wants with what there is, and creates and deletes.
+"""The loop over all workloads: it creates the objects that rules want, and deletes those that no rule wants.
 
-Changes are collected for a moment. Then each workload that changed, or whose objects did, is looked at once. All reads
-and writes are those of the server itself, so nothing can change in between.
+Changes are collected for a moment. Then each workload that changed, or whose objects changed, is processed once. All
+reads and writes are those of the server itself, so nothing can change in between.
 """
 
 from __future__ import annotations

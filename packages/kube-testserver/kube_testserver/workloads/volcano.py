@@ -1,7 +1,7 @@
-"""Job of Volcano, and the PodGroups that operators make for Volcano.
+"""Volcano's Job, and the PodGroups that operators make for Volcano.
 
-Source: Volcano, `pkg/controllers/job`. Differs from it: policies and plugins have no effect, and neither has
-`dependsOn`: with a gang minimum that counts the waiting pods, Volcano would never create them.
+Source: Volcano, `pkg/controllers/job`. Differs from Volcano: policies, plugins and `dependsOn` have no effect. (With
+`dependsOn`, and a gang minimum that counts the waiting pods, Volcano would never create these pods.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: a volume of its own is made for each claim, on no particular node.
+"""PersistentVolumeClaim: each claim gets a volume of its own, which is not tied to a node.
 
 A claim waits for a pod if its StorageClass says so (`WaitForFirstConsumer`): the scheduler names the node first.
 """

@@ -1,4 +1,4 @@
-"""The requests of a claim, the defaults of claims and slices, the claims of a pod, and all their quantities."""
+"""Functions about claims and slices: the requests of a claim, defaults, the claims of a pod, and quantities."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Resource slices that the server refuses.
+"""Validation of ResourceSlices.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from it: lengths and
-numbers are not limited, and attributes, counters, taints and request policies are only checked for their types.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes:
+lengths and numbers are not limited, and attributes, counters, taints and request policies are only checked for their
+types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Claims, templates and classes that the server refuses; slices have their own module.
+"""Validation of ResourceClaims, their templates, and DeviceClasses; ResourceSlices have a module of their own.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from it: lengths and
-numbers are not limited, and selectors, tolerations and configurations are only checked for their types.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes:
+lengths and numbers are not limited, and selectors, tolerations and configurations are only checked for their types.
 """
 
 from __future__ import annotations

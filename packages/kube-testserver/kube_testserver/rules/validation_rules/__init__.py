@@ -1,10 +1,10 @@
 """Rules in CEL of a CustomResourceDefinition's schema (``x-kubernetes-validations``): checked, and applied to objects.
 
 `checks` compiles the rules of a new definition and names what is wrong with them. `evaluation` applies the rules of a
-schema to an object. `schema_types` gives both the types and values that a schema stands for. All of them need
+schema to an object. `schema_types` returns the CEL types of schemas, and the CEL values of JSON. All three need
 `kube_cel`, which is slow to import, so callers import them only for a schema that has rules.
 
-Source: Kubernetes 1.36, `apiextensions-apiserver/pkg/apiserver/schema/cel`. Differs from it: the cost of a rule is not
-estimated, only counted while it runs; and a list of the type ``set`` or ``map`` equals one that is written in a rule
-only in the same order.
+Source: Kubernetes 1.36, `apiextensions-apiserver/pkg/apiserver/schema/cel`. Differs from Kubernetes: the cost of a rule
+is not estimated, only counted while it runs; and a list of the type ``set`` or ``map`` equals a list that is written in
+a rule only if both have the same order.
 """

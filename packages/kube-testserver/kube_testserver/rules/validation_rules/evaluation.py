@@ -1,4 +1,4 @@
-"""The rules of a schema, compiled once, and applied to an object as it is to be and, in an update, as it was."""
+"""The rules of a schema, compiled once, and applied to an object and, in an update, to its earlier state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types and values of CEL that a schema and the JSON under it stand for."""
+"""The CEL types of schemas, and the CEL values of JSON that fits a schema."""
 
 from __future__ import annotations
 
