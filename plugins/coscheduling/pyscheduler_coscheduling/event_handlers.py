@@ -1,7 +1,7 @@
 """Event handlers: they allow, reject or wake a group's pods when the group, its members or the cluster change.
 
-The directory reports a change after it has applied it, and before the queue handles the event. Queueing hints cannot do
-this: the queue asks them about sleeping pods only, and not when a pod is new.
+`PodGroups.directory` reports a change after it has applied the change, and before the queue handles the event. Queueing
+hints cannot do this work: the queue calls them for unschedulable pods only, and not for a new pod.
 """
 
 from __future__ import annotations

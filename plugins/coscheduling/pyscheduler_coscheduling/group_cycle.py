@@ -1,7 +1,7 @@
-"""Groups that are scheduled in group cycles (`strategy: groupCycle`): what the plugin does in such a cycle.
+"""The plugin's part in group cycles (`strategy: groupCycle`).
 
-No member holds a node in memory, so nothing is rolled back when a member does not fit. The group fails only if the
-cycle ends without its minimum.
+No member holds a node in memory, so nothing is rolled back when a member does not fit. The group fails only if fewer
+members than its minimum have a node at the end of the cycle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The actions of the plugin on the groups that it serves: hold and give back nodes, allow, reject and wake members.
 
-Members that the directory counts as waiting count towards the minimum. A rejected member must not count any more,
-although its Unreserve runs later: this plugin removes those that it rejects itself at once, and `satisfied` removes
-those that a timer, a deletion or a preemption rejected.
+Members that `PodGroups.directory` lists as waiting count towards the minimum. A rejected member must not count any
+more, although its Unreserve runs later. So the plugin removes a member from that list as soon as it rejects the member.
+`satisfied` removes members that a timer, a deletion or a preemption rejected.
 """
 
 from __future__ import annotations

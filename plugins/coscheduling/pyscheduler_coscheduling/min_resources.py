@@ -1,9 +1,8 @@
 """Check whether the cluster has a group's `minResources`, before any of its members is tried.
 
 This is an estimate: free amounts are summed over nodes, so two nodes that each have room for half a pod are enough.
-With `one_node`, one node must have all of it. Amounts that the group itself holds count as free. An overcommitted node
-counts as full, so that the order of nodes does not matter. The check uses the columns of all nodes; its loops are over
-the group's own members and over resources.
+With `one_node`, one node must have the whole amount. Amounts that the group itself holds count as free. An
+overcommitted node counts as full. All nodes are summed at once, by the snapshot's columns.
 """
 
 from __future__ import annotations

@@ -1,16 +1,24 @@
-"""The resolver of deadlocks: groups that each hold a part of the room, so that none can be complete.
+"""The resolver of deadlocks: each of several groups holds nodes that another needs, so that none can be complete.
 
-A contender lacks members, and none of its members fits as the cluster is. There is a deadlock if, for the grace time,
-two or more contenders exist, one of them holds nodes that it may have to give up, and no holder has a member left to
-try. Without a resolver all of them would wait until they time out. The winner is the contender with the first rank
-(highest priority, then longest wait) that fits with the room of lower ranks: those yield, one after the other, until it
-fits. During a lease they are refused, and the room is nominated for the winner.
+A unit is a group, or a gang group; a contender is a unit that lacks members. There is a deadlock if all of this is true
+for the grace time:
 
-Only nodes held in memory are given up. The rank of a group does not change while it waits, so the oldest contender that
-can be complete is always the next winner. A winner that was not complete in time may not win again before something
-outside changes. So between two such changes each resolution completes a unit or excludes one, and resolutions end.
+* two or more contenders have tried all their members, and none of these fits;
+* one of these contenders holds nodes that it may have to give up;
+* no contender with nodes has a member left to try.
 
-`DeadlockRules` decide; `Deadlocks` sets timers, looks at the cluster, retries pods and tells plugins.
+Without a resolver, the contenders would wait until they time out.
+
+Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
+others *yield*, that is, give up their nodes. Contenders of at most the winner's priority yield, the last rank first,
+and only as many as the winner needs. During a lease they are refused, and their nodes are nominated for the winner.
+
+Only nodes held in memory are given up; bound pods stay. Contenders keep their ranks while they wait, so the oldest one
+that can be complete is always the next winner. A winner that was not complete at the end of its lease may not win again
+before something outside changes. So between two such changes each resolution completes a unit or excludes one, and
+resolutions end.
+
+`DeadlockRules` decides; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
 
 One resolver serves all profiles and group plugins of a scheduler: `Deadlocks.of(handle)`. A plugin joins with a
 `DeadlockParty`, reports attempts and nodes taken or given back, and asks whether a group is refused.

@@ -2,10 +2,8 @@
 
 All events have numbers in one sequence: a node taken in memory, a node given back, a member tried. Freed room may help
 a member that failed before, but only if the room was taken before that failure: room that was taken and given back
-after the failure leaves the cluster as it was. Without this rule, two groups that cannot be placed would wake each
-other with their rollbacks for ever.
-
-Differs from the recommended algorithm, in which any reservation that is given back may help every member.
+after the failure leaves the cluster as it was. If any freed room were a reason to retry members, two groups that cannot
+be placed would wake each other with their rollbacks for ever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Choose the winner of a deadlock and the contenders that yield to it, in a statement between two cycles.
 
-The winner is the first contender, in order of rank, that fits once lower contenders yield. A contender that would not
-fit on the empty cluster does not win, and yields first, whatever its priority. A contender that yields frees what its
-members hold in plugins' books, too: devices and volumes.
+The winner is the first contender, in order of rank, that fits once contenders of at most its priority yield, the last
+rank first. A contender that would not fit on the empty cluster does not win, and yields first, whatever its priority. A
+contender that yields also frees what its members hold in plugins' books: devices and volumes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The participants of a deadlock, and the methods that the resolver calls on their plugins.
 
-A unit is what must be satisfied together: a gang group, or a single group. A contender is a unit that lacks members,
-with the nodes that it holds and the members that it could still place, at one moment.
+A unit is a gang group, whose gangs start together, or a single group. A contender describes a unit that lacks members
+at one moment: the nodes that it holds, and the members that it could still place.
 """
 
 from __future__ import annotations
