@@ -1,4 +1,7 @@
-"""The args of the plugin, under Koordinator's names. Source of defaults and messages: its `CoschedulingArgs`."""
+"""The args of the plugin, under Koordinator's names.
+
+Source of defaults and messages: Koordinator's `CoschedulingArgs`.
+"""
 
 from __future__ import annotations
 

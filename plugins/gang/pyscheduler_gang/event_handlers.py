@@ -1,6 +1,6 @@
 """Event handlers: they update the records of gangs, and allow, reject or retry pods after a change.
 
-The directory reports a change after it has applied it, and before the queue handles the same event.
+`PodGroups.directory` reports a change after it has applied the change, and before the queue handles the event.
 """
 
 from __future__ import annotations

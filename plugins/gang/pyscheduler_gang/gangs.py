@@ -1,6 +1,6 @@
 """All gangs of a scheduler: their records, their settings, and whether they have enough members.
 
-Members of one gang may name different profiles, so the plugins of all profiles share these gangs.
+Members of one gang may name different profiles, so the plugins of all profiles share these records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gangs that are scheduled in group cycles (`strategy: groupCycle`).
 
-One cycle decides about all gangs of a gang group. No member waits at Permit, so gangs do not time out, modes make no
-difference, and there are no turns.
+One cycle decides about all gangs of a gang group. No member waits at Permit, so gangs do not time out, Strict and
+NonStrict gangs are treated alike, and members have no turns (see `record`).
 """
 
 from __future__ import annotations

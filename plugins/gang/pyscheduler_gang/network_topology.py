@@ -1,10 +1,12 @@
 """Gangs that are gathered in one part of the network, by the annotation `network-topology-spec`.
 
-A layer is a kind of part of the network, such as a block of racks. The ClusterNetworkTopology "default" names the
-layers, and the node labels that name the part of a node in each layer. A gang runs in one part of the lowest layer that
-it names with `MustGather`, and in the lowest part that has room for all its pods.
+A layer is a level of the network, such as racks or blocks of racks. The ClusterNetworkTopology "default" names the
+layers; for each layer it names the node labels whose value is the name of the node's part in that layer. A gang runs in
+one part of the lowest layer that it names with `MustGather`; within it, the gang runs in the lowest part that has room
+for all its pods.
 Source: Koordinator, `frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`. Differs
-from it: the plugins of the profile choose the nodes within that part; nodes where members of the gang run count.
+from Koordinator: the plugins of the profile choose the nodes within that part, and the gang stays in the part where
+members already have nodes.
 """
 
 from __future__ import annotations
