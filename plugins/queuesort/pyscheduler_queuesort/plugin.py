@@ -4,8 +4,8 @@ kube-scheduler sorts by the time at which each pod entered the queue. Two groups
 tried interleaved, and each may get half of the room that it needs. Here all members of a group share one time, and the
 group's name separates two groups of the same time.
 
-`pyscheduler.podgroup` knows the groups, their creation and their failures, and has the queue sort pods again when these
-change.
+`pyscheduler.podgroup` knows the groups, their creation and their failures. When one of these changes, it makes the
+queue sort the group's pods again.
 """
 
 from __future__ import annotations
