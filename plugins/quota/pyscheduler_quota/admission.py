@@ -2,10 +2,11 @@
 
 Reservations are read from the annotations that the scheduler writes.
 
-The use of a quota is what its status says: the API server charges it for a pod after all webhooks, and before it
-creates the pod. A pod that was admitted a moment ago is not charged yet; it never is if another check refuses it. So no
-pod is refused because of it, but a pod that would not fit beside it waits until it is charged, or until a second has
-passed. Many pods may be created at the same moment, and only as many as fit are admitted.
+The status of a quota says how much of it is used. The API server charges a pod to the quota after all webhooks have
+answered, and before it creates the pod. So a pod that was admitted a moment ago is not charged yet, and never will be
+if another check refuses it. Such a pod is no reason to refuse another one. But a new pod that would not fit beside it
+waits until the first pod is charged, or until a second after the first pod's admission. So of many pods that are
+created at the same moment, only as many as fit are admitted.
 """
 
 from __future__ import annotations

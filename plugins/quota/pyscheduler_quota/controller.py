@@ -1,8 +1,8 @@
 """Holds the groups of a scheduler until quotas have room for them, and writes their reservations.
 
-Group plugins share one controller. Each joins with the groups that it serves, asks `refusal` before it tries a member,
-and is called when a group may be tried again. Decisions are made in memory at once; while this scheduler leads, `run()`
-writes them to the annotation `claims.RESERVED`, from which the next leader reads them. Scheduling does not wait
+Group plugins share one controller. A plugin joins with a function that the controller calls when a group may be tried
+again, and asks `refusal` before it tries a member. Decisions are made in memory at once. While this scheduler leads,
+`run()` writes them to the annotation `claims.RESERVED`, from which the next leader reads them. Scheduling does not wait
 for a write. A failed write is retried after a pause.
 """
 

@@ -1,12 +1,12 @@
 """Reserve quota of a namespace for its groups, and count what is left of it. No I/O: a directory and quotas feed it.
 
 A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota of its namespace. A
-member draws on it from its creation on, because admission counts pods then. What is left is the group's *demand*. Once
-all quotas have room for the demand, beside the reservations of other groups, it is granted: it is the group's
-*reservation*. The annotation `claims.RESERVED` on the group's object has the granted amounts. The reservation of
-a group ends with its object, and when all of its members have ended.
+member uses a part of this amount from its creation on, because quotas are charged at creation. The rest is the group's
+*demand*. It is granted once all quotas have room for it, beside the reservations of other groups; then it is the
+group's *reservation*. The annotation `claims.RESERVED` on the group's object has the granted amounts. A reservation
+ends when the group's object is deleted, or when all members of the group have ended.
 
-Groups are granted in the order of their creation; one that does not fit does not block later ones.
+Groups are granted in the order of their creation; a group that does not fit does not block later ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The validating admission webhook that keeps reserved quota for the groups that reserved it.
 
-It serves `POST /validate-pods`, probes and `/metrics` over HTTPS. It fails open: while its caches are not filled, and
-when a pod or a decision fails, it allows the pod and counts that. The API server does the same if the webhook does not
-answer, because the configuration says `failurePolicy: Ignore`.
+It serves `POST /validate-pods`, probes and `/metrics` over HTTPS. It fails open: it allows a pod without a decision if
+its caches are not filled yet, if it cannot read the pod, or if the decision raises an exception. It counts these pods.
+The API server also allows pods when the webhook does not answer (`failurePolicy: Ignore`).
 """
 
 from __future__ import annotations
