@@ -1,7 +1,7 @@
 """Files of podgrouper cases: workloads with their pods; the answer is the group of each pod.
 
 A case has `workload`, the `chain` of owners below it, further objects in `cluster`, the `pods`, settings in `config`,
-and in `faults.forbidden` the objects that may not be read (`Kind/name`). What a case expects is never read.
+and in `faults.forbidden` the objects that may not be read (`Kind/name`). The expected result in a case is never read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cluster as rules read it: the copies of watched kinds; owners that a watch does not show yet are read once."""
+"""The cluster as rules read it: from watches, and by one request for each object that no watch has shown yet."""
 
 from __future__ import annotations
 

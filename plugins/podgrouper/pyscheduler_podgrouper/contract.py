@@ -1,7 +1,7 @@
 """The contract of a rule: what it reads, what it returns, and the row that names it.
 
-A rule is a pure function `(top, chain, pod, lookup) -> GroupPlan`. It reads other objects through `lookup` only. It may
-be called again for the same pod, after the objects that it asked for were read.
+A rule is a pure function `(top, chain, pod, lookup) -> GroupPlan`. It reads other objects through `lookup` only. If an
+object must be requested from the API server first, the rule is called again for the same pod after that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Writes planned groups and the membership of their pods; one group is written by one task at a time.
+"""Writes the pod groups that rules planned, and makes pods members of them. One task at a time writes a group.
 
-The membership reaches the group directory before it is written, and so does the answer to a write of a group. So a
-decision about these pods need not wait until a watch shows what was written. Groups are written at once, because their
-pods are scheduled only then. Pods are written a few at a time, so that bindings go first on a busy API server.
+`PodGroups.directory` learns a pod's membership before the pod is patched, and learns a group from the API server's
+answer, not from the watch. So scheduling these pods need not wait for a watch. Groups are written immediately, because
+their pods cannot be scheduled before the group exists. At most eight pods are patched at a time, so that bindings need
+not wait long for a busy API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hook that the entry point names. It names the plugin class without an import of it."""
+"""The hook module that the entry point names: it registers the plugin class by name, without importing it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The kinds that the grouper watches: workloads, their owners, and what rules look up.
 
-Of each object only the fields are kept that its rule reads.
+Each object is decoded to its metadata and the fields that its rule reads.
 """
 
 from __future__ import annotations

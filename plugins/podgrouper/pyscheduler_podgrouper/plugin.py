@@ -1,9 +1,9 @@
 """`PodGrouper`: makes a pod group for each workload, and its pods members of the group.
 
-It watches pods and writes while this scheduler leads. Pods are collected for 50 ms, so that the pods of a workload cost
-one write of their group. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again after 1 s,
-doubled with each failure up to 60 s. Pods of its own profile wait at PreEnqueue until they are members: alone, a pod of
-a gang must not be scheduled.
+The plugin groups pods while this scheduler leads. It collects pods for 50 ms, so that the pods of a workload cost one
+write of their group. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again after 1 s,
+doubled with each failure up to 60 s. Pods of the plugin's own profile wait at PreEnqueue until their group exists: a
+pod of a gang must not be scheduled alone.
 
 Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`. Differs from KAI: owners are read from watches.
 """

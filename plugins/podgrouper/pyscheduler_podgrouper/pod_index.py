@@ -1,4 +1,4 @@
-"""Pods by a label or annotation, so that a rule finds the other pods of its workload without a look at all pods."""
+"""Pods by a label or annotation, so that a rule finds the other pods of its workload without a search of all pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of Job of Volcano.
+"""The rule of Volcano's Job.
 
 Source: Volcano, `pkg/controllers/job`, for the minima. KAI-Scheduler has no rule for this kind.
 """
