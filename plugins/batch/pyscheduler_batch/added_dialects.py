@@ -1,4 +1,4 @@
-"""The dialects of queues that distributions add, with checks of what their readers return."""
+"""Load the queue dialects that other distributions add, and check what their readers return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The args of the plugin `Batch`, as `settings.configuration` reads them from any of the forms that its users have."""
+"""The args of the plugin `Batch`, complete with the defaults of a preset; `settings.configuration` reads them."""
 
 from __future__ import annotations
 

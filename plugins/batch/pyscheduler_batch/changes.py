@@ -1,4 +1,4 @@
-"""Report changes of groups and queues that make a pass due; pods and nodes are reported elsewhere."""
+"""Report changes of groups and queues that make a pass due; `sessions.source` follows pods and nodes itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The additions to the command line; an entry point in the group `pyscheduler.commands` names this module."""
+"""The commands of this distribution; an entry point in the group `pyscheduler.commands` names this module."""
 
 from __future__ import annotations
 

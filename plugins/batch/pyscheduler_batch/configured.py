@@ -1,4 +1,4 @@
-"""Make the actions and policies of a configuration, those of its system and those that distributions add to it."""
+"""Make the actions and policies of a configuration: those of its system, and those that other distributions add."""
 
 from __future__ import annotations
 

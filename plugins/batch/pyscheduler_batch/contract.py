@@ -1,14 +1,15 @@
 """The contract of batch policies and actions.
 
-A policy inherits the classes below that it takes part in. It is made once per profile with its arguments, and may
-define `open_session` and `close_session`. It gets the `Session` of the pass, with its `Job`s and their `Task`s; it
-reads them, and makes none. Keys are tuples of numbers and strings; the smallest key comes first. Tiers combine the
-answers of policies, as each class says.
+A policy inherits one or more of the classes below; each class has the method that answers one question. A policy is
+made once per profile, with its arguments. It may define `open_session` and `close_session`, which get the `Session` of
+the pass. It reads the `Job`s and `Task`s of the session, and creates none. Keys are tuples of numbers and strings; the
+smallest key comes first. If several policies answer a question, their answers are combined by tiers, as each class
+says.
 
-A queue and a node are rows: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`). `Amounts` are
-arrays of float64 with a column for each resource of `session.axis` (a `ResourceAxis`).
+Queues and nodes are given as row numbers: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`).
+`Amounts` are float64 arrays with one column for each resource of `session.axis` (a `ResourceAxis`).
 
-`Tasks` are candidates for eviction as columns: a mask over them is one bool per task.
+`Tasks` is a table of candidates for eviction; a mask over it has one bool per task.
 
 A dialect of queues is a `QueueDialect`, whose `read` returns a `QueueSpec` for an object.
 """

@@ -1,8 +1,8 @@
-"""The dialects of queues and of jobs: a system has a row of each for the objects that its profiles read.
+"""The dialects of queues and of jobs: the kinds that a system's profiles read, and the functions that read them.
 
-A row of queues says which kinds describe queues and what reads them. A row of jobs extends the row of the same name in
-`podgroup.DIALECTS`: that row says how pods name their group and which kinds describe groups, and this one reads what
-batch policies need beyond it.
+A `QueueDialect` names the kinds that describe queues, and their reader. A `JobDialect` extends the row of the same name
+in `podgroup.DIALECTS`. That row says how pods name their group and which kinds describe groups; the `JobDialect` reads
+what only batch policies need.
 """
 
 from __future__ import annotations

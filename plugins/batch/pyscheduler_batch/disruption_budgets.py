@@ -1,8 +1,8 @@
-"""Disruption budgets of victims. KAI, Volcano and kube-batch read none, so this is a policy of our own.
+"""Disruption budgets of victims. KAI, Volcano and kube-batch read none, so the rules here are our own.
 
-`prefer` (the default): of victims that are otherwise equal, those are evicted first whose eviction violates no budget.
-`respect`: no eviction violates a budget. `ignore`: budgets are not read.
-Source of what a budget allows: kube-scheduler 1.36, `filterPodsWithPDBViolation`.
+`prefer` (the default): of victims that are otherwise equal, those whose eviction violates no budget are evicted first.
+`respect`: no eviction violates a budget. `ignore`: budgets are not read. A budget allows as many evictions as in
+kube-scheduler 1.36 (`filterPodsWithPDBViolation`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hook that the entry point names. It names the plugin class without an import of it."""
+"""The hook module of the entry point; it names the classes of the plugins and does not import them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Node pools of KAI: which nodes, queues and groups belong to the shard that a profile schedules.
+"""Node pools of KAI: the nodes, queues and groups that belong to the shard that a profile schedules.
 
 A label names the pool of a node, a queue, a group or a pod without a group. A profile without a pool of its own takes
-what has no such label. Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector),
-`cache/cluster_info/data_lister` (what is selected) and `scheduler_util` (which nodes are ready).
+the objects without this label. Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector),
+`cache/cluster_info/data_lister` (selection of objects) and `scheduler_util` (readiness of nodes).
 """
 
 from __future__ import annotations

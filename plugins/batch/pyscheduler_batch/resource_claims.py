@@ -1,4 +1,4 @@
-"""Resource claims of pods: which there are, and how many GPUs they request.
+"""Find the resource claims of pods, and count the GPUs that the claims request.
 
 Source: KAI-Scheduler, `pkg/common/resources/dra.go`, `plugins/dynamicresources`, `cache/cluster_info`.
 """

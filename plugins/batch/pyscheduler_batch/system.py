@@ -1,9 +1,10 @@
-"""A batch system: what the plugin `Batch` asks about jobs, queues and sessions.
+"""The base class of batch systems: the rules of a system, such as KAI, for which the plugin `Batch` asks.
 
-`Batch` has what all systems share. Where they differ, it asks an object of this class, one for each profile; a method
-or attribute that a system leaves alone is what a system without rules of its own does. A distribution offers its system
-under the name of its preset (`registry.add_system`), and a profile chooses it by that name: KAI, Volcano and kube-batch
-come in this way, too. What a system says in statuses, events and metrics is another class, `status.reports.Reports`.
+`Batch` does what all systems share. Where systems differ, it calls an object of the class `System`, one for each
+profile. Subclasses define what is special about their system; the defaults are those of a system without special rules.
+A distribution registers its subclass under the name of the preset (`registry.add_system`), and a profile chooses the
+system by this name. KAI, Volcano and kube-batch are registered in the same way. Another class,
+`status.reports.Reports`, has what a system writes into statuses, events and metrics.
 """
 
 from __future__ import annotations

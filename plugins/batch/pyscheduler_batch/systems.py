@@ -1,7 +1,7 @@
-"""The batch systems that distributions offer, and what all of them read.
+"""The batch systems that distributions offer, and the dialects that all of them read.
 
-A look-up of a preset imports its system only. All are imported where it matters which there are: for a file that does
-not say whose it is, for the groups of other systems in a profile, and for `kubectl queue`.
+A look-up of a preset imports its system only. All systems are imported only for a file that does not name its system,
+for groups of other systems in a profile, and for `kubectl queue`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""`BindRequest`: bind a pod by an order to a binder, as KAI's scheduler does, instead of a binding.
+"""The Bind plugin `BindRequest`: as KAI's scheduler does, let a binder bind the pod, by an object of kind BindRequest.
 
-The plugin creates the object and waits until the pod has its node, or until the binder has given up. Until then the pod
-holds its node in the scheduler's cache. A request that failed is deleted, and the pod is scheduled again. A scheduler
-that starts counts the pods of live requests on their nodes and waits for their binders, so a crash between the request
-and the binding costs nothing and binds no pod twice.
-
-Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest),
-`cluster_info.go` (snapshotBindRequests).
+The plugin creates a BindRequest and waits until the pod is bound, or until the binder gives up. Until then the pod
+holds its node in the scheduler's cache. If the binder gives up, the plugin deletes the request, and the pod is
+scheduled again. A scheduler that starts finds the open requests, counts their pods on the requested nodes, and waits
+for their binders. So a crash between the request and the binding loses nothing and binds no pod twice. Source:
+KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
+(snapshotBindRequests).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""`BindRequestReconciler`: the binder. It binds the pods of BindRequests and writes down what came of it.
+"""`BindRequestReconciler`: the binder, which binds the pods of BindRequests and writes the result into their status.
 
-It works while this scheduler leads, in any profile, or alone in a program of its own. After a failure it tries again,
-as often as the request's `backoffLimit` says: after 1 s, then after twice as long each time. The count of failures is
-in the request, so a restarted binder continues it. A pod that is bound already counts as a success.
+It works while this scheduler leads, in any profile, or alone in a program of its own. It repeats a failed binding up to
+`backoffLimit` times: after 1 s, then after twice as long each time. The number of failures is in the status, so a
+restarted binder continues the count. If the pod is bound already, the request has succeeded.
 
-Differs from KAI's binder: each failure is counted; the phase stays `Pending` until the last one; a failure is never
-reported as bound; and a request never binds a newer pod of the same name. PreBind is the scheduler's: a request with
-`resourceClaimAllocations`, which KAI's scheduler writes, is refused. Source: KAI-Scheduler,
-`pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
+Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, no failure is
+reported as a binding, and a request never binds a newer pod of the same name. This binder runs no PreBind, so it
+refuses requests that need one: those with `resourceClaimAllocations`, and those for a fraction of a GPU. Source:
+KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Fractions of GPUs as in KAI: which pods share which devices, and the pods that reserve these devices."""
+"""Fractions of GPUs as in KAI: the pods that share each GPU, and the pods that reserve these GPUs."""

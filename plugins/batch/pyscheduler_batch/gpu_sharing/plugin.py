@@ -1,11 +1,10 @@
 """`GpuSharing`: fractions of GPUs by KAI's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`.
 
-A pod with a fraction requests no device of the device plugin. A *reservation pod* takes the device from Kubernetes, and
-the pods that share it have its name in the label `runai-gpu-group`. Filter finds nodes where enough devices have room,
-Reserve chooses the devices, and PreBind makes the reservation pods and writes the label. While this scheduler leads, it
-deletes reservation pods whose device nobody shares any more. Fractions are not isolated from each other.
-
-Source: KAI-Scheduler, `pkg/scheduler/gpu_sharing`, `pkg/scheduler/api/node_info`,
+A pod with a fraction requests no GPU from the device plugin. Instead, a *reservation pod* requests the whole GPU. The
+label `runai-gpu-group` of the reservation pod, and of the pods that share the GPU, has a name of the GPU. Filter finds
+nodes where enough GPUs have room, Reserve chooses the GPUs, and PreBind writes the label and creates the reservation
+pods. While this scheduler leads, it deletes the reservation pods of GPUs that no pod shares any more. Nothing isolates
+the pods on a GPU from each other. Source: KAI-Scheduler, `pkg/scheduler/gpu_sharing`, `pkg/scheduler/api/node_info`,
 `pkg/binder/binding/resourcereservation`.
 """
 

@@ -1,4 +1,4 @@
-"""The access of this distribution's plugins to shared GPUs, without an import of `GpuSharing`."""
+"""Let other plugins of this distribution ask about shared GPUs without an import of `GpuSharing`."""
 
 from __future__ import annotations
 

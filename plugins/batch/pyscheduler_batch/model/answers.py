@@ -1,4 +1,4 @@
-"""Check what policies return: a wrong shape would decide about the wrong tasks or nodes, unnoticed."""
+"""Check what policies return: an array of a wrong shape would silently decide about the wrong tasks or nodes."""
 
 from __future__ import annotations
 

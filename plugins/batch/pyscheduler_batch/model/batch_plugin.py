@@ -1,4 +1,4 @@
-"""The contract between a framework plugin that makes its profile a batch profile and the scheduler's sessions."""
+"""The interface that sessions need of the plugin that makes a profile a batch profile."""
 
 from __future__ import annotations
 

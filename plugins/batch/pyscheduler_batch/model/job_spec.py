@@ -1,7 +1,7 @@
 """A job as users describe it, in one form for all dialects: what a PodGroup says beyond `podgroup.Group`.
 
-`podgroup` reads the minimum of members, their identity and their places. This module adds what only batch policies
-need: queue, priority, sub-groups, protection.
+`podgroup` reads the members of a group and their minimum. This module adds what only batch policies need: queue,
+priority, sub-groups, protection from eviction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The data that policies and actions of a profile keep from pass to pass, and the jobs that changed meanwhile.
 
-A pass over many jobs that did not change must not look at each of them again. So a policy or an action may keep what it
-computed from jobs, and the memory tells it which jobs to look at again: those that were built anew, those that a pass
-moved and put back, and those that are gone. When queues, nodes or resources change, the memory forgets everything.
+In a pass with many unchanged jobs, policies and actions should not read each job again. So they may keep what they
+computed from jobs. `Memory` tells them which jobs to read again: those that were built anew, those that a pass placed
+or evicted, and those that are gone. When queues, nodes or resources change, `Memory` drops everything.
 """
 
 from __future__ import annotations

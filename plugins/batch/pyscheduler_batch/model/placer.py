@@ -1,4 +1,4 @@
-"""The interface of a session to the scheduler: the nodes for a task, and the effects of its decisions."""
+"""The interfaces of a session to the scheduler: `Placer` finds nodes for tasks, `Effects` carries out decisions."""
 
 from __future__ import annotations
 

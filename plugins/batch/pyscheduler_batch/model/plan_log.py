@@ -1,4 +1,4 @@
-"""The best eviction plan of each job that was rejected, and the rule it failed; for `explain`."""
+"""The best rejected eviction plan of each job and action, with the rule that it failed; for `explain`."""
 
 from __future__ import annotations
 

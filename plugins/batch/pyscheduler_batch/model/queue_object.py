@@ -1,7 +1,8 @@
 """The objects that describe queues.
 
-They come from other projects' CRDs, which may have no validation. So `spec` and `status` are kept as they were decoded,
-and the readers of each dialect check every value: a bad value makes that field unusable, and not the object.
+The CRDs of these objects come from other projects and may have no validation. So `spec` and `status` are kept as they
+were decoded, and the readers of each dialect check every value: a bad value makes its field unusable, but not the
+object.
 """
 
 from __future__ import annotations

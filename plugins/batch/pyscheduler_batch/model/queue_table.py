@@ -1,4 +1,4 @@
-"""The queue table: the tree of queues as columns, with the sums that statements keep."""
+"""The queue table: the tree of queues as columns, with sums that statements keep up to date."""
 
 from __future__ import annotations
 

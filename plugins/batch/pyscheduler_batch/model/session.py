@@ -1,6 +1,6 @@
 """A session: one pass of a batch profile over its jobs, queues and nodes.
 
-Pure: the session works on tables, asks a `Placer` where tasks may go, and hands its decisions to `Effects`.
+No I/O: the session works on tables, asks a `Placer` for the nodes of tasks, and hands its decisions to `Effects`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Statements of a session: placements and evictions in thought, each with its inverse.
+"""Statements of a session: placements and evictions in simulation, each with its inverse.
 
-Every change goes to the task, its job's counts, the node table, the queue sums, the placer and the listeners at once,
-so all of them agree at any time. `rollback` undoes changes in reverse order. `commit` turns what is left into effects.
-Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
+A change updates the task, the counts of its job, the node table, the sums of queues, the placer and the listeners
+together, so that all of them always agree. `rollback` undoes changes in reverse order. `commit` turns the remaining
+changes into effects. Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The parts of a job with their minimums: KAI's tree of sub-groups, or the policies and roles of Volcano.
+"""The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's policies and roles.
 
-A running gang is broken if it lost members, not if its minimum was raised or its members complete. So `Job.reached` has
-the smallest minimum that the job and each sub-group had since they started: more is not needed to keep what runs. Once
-a member has succeeded, the other members keep their nodes, however few they are.
+A running gang is broken if it lost members. It is not broken if its minimum was raised, or if members have succeeded.
+So a running job is compared with `Job.reached`: the smallest minimum that the job, and each of its sub-groups, had
+since they started. Once a member has succeeded, the other members keep their nodes, however few they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Readers of the values in queues and jobs.
 
-Each returns the value, or a safe one if the value cannot be used. Then it adds a sentence to `warnings` that names the
-field, the value and what counts instead. No reader raises, whatever the value is.
+Each reader returns the value, or a safe value in its place if it cannot be used. In the second case, the reader adds a
+sentence to `warnings` that names the field, the bad value and the value that counts. No reader raises.
 """
 
 from __future__ import annotations

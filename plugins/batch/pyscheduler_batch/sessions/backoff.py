@@ -1,4 +1,4 @@
-"""The backoff of evictions: of jobs and pods that rest, and of jobs that evict nobody."""
+"""A backoff that doubles each time, for jobs that were evicted, and for evictions or bindings that failed."""
 
 from __future__ import annotations
 

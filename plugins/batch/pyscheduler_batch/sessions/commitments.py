@@ -1,37 +1,39 @@
-"""Commitments from pass to pass, without I/O: decisions and changes go in, limits of the next pass come out.
+"""Commitments to jobs that outlive a pass. No I/O: decisions and changes go in, limits of the next pass come out.
 
-A preset decides each pass anew, as its system does. Without memory, other jobs would take the room of victims, gangs
-would stay in parts, and jobs would evict each other without end. These states of a job outlive a pass:
+A preset decides each pass anew, as its system does. Without a memory of earlier passes, other jobs would take the room
+of victims, gangs would stay partly bound, and jobs would evict each other without end. So these states of a job are
+kept from pass to pass; a job may have several at a time:
 
-    state     begins with                        effect on the job                  ends with
+    state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
-    promised  evictions for it, a crash, or in   comes first, on promised nodes;    all is bound, or the job is gone;
-              parts: for 60 s, and for the       is not evicted                     end of time, failed eviction:
-              grace period of victims                                               lapsed
-    lapsed    see promised                       evicts nobody                      backoff
+    promised  pods are evicted for it, a new     comes first, on promised nodes;    all is bound, or the job is gone;
+              leader finds such a promise, or    is not evicted                     it lapses at the end of its time,
+              the job is "in parts"                                                 or if an eviction for it failed
+    lapsed    its promise lapses                 evicts nobody                      its backoff ends
 
-    evicted   an eviction                        evicts neither the jobs that took  change outside, failed eviction
-                                                 its room nor those that took
-                                                 theirs, and so on
-    back      a task is placed after evictions   is not evicted                     rest, if not evicted any more
+    evicted   a task of it is evicted            does not evict the jobs that took  something changes from outside,
+                                                 its room, nor those that took the  or the eviction failed
+                                                 room of these jobs, and so on
+    back      a task is placed after evictions   is not evicted                     rest is over and "evicted" has ended
 
-    in parts  a lost binding of a gang that is   nodes of lost tasks are promised   no task is lost, or none is bound;
-              bound in part                                                         after 60 s: late
-    late      see in parts                       lost tasks are known, without a    no task is lost, or none is bound;
-                                                 promise                            whole without the lost tasks
-    held      an eviction because of lost tasks  is not placed                      backoff
+    in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or none is bound;
+              other tasks are bound              promised                           it is late after 60 s
+    late      60 s after "in parts" began        lost tasks are still known, but    the same, or the other tasks are
+                                                 have no promise                    enough for the minimum
+    held      lost tasks cause its eviction      is not placed                      its backoff ends
 
-A task is lost if its binding failed, or waits until its queue is below its limit. A pass may place it again and again
-in thought, so it is known until it is bound. If its binding failed too often, it has no promise of the node.
+A task is *lost* if its binding failed, or waits until its queue is below its limit. It stays lost until it is bound: a
+pass may place it in simulation again and again. If its binding failed too often, it gets no promise of the node.
 
-Backoffs take 10 s, doubled each time, at most 10 minutes. They are forgotten 10 minutes after their end. The rest of a
-victim begins with its eviction and takes as long, 10 minutes if the job was moved. It doubles if the job lost its
-minimum after it came back: a job that loses one surplus pod after the other loses no work twice.
+A promise lasts 60 s; if pods are evicted for it, their grace period is added. A backoff lasts 10 s, doubled each time,
+at most 10 minutes, and is forgotten 10 minutes after its end. The rest of a victim begins with its eviction and lasts
+as long as a backoff, or 10 minutes if the job was moved. The rest doubles only if the job lost its minimum after it
+came back: a job that loses one surplus pod after the other does not lose the same work twice.
 
-A job that got the room of as many victims as it asks for evicts nobody before its promise ends or something changes
-outside. kube-batch makes room for one task of a gang in each pass, and forgets it in the next one. A change outside is
-a new job or resource, a change of a node, queue or priority class, or a pod that ends without an eviction. Jobs are
-known by uid: a pod that a controller creates again belongs to the same job, and is no change.
+If the victims of a job held as much as its waiting tasks request, the job evicts nobody before its promise ends or
+something changes from outside. Otherwise kube-batch would evict for the same tasks again in the next pass. A change
+from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without an
+eviction. Jobs are known by uid: a pod that its controller creates again is no such change.
 """
 
 from __future__ import annotations

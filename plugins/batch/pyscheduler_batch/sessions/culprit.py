@@ -1,4 +1,4 @@
-"""Whose code made a pass fail: a policy, an action, or the batch plugin. Its methods stand in the traceback."""
+"""Find out from the traceback whose code made a pass fail: a policy, an action, or the batch plugin."""
 
 from __future__ import annotations
 

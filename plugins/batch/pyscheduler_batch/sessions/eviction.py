@@ -1,4 +1,4 @@
-"""Evict pods for a session: write the condition, delete the pod, remember it until its deletion is seen."""
+"""Evict pods for a session: write the condition, delete the pod, and remember it until its deletion is seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of pods that filters and scores treat alike, kept from pass to pass."""
+"""Keys that are equal for pods that filters and scores treat alike; kept from pass to pass."""
 
 from __future__ import annotations
 

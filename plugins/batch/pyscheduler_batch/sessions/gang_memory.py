@@ -1,6 +1,6 @@
-"""Minimums that gangs have reached: a gang is broken if it lost nodes of such a minimum, see `model.sub_groups`.
+"""The minimums that gangs have reached: a gang that falls below such a minimum is broken, see `model.sub_groups`.
 
-A job may be built anew in each pass and shows only the present, so this is kept beside it.
+The minimums are kept apart from the jobs, because jobs are often built anew and then show only the present.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Resource claims whose devices keep a pod from every node, although no pod uses them.
+"""Give back devices of resource claims that no pod uses, if they keep a pod from every node.
 
-A binding failed after the devices were allocated, and the node is full since then. In other profiles PostFilter gives
-such devices back. Batch profiles call no PostFilter: victims are a matter of actions. So only that of DynamicResources
-is called, for pods that no node takes.
+If a binding fails after devices were allocated, the claim of the pod ties it to the node of these devices. If that node
+has become full, no node takes the pod. In other profiles, the PostFilter of DynamicResources then gives the devices
+back. Batch profiles call no PostFilter plugins, because their actions choose victims. So only this one is called, for
+pods that no node takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Answers of filters that hold for a whole pass, wherever the pass puts its tasks, and until a node object changes.
+"""Filter answers that placements of a pass do not change; they also hold later, until a node object changes.
 
-Most pods demand nothing of other pods: then filters look at node objects alone, and NodeResourcesFit at amounts, which
-the node table of the session has as well.
+Most pods demand nothing of other pods. For such a pod, filters read only node objects; NodeResourcesFit also reads
+amounts, which the session compares itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The placer of a session: the filters of a profile on the snapshot, with all releasing pods removed.
+"""The placer of a session: it runs the filters of a profile on a snapshot without releasing pods.
 
-It holds a statement from the start of a pass to its end. The statement first evicts all releasing pods, so that the
-snapshot shows the future; the session then places and removes tasks in it.
+It keeps one statement open from the start of a pass to its end. The statement first evicts all releasing pods, which
+are being deleted, so that the snapshot shows the nodes as they will be. Then the session places and removes tasks in
+the same statement.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The facts of pods and jobs that tables hold: what a pod requests, its state, and the queue of a job.
+"""Read what the tables hold about pods and jobs: the requests of a pod, its state, and the queue of a job.
 
-The tables of a session and the command line read them here, so that both show the same.
+The tables of a session and the command line both use this module, so that they show the same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Keep the promises that evictions paid for: the first action of each pass.
 
-A job for which pods are evicted is promised their room (`commitments.py`). Presets forget promises at the begin of a
-pass. So before their actions run, this one puts the tasks of such jobs on the nodes that they were promised. A promise
-is withdrawn if a limit of a queue or a gate of the preset (`PromiseGate`) refuses it now, or if a node cannot take its
-task any more. The job then has no precedence. In kube-batch, which makes room for one task at a time, the other tasks
-keep their nodes.
+A job for which pods are evicted is promised their room (`commitments.py`), but presets forget such promises at the
+begin of a pass. So this action runs before those of the preset, and puts the tasks of these jobs on their promised
+nodes. It withdraws the promise of a job if a limit of a queue or a gate of the preset (`PromiseGate`) refuses the tasks
+now, or if a node cannot take its task any more. The job then has no precedence. In kube-batch, which makes room for one
+task at a time, the other tasks of the job keep their nodes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Take up what a crash, or another leader, left in the API: promises, victims, and evictions that were interrupted.
+"""Read what a crash, or another leader, left in the API: promises, victims, and evictions that were interrupted.
 
-The nominations of waiting pods are promises. Pods that are ending name the job that evicted them, and groups have the
-time of their last eviction. Victims that got their condition and were not deleted are evicted if the promise still
-holds, or if their gang has lost so many pods that it is below its minimum at the end of the pass.
+The nominations of waiting pods are promises. The condition of a pod that is being deleted names the job for which it
+was evicted, and an annotation of its group has the time of the last eviction. A pod that has the condition and is not
+deleted yet is evicted if the promise still holds, or if its gang is below its minimum at the end of the pass.
 """
 
 from __future__ import annotations

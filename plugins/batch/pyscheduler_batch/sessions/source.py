@@ -1,7 +1,8 @@
-"""The work of batch profiles: passes, each when something changed.
+"""The passes of a batch profile, as work of the scheduling loop.
 
-A pass is due when a pod, a node, a queue or a group changed, a binding or an eviction failed, or a timer fired. It
-starts 10 ms after the first cause, and at most 20 times a second. When nothing changes, nothing runs.
+A pass is due when a pod, a node, a queue, a group or a priority class changed, when a binding or an eviction failed, or
+when a timer fired. It starts 10 ms after the first of these causes, but not earlier than 50 ms after the start of the
+last pass. When nothing changes, no pass runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Carry out the decisions of a pass: promise, evict, and bind jobs as a whole.
+"""Carry out the decisions of a pass: promise nodes, evict pods, and bind jobs.
 
-The cluster may have changed during the pass. So each task that is to be bound is filtered again on its node, as the
-cluster is now, releasing pods included. If a task of a job cannot be reserved, the others of this job that the same
-pass decided are taken back: no gang is bound in part. The next pass decides again.
+The cluster may have changed during the pass. So each task that is to be bound is filtered again on its node, together
+with the pods that are there now, even if they are being deleted. If one task of a job cannot be reserved, all tasks of
+this job that the pass placed are taken back, so that no gang is bound in part. The next pass decides again.
 """
 
 from __future__ import annotations

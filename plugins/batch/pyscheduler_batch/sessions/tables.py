@@ -1,8 +1,8 @@
 """The cluster as the tables of a session, kept from pass to pass.
 
-`refresh` compares the generation of each node and the waiting pods with what it saw before, and builds anew only the
-jobs whose pods or descriptions changed. Amounts of nodes come from the columns of the snapshot. A session changes
-copies of the node and queue tables; the ledger puts its tasks back where they were.
+`refresh` compares the generation of each node and the waiting pods with those of the last pass, and builds anew only
+the jobs whose pods or descriptions changed. Amounts of nodes come from the columns of the snapshot. A session changes
+copies of the node and queue tables. It changes the tasks themselves, and its ledger resets them after the pass.
 """
 
 from __future__ import annotations

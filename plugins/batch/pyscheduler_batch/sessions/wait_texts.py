@@ -1,10 +1,10 @@
-"""Write on the pods of a batch profile why they wait: in a condition, with an event.
+"""Write on the pods of a batch profile why they wait: in a condition, and in an event.
 
-Another first reason is written at once, unless it says that something is still to come: pods, or the group's object.
-The amounts in a text may change with every pass. A text that differs in them only, or that something is still to come,
-is written a second later, whether a pass follows or not: the newest text then, and a bounded number of texts a second,
-those first that are due for longest. So few waiting pods always have a text of the last seconds, and many do not cause
-a storm of writes.
+A text is a list of reasons, and the first one decides when the text is written. A new first reason is written at once,
+unless such a reason is often over soon, for example that pods or the group's object are missing. All other changes of a
+text are written 1 s later, because the amounts in it may change with every pass. If the text changes again meanwhile,
+only the newest text is written. At most 200 texts per second are written late, the oldest first. So few waiting pods
+always have a text of the last seconds, and many waiting pods do not cause a storm of writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why jobs wait, as their pods and the command line say it."""
+"""The reasons for which jobs wait, as their pods and the command line show them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Check the arguments of policies, so that a policy gets a usable value or none.
 
-The three systems log a value that they cannot parse and go on with the default. Here it is left out, with a warning.
+The three systems log a value that they cannot parse, and use the default. Here such a value is left out, with a
+warning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read the configuration files of batch systems, and turn them into a configuration with one profile.
 
-A file has `actions` and `tiers`, as it is or inside the ConfigMap in which its system keeps it, or it is an object that
-stands for such a file. The profile enables the plugin `Batch`, whose args are the content of the file, and disables
-`DefaultPreemption`. `pyscheduler_batch.settings.configuration` reads the args.
+A file contains `actions` and `tiers`; or the ConfigMap in which a system keeps them; or an object from which the
+operator of the system makes them, such as KAI's SchedulingShard. The profile enables the plugin `Batch`, whose args are
+the content of the file, and disables `DefaultPreemption`. `pyscheduler_batch.settings.configuration` reads the args.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arg `binder` of batch profiles: which Bind plugin the profile has.
+"""The arg `binder` of batch profiles, which chooses the Bind plugin.
 
 With `binder: bindRequest`, `BindRequest` of the batch distribution takes the place of `DefaultBinder`.
 """

@@ -1,9 +1,9 @@
-"""The configuration of a batch profile, read from any of the forms that its users have.
+"""Read the configuration of a batch profile, in any of its three forms.
 
-The forms are the args of the plugin `Batch`; a file with `actions` and `tiers` of a batch system; and the spec of an
-object that stands for such a file, under the key `shard`. The mappings are those of a YAML reader. A mistake that would
-change which actions run, or on which queues, is a `ConfigError`; everything else is a warning with the nearest known
-name.
+The forms are: the args of the plugin `Batch`; a batch system's file with `actions` and `tiers`; and, under the key
+`shard`, the spec of an object that replaces such a file. All are mappings as a YAML reader returns them. A mistake that
+would change which actions run, or on which queues, is a `ConfigError`. Other mistakes cause a warning with the nearest
+known name.
 """
 
 from __future__ import annotations

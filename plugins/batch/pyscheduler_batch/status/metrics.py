@@ -1,4 +1,4 @@
-"""Metrics of queues. They are computed when they are read; `Reports.register` gives them the names of a system."""
+"""Metrics of queues, computed when they are read; `Reports.register` gives them the names that a system uses."""
 
 from __future__ import annotations
 

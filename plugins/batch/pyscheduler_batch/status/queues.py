@@ -1,8 +1,8 @@
 """The sums of queues: what their jobs hold and request.
 
-The sums are kept by job, so that a pass adds only the jobs that changed. They count pods that the API server knows to
-be bound, and leave out pods that have ended or that the API server is deleting. A pod that a pass evicts counts until
-then: its deletion may be refused.
+The sums are kept by job, so that after a pass only the changed jobs are added anew. A pod holds its request as soon as
+the API server has bound it, until it has ended or the API server is deleting it. A pod that a pass evicts still counts
+until its deletion has begun, because the deletion may be refused.
 """
 
 from __future__ import annotations

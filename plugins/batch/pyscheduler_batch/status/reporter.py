@@ -1,4 +1,4 @@
-"""Report what each pass of one profile decided; only jobs that changed since the last pass are looked at."""
+"""Report what each pass of one profile decided; only jobs that changed since the last pass are reported."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The reports of a batch system about jobs and queues: in statuses, events and metrics.
 
-`StatusReporter` and `Statuses` do what all systems share: they find what has changed, write it at a pace that the API
-server bears, and record each event once. Where systems differ, they ask the `Reports` of the profile's `System`. This
-class is that of a system that writes no status; evictions have events all the same.
+`StatusReporter` and `Statuses` do what all systems share: they find the changes, limit the rate of writes, and record
+each event once. For what differs between systems, they call the `Reports` of the profile's `System`. The class
+`Reports` itself is for a system that writes no status; evictions have events all the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Write statuses at a pace: each object at most once a second, only if something changed, never ahead of the watch.
+"""Write statuses at a limited rate: only if something changed, and to each object at most once a second.
 
-A write names the version of the object that it is based on. If another writer was faster, the API server refuses, and
-the write is computed again from the newer version. A failed write is retried after a pause that grows.
+A write is based on the newest known version of the object, from the watch or from the answer to the last write, and
+names this version. If another writer was faster, the API server refuses the write, and the patch is computed again from
+the newer version 0.1 s later. Other failed writes are retried after a pause that grows.
 """
 
 from __future__ import annotations

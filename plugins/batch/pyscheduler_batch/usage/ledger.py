@@ -1,9 +1,9 @@
-"""Count what queues hold over time: the integral of their amounts, in parts of a window, with decay.
+"""Count what queues hold over time: the integral of their amounts over a window, with decay.
 
-Use is the sum of amount times 0.5^(age / half-life) over the window, divided by the same sum of the cluster's capacity.
-The window is kept in parts, and a sliding window loses the oldest part at a time. Within a part the decay is exact.
-
-Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of `usagedb/prometheus`, which adds up samples.
+The use of a queue is the sum of amount times 0.5^(age / half-life) over the window, divided by the same sum of the
+cluster's capacity. The window is stored in 32 parts. A sliding window drops its oldest part as a whole; within a part,
+the decay is exact. Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of `usagedb/prometheus`,
+which adds up samples.
 """
 
 from __future__ import annotations

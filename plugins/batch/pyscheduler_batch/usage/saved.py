@@ -1,7 +1,7 @@
-"""Keep the counts of past use in a ConfigMap, so that a restart, or another replica, goes on with them.
+"""Keep the counts of past use in a ConfigMap, so that a restarted scheduler, or another replica, continues them.
 
-`data` names the queues and the parts of the window, `binaryData` has the sums as packed 32-bit floats: 1,000 queues
-take at most half of what a ConfigMap may hold.
+`data` names the queues and the parts of the window. `binaryData` has the sums as packed 32-bit floats: with 1,000
+queues, about half of what a ConfigMap may hold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Past use of the queues of one profile: counted by the scheduler, or asked from Prometheus, every so often.
+"""The past use of one profile's queues: counted by the scheduler, or read from Prometheus once per fetch interval.
 
-While this scheduler leads, the counts of `scheduler` are written to a ConfigMap, at most once in the fetch interval. A
-scheduler that takes over goes on with them; the time between the last write and the take-over is not counted.
+If the scheduler counts, it writes the counts to a ConfigMap once per fetch interval while it leads. A scheduler that
+takes over continues these counts; the time between the last write and its start is not counted.
 """
 
 from __future__ import annotations

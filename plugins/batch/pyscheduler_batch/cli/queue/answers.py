@@ -1,4 +1,4 @@
-"""The answers of the subcommands of `queue`: read the cluster once, compute, and print."""
+"""The subcommands of `queue`: each reads the cluster once, computes its answer, and prints it."""
 
 from __future__ import annotations
 

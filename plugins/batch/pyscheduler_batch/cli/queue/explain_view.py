@@ -1,4 +1,4 @@
-"""Format explanations and plans for jobs."""
+"""Format explanations of jobs, and the results of `whatif`, as lines or for JSON and YAML."""
 
 from __future__ import annotations
 

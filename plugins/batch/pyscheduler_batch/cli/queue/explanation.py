@@ -1,6 +1,6 @@
-"""Why a job waits: one step for each thing that can hold it, with a stable reason code.
+"""Explain why a job waits: one step for each condition that can hold it, with a stable reason code.
 
-The reason codes are those of the job's system where it has one; `docs/reference/cli.md` lists them.
+The codes are those of the job's system if it has any; `docs/reference/cli.md` lists them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The queues and jobs of each dialect, as the tables that a session of that dialect would read.
+"""The queues and jobs of each dialect, in the same tables that a session of the dialect would have.
 
 The tables are built without a scheduler. So they include the pods of every scheduler, and need no preset.
 """

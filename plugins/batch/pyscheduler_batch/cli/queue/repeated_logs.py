@@ -1,4 +1,4 @@
-"""Log lines of the scheduler that the answers of `kubectl queue` repeat in their own words."""
+"""Hold back log lines of the scheduler whose content `kubectl queue` prints itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources of objects: an API server, or files."""
+"""The clusters that `kubectl queue` reads: an API server, or files with manifests."""
 
 from __future__ import annotations
 
