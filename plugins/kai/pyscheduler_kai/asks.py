@@ -1,4 +1,4 @@
-"""The next requests of waiting jobs, in columns."""
+"""The next requests of waiting jobs, as columns."""
 
 from __future__ import annotations
 

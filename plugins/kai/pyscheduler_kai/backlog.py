@@ -1,7 +1,7 @@
-"""The jobs that wait, with what they ask for: kept from pass to pass, so that an action need not look at each of them.
+"""The waiting jobs and their next requests, kept from pass to pass, so that no action has to look at each job.
 
-An action that cannot place any of them, or make room for any, ends at once. In a pass nodes only fill up while jobs are
-allocated: once no node has room for any request, all jobs that are left have the same verdict.
+An action ends at once if it cannot place, or make room for, any of these requests. While a pass allocates, nodes only
+fill up: once no node has room for any request, all remaining jobs get the same result.
 """
 
 from __future__ import annotations

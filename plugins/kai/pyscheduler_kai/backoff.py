@@ -1,8 +1,8 @@
-"""Groups of KAI that a node pool tries once: `schedulingBackoff: 1`.
+"""Groups of KAI with `schedulingBackoff: 1`: each node pool tries such a group once.
 
-The pool that cannot schedule such a group writes a scheduling condition with its name, and does not try the group again
-while that condition is the last one. Whoever assigns groups to pools then changes the label of the pool. Source:
-KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
+A pool that cannot schedule the group writes a scheduling condition with its own name. It does not try the group again
+while this condition is the group's last one. The component that assigns groups to pools then changes the label of the
+pool. Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """
 
 from __future__ import annotations

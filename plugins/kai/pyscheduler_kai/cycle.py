@@ -1,4 +1,4 @@
-"""The shared state of a pass's actions: gangs, orders, placement, and the tasks that the open statement evicted."""
+"""The state that the actions of a pass share: gangs, orders, placement, and the tasks that the statement evicted."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """Victims for a job that requires one topology domain: room is made in one domain, and nowhere else.
 
-For each domain that could hold the tasks once all candidates in it are gone, units are chosen node by node, where a
-place for a task costs the fewest evicted tasks. The domain with the fewest evicted tasks is simulated first; if that
-fails, all units of the domain are. So a rack is freed as a whole, instead of pods all over the cluster.
+The search considers each domain that could hold the tasks of the job if all candidates in it were gone. In each of
+these domains, it chooses units (tasks that are evicted together), next on the node where a place for a task costs the
+fewest evicted tasks. The plan with the fewest evicted tasks is simulated first. If all these plans fail, the eviction
+of all units of a domain is simulated. So a rack is freed as a whole, and not single nodes all over the cluster.
 
-Differs from KAI-Scheduler, which takes victims in the order of queues until some domain has room, and simulates all of
-them: victims elsewhere go back to their nodes. It finds the first domain to become free, not the cheapest one.
+Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room, and simulates all of
+them; victims in other domains then return to their nodes. So KAI finds the first domain that becomes free, and not the
+cheapest one.
 """
 
 from __future__ import annotations

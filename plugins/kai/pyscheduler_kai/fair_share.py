@@ -1,8 +1,9 @@
 """Fair shares of a tree of queues, for all resources at once.
 
-Source of the rule: KAI-Scheduler, `plugins/proportion/resource_division`. Each queue first gets its quota, as far as it
-asks for it. The rest of the pool is divided by weight, priority by priority, rounded down to whole units. What rounding
-left over is handed out in units, the largest remainder first. The children of a queue divide its fair share.
+Each queue first gets its quota, but at most what it requests. The rest of the pool is divided by weight, priority by
+priority, rounded down to whole units. The units that rounding leaves over go to the largest remainders first. The
+children of a queue divide its fair share in the same way. Source: KAI-Scheduler,
+`plugins/proportion/resource_division`.
 """
 
 from __future__ import annotations

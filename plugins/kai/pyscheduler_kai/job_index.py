@@ -1,4 +1,4 @@
-"""Jobs by queue, sorted: kept from search to search and from pass to pass, so that nobody sorts all jobs again."""
+"""Jobs by queue, sorted; kept from search to search and from pass to pass, so that no search sorts all jobs again."""
 
 from __future__ import annotations
 

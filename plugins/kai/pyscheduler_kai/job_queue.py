@@ -1,10 +1,9 @@
 """The order in which actions take jobs: a tree of heaps, one per queue.
 
-A queue is ordered among its siblings by its own state and its next job. A queue whose state changed is put into its new
-place only when it reaches the top of its heap; the rule is the original's, and decides which of two queues is asked
-first. So the heaps follow Go's `container/heap` step by step.
-
-Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
+A queue is ordered among its siblings by its own state and its next job. A queue whose state changed moves to its new
+place only when it reaches the top of its heap. This is the rule of the original, and it decides which of two queues
+comes first. So the heaps do the same steps as Go's `container/heap`. Source: KAI-Scheduler,
+`actions/utils/job_order_by_queue.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums of the requests of waiting jobs by queue, kept from pass to pass: only jobs that changed are summed anew."""
+"""The requests of waiting jobs, summed by queue and kept from pass to pass: only changed jobs are added anew."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Jobs that look like one for which a search has failed.
+"""Skip jobs that look like a job for which a search of the same action has failed.
 
-A job is not tried again in the same action if a job with the same constraints failed and this one is not easier.
-
-Source: KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
+A job with the same constraints as a failed job is skipped, unless it has fewer or smaller tasks. Source: KAI-Scheduler,
+`actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Which jobs run that may be evicted: what has changed since some time, with the facts that decisions depend on."""
+"""A value that stays equal while the same preemptible jobs hold the same nodes; failed searches depend on it.
+
+The value also changes with everything else about these jobs that decisions depend on. Only the changes since a numbered
+starting point are kept.
+"""
 
 from __future__ import annotations
 

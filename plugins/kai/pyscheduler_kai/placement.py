@@ -1,7 +1,7 @@
-"""Placement of jobs within a statement: which node each task takes.
+"""Placement of jobs within a statement: the node that each task takes.
 
-Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins
-in `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and
+Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins in
+`plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and
 `plugins/nodeplacement`.
 """
 

@@ -1,7 +1,7 @@
-"""The policy `proportion`: fair shares, the order of queues, limits and quotas, and who may reclaim from whom.
+"""The policy `proportion`: fair shares, the order of queues, limits and quotas, and the queues to reclaim from.
 
-Source: KAI-Scheduler, `plugins/proportion`. Amounts are tuples of CPU millicores, memory bytes and GPUs; they are small
-enough that plain numbers are faster than arrays. Infinity is unlimited.
+Amounts are tuples of CPU millicores, memory bytes and GPUs; for so few numbers, plain Python is faster than arrays.
+Infinity is unlimited. Source: KAI-Scheduler, `plugins/proportion`.
 """
 
 from __future__ import annotations

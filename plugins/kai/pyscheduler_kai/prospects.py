@@ -1,7 +1,8 @@
-"""Jobs as they will be once some of their tasks are evicted: simulations in plain numbers begin with them.
+"""Jobs as they will be after some of their tasks are evicted; rehearsals (`rehearsal.py`) begin with them.
 
-Most simulations evict the same jobs again, in other company. What a job then asks for, and its place among the jobs of
-its queue, does not depend on the company. So each is evicted once, alone, and the answers are kept for the pass.
+Most eviction plans evict the same jobs again, in other combinations. But the next request of an evicted job, and its
+place in its queue, do not depend on the other jobs of the plan. So each job is evicted once, alone, and the result is
+kept for the pass.
 """
 
 from __future__ import annotations

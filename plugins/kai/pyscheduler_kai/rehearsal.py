@@ -1,8 +1,9 @@
-"""Simulations in plain numbers: whether a job finds room once the victims of a scenario are evicted.
+"""Find out in plain numbers, without a simulation, whether a job finds room once the victims of a plan are evicted.
 
-A simulation places the victims again, in the order of queues. Evictions let queues fall below their shares, so that
-their victims come first and take the room back. That is most scenarios. The order depends on the sums of queues; which
-node a task takes often depends on GPUs alone. Then both are known without placing anything.
+A simulation places the job and its victims again, in the order of queues. Most plans fail in the same way: evictions
+let the queues of the victims fall below their shares, so that the victims come first and take their room back. The
+order depends on the sums of queues, and often only GPUs decide which node a task takes. If so, the result can be
+computed without placing a task.
 
 Row of the benchmark: `batch-philly`. Its first 8,824 plans take 1.8 times as long without rehearsals.
 """

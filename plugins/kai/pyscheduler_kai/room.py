@@ -1,4 +1,4 @@
-"""Bounds on the room of nodes: proofs that a scenario fails, without simulating it."""
+"""Upper bounds for the room of nodes, which prove without a simulation that a scenario fails."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Scenarios: which tasks to evict for which tasks of a pending job, and the generators that propose them.
+"""Scenarios: tasks to evict for some tasks of a pending job, and the generators that propose them.
 
-A *unit* is what is evicted together: a surplus task, or the rest of a job. An accumulator takes units in the order of
-victims. A cheap filter drops what cannot make enough room. Two generators then propose parts of what has accumulated:
-the units on one node, or the units on the fewest nodes that could hold the pending tasks, and more.
-
-Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
-the plugins `nodelocalgreedy` and `multinodegang`.
+A *unit* is evicted as a whole: a surplus task, or the rest of a job. An accumulator collects units in the order of
+victims. Nothing is proposed while a cheap filter finds that the collected units cannot make enough room. After that,
+two generators propose parts of the collection: the units on one node, or the units on the fewest nodes that could hold
+the pending tasks, then on more nodes. Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`,
+`sub_scenario_emitter.go`, the filters) and the plugins `nodelocalgreedy` and `multinodegang`.
 """
 
 from __future__ import annotations

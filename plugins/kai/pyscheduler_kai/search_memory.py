@@ -1,17 +1,18 @@
-"""Searches for victims that failed, kept from pass to pass.
+"""Failed searches for victims, kept from pass to pass.
 
-In a full cluster most passes begin because a job came. They would search in vain for the same jobs as the pass before.
-A search that failed is not repeated as long as everything is equal that it depends on:
+In a full cluster, most passes begin because a job came, and would repeat the searches that failed in the last pass. A
+failed search is not repeated as long as everything that its result depends on is equal:
 
-- what is free on each node, and what filters say about nodes: `_World.nodes` and `Session.node_changes`. Filters that
-  look at anything else are not remembered (`Session.lasts`);
-- what queues hold and may hold: `_World.queues`. A simulation places nothing that queues do not ask for;
-- the jobs that may be victims: `PlacedJobs`;
+- the free amounts of nodes (`_World.nodes`), and the answers of filters (`Session.node_changes`). A search is not
+  remembered if filters look at anything but nodes (`Session.lasts`);
+- the amounts that queues hold and may hold (`_World.queues`). A simulation places nothing that queues do not request;
+- the jobs that may be victims (`PlacedJobs`);
 - the job itself, and the jobs that must not be evicted for it;
-- the waiting jobs that simulations read, which decide the order of queues: those at the begin of each queue (`Reads`).
+- the waiting jobs that simulations have read, which decide the order of queues: those at the begin of each queue
+  (`Reads`).
 
-Nothing is remembered, or recalled, after the pass has evicted or promised anything, and with policies of other
-distributions. The jobs that the pass has placed are placed in the next pass as well.
+No search is remembered or skipped after the pass has evicted or promised anything, or if policies of other
+distributions take part. Jobs that the pass has placed count as placed, as they will in the next pass.
 
 Row of the benchmark: `batch-philly`, which takes at least 1.3 times as long without it.
 """

@@ -1,4 +1,4 @@
-"""A pass of the preset `kai`: it says of jobs that no action tried which pods they lack."""
+"""A session of the preset `kai`; if no action tried a job, it says which pods the job lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value of each job, kept from pass to pass: equal values are one object, because many jobs ask for the same."""
+"""One value for each job, kept from pass to pass; equal values are stored once, because many jobs have the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of victims where disruption budgets count; KAI itself reads none."""
+"""The order of victims if disruption budgets count; KAI itself reads no budgets."""
 
 from __future__ import annotations
 

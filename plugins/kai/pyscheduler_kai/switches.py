@@ -1,4 +1,4 @@
-"""Policies of the preset `kai` that switch a built-in rule on, and those that are accepted for files of KAI-Scheduler.
+"""Policies of the preset `kai` that switch a built-in rule on, and policies without effect that files of KAI may name.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

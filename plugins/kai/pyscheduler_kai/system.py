@@ -1,4 +1,4 @@
-"""KAI as a batch system: what its jobs, queues and sessions have that others lack."""
+"""KAI as a batch system: the rules for jobs, queues and sessions in which KAI differs from other systems."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 """The policy `topology`: the sets of nodes that a job or a sub-group may use, in the order in which they are tried.
 
-A constraint names a Topology (see `topologies` for levels and domains), and a required or a preferred level of it, or
-both. A set of nodes is a domain at one of the levels from the preferred up to the required one (or up to the whole
-topology), narrowest level first. Within a level, domains of the fullest outer domain come first; the scarcest requested
-resource decides how full a domain is. If tasks hold nodes already, only the required-level domains with these nodes are
-used.
-
-Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
+A constraint names a Topology (see `topologies` for levels and domains), and a required level of it, a preferred level,
+or both. Each set of nodes is one domain. The domains of the preferred level come first, then those of each wider level,
+up to the required level (or the whole topology). Within a level, the domains in the fullest outer domain come first; of
+the requested resources, the scarcest decides how full a domain is. If tasks hold nodes already, only the domains of the
+required level with these nodes are used.
 
 Differs from KAI-Scheduler: if all nodes are in one domain that is narrower than the required one, KAI computes the room
-of the narrow domain only, and finds the required domain full.
+of this narrow domain only, and takes the required domain for full. Source: KAI-Scheduler, `plugins/topology`
+(`job_filtering.go`, `node_scoring.go`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The free GPUs of nodes in plain numbers, as long as GPUs alone decide which node a task takes.
+"""The free GPUs of nodes in plain numbers, for the case that GPUs alone decide which node a task takes.
 
-That is so if each node with free GPUs has enough of all else for as many tasks as its GPUs can take, and the filters
-accept it for all of them. A search looks at many plans in the same state of the cluster: what nodes have free is read
-once, and a plan changes only the nodes of its victims.
+That is the case if each node with free GPUs has enough of all other resources for as many tasks as its GPUs can take,
+and filters accept it for all these tasks. A search looks at many plans in the same state of the cluster. So the free
+amounts of nodes are read once, and a plan changes only the nodes of its victims.
 """
 
 from __future__ import annotations

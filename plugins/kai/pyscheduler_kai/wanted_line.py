@@ -1,9 +1,9 @@
-"""The order of a few wanted jobs among many that wait, without taking the others one by one.
+"""The order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
 
-`JobQueue` drops the jobs on the way to a wanted one. Only what they ask for matters: a queue waits for its turn before
-each of them. So its wanted job comes when the queue's largest key on the way, and then the job's own, are the smallest
-of all queues. This holds as long as no two queues are equal (`is_tied`), no queue has a parent, and keys are in a total
-order: then no heap decides.
+`JobQueue` takes the jobs before a wanted job and drops them. Each of these jobs matters only by its request, which
+decides the key of its queue while the job is next. So the queue reaches its wanted job as soon as the largest of these
+keys, and then the key with the wanted job itself, are the smallest keys of all queues. This holds only if no two queues
+are equal (`is_tied`), no queue has a parent, and keys are in a total order: otherwise the heaps decide.
 """
 
 from __future__ import annotations
