@@ -1,8 +1,8 @@
 """Comparisons of amounts as Volcano makes them.
 
-Two amounts are equal within a tolerance: 0.1 of Volcano's own unit, which is a millicore, a byte, a pod, and a
-thousandth of every other resource. `pods` counts in sums and shares but is left out where only requested resources are
-compared. Source: Volcano `api/resource_info.go`.
+Two amounts are equal if they differ by less than 0.1 of Volcano's own unit: a millicore, a byte, a pod, or a thousandth
+of any other resource. `pods` counts in sums and shares, but not if only requested resources are compared. Source:
+Volcano `api/resource_info.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The data of a session about jobs and about the tasks on nodes, kept so that nothing is counted twice."""
+"""Sums by job, and the tasks on nodes as columns, which a session keeps up to date instead of counting again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Limits of queues on devices of resource claims: `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability`.
 
 A claim counts in a queue once, however many of its pods share it. Requests for all devices of a node, and requests with
-several ways, do not count. `deserved` and `guarantee` of devices have no effect. Source: Volcano `plugins/capacity`
+alternatives, do not count. `deserved` and `guarantee` of devices have no effect. Source: Volcano `plugins/capacity`
 (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """
 

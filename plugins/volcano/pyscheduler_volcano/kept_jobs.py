@@ -1,8 +1,8 @@
 """The jobs as Volcano's sessions see them, kept from pass to pass: sums by job, and waiting jobs in order.
 
-At the begin of a pass only jobs that changed since the last pass are read again. A job keeps its row while it is not
-built anew. A job that was built anew gets the last row, as it is then the last of the session's jobs. So rows are in
-the order of the session's jobs.
+At the begin of a pass, only the jobs that changed since the last pass are read again. A job that was built anew is the
+last of the session's jobs, so it gets the last row; all other jobs keep their rows. So rows are in the order of the
+session's jobs.
 """
 
 from __future__ import annotations

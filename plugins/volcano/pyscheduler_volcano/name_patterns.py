@@ -1,4 +1,4 @@
-"""Names that match a regular expression in Go's syntax, in time in proportion to pattern and name."""
+"""Match names with regular expressions in Go's syntax, in time proportional to the lengths of both."""
 
 from __future__ import annotations
 

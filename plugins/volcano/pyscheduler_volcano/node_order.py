@@ -1,4 +1,4 @@
-"""Weights of the policy `nodeorder` as weights of the score plugins of a profile.
+"""Turn the weights of the policy `nodeorder` into weights of the score plugins of a profile.
 
 Source: Volcano and kube-batch, `pkg/scheduler/plugins/nodeorder/nodeorder.go`.
 """

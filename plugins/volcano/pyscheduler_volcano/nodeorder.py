@@ -1,4 +1,4 @@
-"""nodeorder: kube-scheduler's score plugins. Source: Volcano `plugins/nodeorder`, which gives them own weights."""
+"""nodeorder: add the scores of kube-scheduler's score plugins. Source: Volcano `plugins/nodeorder`."""
 
 from __future__ import annotations
 

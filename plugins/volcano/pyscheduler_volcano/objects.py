@@ -1,4 +1,4 @@
-"""Volcano's queues and pod groups, and kube-batch's, which are their first form.
+"""Read Volcano's queues and pod groups, and those of kube-batch, from which Volcano's have developed.
 
 Sources: volcano `apis/scheduling/v1beta1` (types and annotations), `pkg/scheduler/api/queue_info.go`, `job_info.go` and
 `pod_info.go` (defaults); kube-batch `pkg/apis/scheduling`.

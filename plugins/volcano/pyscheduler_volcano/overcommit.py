@@ -1,4 +1,4 @@
-"""overcommit: enqueue jobs up to a multiple of the cluster. Source: Volcano `plugins/overcommit`."""
+"""overcommit: enqueue jobs up to a multiple of the cluster's resources. Source: Volcano `plugins/overcommit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of Volcano's policies, and how their arguments are read."""
+"""The base class of the policies that follow Volcano's plugins, and helpers to read their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of the policy `predicates` as filters, timeouts and scores of a profile.
+"""Turn the arguments of the policy `predicates` into filters, timeouts and scores of a profile.
 
 Source: Volcano `pkg/scheduler/plugins/predicates` (`predicates.go`, `helper.go`).
 """

@@ -1,4 +1,4 @@
-"""predicates: the filters of the profile. Source: Volcano `plugins/predicates`, which runs kube-scheduler's filters."""
+"""predicates: accept the nodes that the filters of the profile accept. Source: Volcano `plugins/predicates`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Preemption that compares nodes: the fewest and least important victims win (`enableTopologyAwarePreemption`).
+"""Preemption that compares nodes and takes the fewest, least important victims (`enableTopologyAwarePreemption`).
 
-Some nodes, beginning at a random one, are tried until enough of them are candidates: after evictions the task fits
-there. A victim that can stay after all is spared, the most important first. Source: Volcano `actions/preempt`
-(topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
+Nodes are tried one by one, beginning at a random one, until enough of them are candidates. A node is a candidate if the
+task fits there after evictions. Then victims are spared as far as the task still fits, the most important first.
+Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
 
-Differs from Volcano: a node where the queue may not get the task even after all evictions is no candidate. Nodes are
-tried one by one, so `topologyAwarePreemptWorkerNum` has no effect.
+Differs from Volcano: a node is no candidate if the limits of the queue refuse the task even after all evictions. As
+nodes are tried one by one, `topologyAwarePreemptWorkerNum` has no effect.
 """
 
 from __future__ import annotations

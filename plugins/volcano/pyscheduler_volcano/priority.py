@@ -1,4 +1,4 @@
-"""priority: higher priority first, and it may preempt lower. Source: Volcano `plugins/priority`."""
+"""priority: jobs and tasks of higher priority are first, and may preempt others. Source: Volcano `plugins/priority`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""proportion: the cluster is divided among queues by weight, up to what they request.
-
-Source: Volcano `plugins/proportion`.
-"""
+"""proportion: divide the cluster among queues by weight, up to their requests. Source: Volcano `plugins/proportion`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common parts of proportion and capacity: the sums of queues, and the gate of enqueue."""
+"""The common parts of proportion and capacity: the sums of queues, and the check before a job is enqueued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of Volcano's queues, as its controller moves it.
+"""The states of Volcano's queues, such as Open and Closed, and how Volcano's controller changes them.
 
 Source: Volcano `pkg/controllers/queue` (`state`, `syncHierarchicalQueue`).
 """

@@ -1,4 +1,4 @@
-"""The ResourceQuotas of all namespaces, as the policy `resourcequota` compares jobs with them."""
+"""The ResourceQuotas of all namespaces, for the policy `resourcequota`."""
 
 from __future__ import annotations
 

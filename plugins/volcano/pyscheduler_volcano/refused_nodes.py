@@ -1,8 +1,9 @@
-"""Nodes whose candidates cannot make room for a claim, kept for the claims that look alike.
+"""The nodes on which evictions cannot make room for a task, kept for later tasks of the same kind.
 
-A node is refused when the victims that the policies choose there do not hold what the task requests. That depends on
-the claim's queue, priority, sums and request, on the candidates, and on the state of the session. So the answer holds
-for another task with the same figures while nothing has changed. Filters take no part: each task asks them itself.
+A node is refused if evicting the victims that the policies choose there would not make enough room. That depends on the
+request of the task, on the queue, the priority and the sums of its job, on the candidates for eviction, and on the
+state of the session. So the result also holds for another task with the same figures, until something changes. Filters
+are not part of it: they are asked for each task.
 """
 
 from __future__ import annotations

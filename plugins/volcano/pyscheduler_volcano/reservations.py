@@ -1,4 +1,4 @@
-"""The amounts that jobs reserve of their queue before their pods are placed. Source: Volcano `plugins/util/util.go`."""
+"""The amounts of their queue that jobs reserve before their pods are placed. Source: Volcano `plugins/util/util.go`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A session as Volcano runs it: how the answers of the policies in tiers are combined.
-
-Source: Volcano `framework/session_plugins.go`.
-"""
+"""A session as Volcano runs it, with Volcano's rules for tiers. Source: Volcano `framework/session_plugins.go`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sla: a job that waited too long is enqueued and keeps its promise. Source: Volcano `plugins/sla`."""
+"""sla: a job that has waited too long is enqueued, and keeps its promised nodes. Source: Volcano `plugins/sla`."""
 
 from __future__ import annotations
 

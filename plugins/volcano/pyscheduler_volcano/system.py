@@ -1,7 +1,7 @@
-"""Volcano as a batch system: what its jobs, queues and sessions have that others lack.
+"""Volcano as a batch system: the rules for jobs, queues and sessions in which Volcano differs from other systems.
 
-Its groups count before they have pods, because its controllers create the pods of a job once the group has the phase
-Inqueue.
+A group of Volcano counts before it has pods, because Volcano's controllers create the pods of a job only once the group
+has the phase Inqueue.
 """
 
 from __future__ import annotations
