@@ -1,4 +1,4 @@
-"""The hook that the entry point names. It names the class of the system without an import of it."""
+"""The hook module of the entry point; it names the class of the batch system and does not import it."""
 
 from __future__ import annotations
 

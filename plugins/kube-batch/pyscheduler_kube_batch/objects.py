@@ -1,4 +1,4 @@
-"""kube-batch's queues and pod groups, in both versions; Volcano's began as these, and reads them first."""
+"""The queues and pod groups of kube-batch, in both versions; `pyscheduler_volcano.objects` reads them."""
 
 from __future__ import annotations
 

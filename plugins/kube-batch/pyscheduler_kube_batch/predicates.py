@@ -1,4 +1,4 @@
-"""predicates: the filters of the profile, and nodes under pressure. Source: kube-batch `plugins/predicates`."""
+"""predicates: accept nodes by the filters of the profile and by pressure. Source: kube-batch `plugins/predicates`."""
 
 from __future__ import annotations
 

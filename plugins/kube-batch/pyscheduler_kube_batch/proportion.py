@@ -1,4 +1,4 @@
-"""proportion, as kube-batch divides: by weight, until every queue is met. Source: kube-batch `plugins/proportion`."""
+"""proportion, as kube-batch divides: by weight, until queues have enough. Source: kube-batch `plugins/proportion`."""
 
 from __future__ import annotations
 

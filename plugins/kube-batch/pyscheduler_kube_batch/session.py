@@ -1,8 +1,11 @@
 """A session as kube-batch runs it. Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
 
-What differs from Volcano: pods are no resource; amounts are equal within 10 millicores, 10 MiB and a hundredth of other
-resources; a job that is not valid takes no part; an empty answer of a policy is a veto for all tiers that follow; tasks
-are bound one by one once their job is ready.
+Differs from Volcano's session:
+
+- Pods are no resource. Amounts are equal within 10 millicores, 10 MiB, and a hundredth of other resources.
+- A job that is not valid takes no part.
+- Once the policies asked so far agree on no victim, no later policy or tier adds one.
+- Tasks are bound one by one once their job is ready.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""kube-batch as a batch system: Volcano's ancestor, with the same objects and rules of its own for conditions."""
+"""kube-batch as a batch system: Volcano's ancestor, without enqueueing, ResourceQuotas and HyperNodes."""
 
 from __future__ import annotations
 
