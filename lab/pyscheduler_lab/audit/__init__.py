@@ -5,9 +5,10 @@ anything that the scheduler uses. This room imports no other room, and no room t
 contracts check that. So a mistake of the scheduler cannot hide in code that both share. Tests, the demo and the
 simulation call `check`.
 
-The rules: (1) no gang is partly bound; (2) no binding exceeds a limit; (3) no protected or foreign pod is evicted;
-(4) each eviction has a purpose that is reached; (5) fair shares justify each reclaim; (6) evictions do not repeat and
-have no cycle; (7) evictions end; (8) each pending pod has a place and a reason; (9) the status of queues is right.
+The rules: (1) no gang is partly bound; (2) no binding exceeds a limit; (3) no protected or foreign pod is evicted; (4)
+each eviction lets a job start, or ends a broken gang; (5) fair shares justify each reclaim; (6) evictions do not repeat
+and have no cycle; (7) evictions end; (8) each pending pod has a leaf queue, and a reason why it waits; (9) the status
+of queues is right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Count the members of a gang and say whether it is whole, broken or empty.
+"""Count the members of a gang, and find out whether the gang is whole, broken or empty.
 
 Rules: KAI's tree of sub-groups (an inner node needs `minSubGroup` satisfied children, all of them when unset), and the
 gang plugin of Volcano and kube-batch (`minMember`, `minTaskMember`, and sub-groups by label).

@@ -1,6 +1,6 @@
 """The log of an API server: every version of every object, in order, each with the time at which it was written.
 
-A history is made from the lines of watches, or from the changes of a store in this process. It keeps only the kinds
+A history is made from the events of watches, or from the changes of a store in this process. It keeps only the kinds
 that the rules read.
 """
 

@@ -1,7 +1,7 @@
 """Judge one reclaim by fair shares.
 
-Each judge returns the first objection as a phrase, or "". KAI: plugin proportion, package reclaimable. Volcano and
-kube-batch: the reclaimable functions of proportion and capacity.
+`kai_objection` and `volcano_objection` return the first objection as a phrase, or "". Sources: KAI, plugin proportion,
+package reclaimable; Volcano and kube-batch, the reclaimable functions of proportion and capacity.
 """
 
 from __future__ import annotations

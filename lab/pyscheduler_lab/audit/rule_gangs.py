@@ -1,10 +1,10 @@
 """Rule 1: no gang is partly bound, sub-groups included.
 
-A gang is bound, or evicted, within a short burst. A gang that lost a member from outside, or whose queue was changed or
-deleted meanwhile, or that lost room while it was being bound, may stay broken for the grace period of its group; then
-it must be whole again or be evicted (KAI). A gang whose minimum was raised needs no more than it had before, and one of
-which a member has succeeded lacks nobody. Volcano leaves broken gangs to their controllers, and with its default tiers
-it also evicts a part of a gang: see `Options.breaks_gangs`.
+A gang is bound, or evicted, within a short time. It may be broken for the grace period of its group if it lost a member
+from outside, if its queue was changed or deleted meanwhile, or if nodes lost room while it was being bound. After that,
+it must be whole again or evicted (KAI). A gang whose minimum was raised needs no more members than before. A gang of
+which a member has succeeded is never broken. Volcano leaves broken gangs to their controllers, and with its default
+tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 
 from __future__ import annotations

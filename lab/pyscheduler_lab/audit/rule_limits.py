@@ -1,7 +1,7 @@
 """Rule 2: each binding is in an existing leaf queue, and exceeds no limit of that queue or of its ancestors.
 
-In KAI, the binding of a job that is not preemptible exceeds no quota of these queues either. A limit that was lowered a
-moment ago still counts as it was, because the binding was decided before.
+In KAI, the binding of a job that is not preemptible exceeds no quota of these queues either. If a limit was lowered a
+moment ago, the old limit still counts, because the binding may have been decided before.
 """
 
 from __future__ import annotations

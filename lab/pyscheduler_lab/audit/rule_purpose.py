@@ -1,8 +1,8 @@
 """Rule 4: each eviction names a job that then binds its minimum, or it ends a broken gang.
 
-The job has the grace period of the victim and the lease. It is excused if its pods, its group, its queue or a node
-change meanwhile, or if another scheduler takes room. A later decision may take the promised room for another job: then
-it is enough that this one binds its minimum.
+The job must bind its minimum within the grace period of the victim and the lease of the promise. It is excused if its
+pods, its group, its queue or a node change meanwhile, or if another scheduler takes room. A later decision may take the
+promised room for another job. Then it is enough that this other job binds its minimum.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
 """Rule 5: fair shares, computed anew, justify each reclaim.
 
-Reclaims of one job that follow each other are one decision. It is judged by the queues as they were just before its
-first eviction. A decision may also rest on what was true a moment earlier, and pods with a nominated node may count as
-allocated. The pass that reclaims may have placed other jobs first, whose bindings are written a moment later; or they
-are evicted before they are bound. Or the pass promised them a node, which an event or a nomination says around the time
-of the decision. And evictions that the scheduler has announced by an event may not be written yet, or fail to be. So
-each of these states is tried, and one that justifies the decision is enough. If nodes came or went a moment earlier,
-nothing objects to it: what a pass knew is not known then.
+Consecutive evictions for one job are one decision. The decision is judged by the queues just before its first eviction.
+But the log does not show exactly what the scheduler knew when it decided:
+
+- A decision may rest on the state of a moment earlier, and may count pods with a nominated node as allocated.
+- The same pass may have placed other jobs first. Their bindings are written a moment later, or their pods are evicted
+  before they are bound, or they were promised a node, as an event or a nomination shows.
+- Evictions that the scheduler has announced by an event may not be written yet, or may fail.
+
+So the rule tries each of these states, and one that justifies the decision is enough. If nodes came or went a moment
+earlier, the rule objects to nothing, because it cannot know which nodes the pass knew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rule 9: the status of each queue equals the sums of its bound requests.
 
-A writer may lag. So a queue is judged once its pods have not changed for a while, and at the end of the log. Pods that
-are being deleted may count or not.
+The writer of a status may lag. So a queue is judged when its pods have not changed for a while, and at the end of the
+log. Pods that are being deleted may count or not.
 """
 
 from __future__ import annotations

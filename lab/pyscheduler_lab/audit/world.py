@@ -1,4 +1,4 @@
-"""Replay the log: the objects as they are after each write, sums per queue, and what each write means."""
+"""Replay the log: the objects after each write, the sums of each queue, and the meaning of each write."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Demos of gangs and of queues: a workload, a recording of what was written, and a check of all of it."""
+"""Demos of gangs and of queues: a workload, a recording of all writes, and a check of this recording."""

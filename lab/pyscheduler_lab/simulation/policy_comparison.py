@@ -1,7 +1,7 @@
 """Replay one trace under several batch policies and compare the results.
 
-A policy is a profile of `Batch`. All of them place jobs as a whole and pack nodes; they differ in the order of the jobs
-and in what they evict.
+A policy is a profile of `Batch`. All policies start a job as a whole and pack nodes. They differ in the order of the
+jobs and in the pods that they evict.
 """
 
 from __future__ import annotations

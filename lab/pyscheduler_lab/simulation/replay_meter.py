@@ -1,7 +1,7 @@
-"""Measure a replay of a job trace: the state of each job, and GPUs in use, integrated over time.
+"""Measure a replay of a job trace: the state of each job, and the GPUs in use over time.
 
-A GPU is held by a pod that is bound, or that waits at Permit with a reservation. The GPU is *used* from the moment at
-which all workers of its job are bound; until then an incomplete job holds it without using it.
+A pod holds its GPUs while it is bound, or waits at Permit with a reservation. A GPU is *used* only from the moment when
+all workers of its job are bound; until then, the incomplete job holds it without using it.
 """
 
 from __future__ import annotations

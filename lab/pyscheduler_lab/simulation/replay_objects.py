@@ -1,4 +1,4 @@
-"""Convert the jobs of a trace to nodes, groups and pods, as a user would write them."""
+"""Convert the jobs of a trace to nodes, groups and pods, in the form in which users write them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Run cases of batch scheduling through the real path: API objects, a scheduler with a batch profile, one pass of it.
 
 A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, whose uids are the names of the case. The scheduler
-lists them from a read-only cluster, so the same readers, plugin, tables and filters work as on a live cluster.
+lists these objects from a read-only cluster, so its readers, plugin, tables and filters are those of a live cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The batch systems, imported by name: they belong to distributions of their own."""
+"""Import batch systems by name, because they belong to other distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A placement backend that knows amounts only: pods per node, and kube-scheduler's scores by resources."""
+"""A placer that knows only amounts: the pods that a node may have, and kube-scheduler's scores by resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open sessions of the presets `volcano` and `kube-batch` over clusters of plain specs."""
+"""Open sessions of the presets `volcano` and `kube-batch` over clusters that are plain dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of a session from plain specs, without API objects."""
+"""Tables of a session from plain dicts, without API objects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Run hand-made cases of queues and fairness with the policies of the presets `volcano` and `kube-batch`.
 
-Quantities of the cases are whole units: cpu in cores; memory is read as GiB. Pods are not counted.
+Amounts in the cases are whole units: cpu in cores, and memory in GiB. Pods are not counted.
 """
 
 from __future__ import annotations
