@@ -1,4 +1,4 @@
-"""`make bench`: measure, and print the numbers beside what they should come to. Nothing is asserted."""
+"""`make bench`: measure each row in a process of its own, and print the figures beside their targets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Passes of a batch profile: shapes that KAI-Scheduler measures itself with, and a large tree of queues.
 
-A pass is run on a cluster in memory and not carried out, so a figure is the CPU time of the decisions: policies, search
-and placements. What a shape must come to is checked. KAI's own figures stand in `KAI`, by shape and size; they
-were measured on a machine of two shared cores, as CPU time of the original program.
+A pass runs on a cluster in memory, and its decisions are not carried out. So a figure is the CPU time of the decisions:
+policies, search and placements. Each shape checks that the pass decides what it should. `KAI` has KAI's own figures by
+shape and size: CPU time of the original program, measured on a machine of two shared cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cost of groups that PodGrouper makes of workloads: the rate of gangs with it, and with ready groups."""
+"""The cost of the groups that PodGrouper makes: the rate of gangs with PodGrouper, and with groups made beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decision latency of a batch profile in a large cluster, and a check that it does not search again in vain."""
+"""The time in which a batch profile decides in a large cluster, also if a search fails; and the replay of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that require a rack: placement, room made for one rack, and a search in vain; and groups with placements."""
+"""Jobs that require a rack: placement, room made in one rack, and a search that fails; and groups with placements."""
 
 from __future__ import annotations
 

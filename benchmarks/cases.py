@@ -1,7 +1,8 @@
 """The cases: kube-scheduler's own (`upstream.json`) and ours (`own.json`), as operations with counts.
 
-The vocabulary is that of upstream's benchmark: operations in order, their counts named by parameters, a workload per
-size of the cluster that gives the parameters. A size without a workload takes the counts of the nearest, scaled.
+The files have the form of upstream's benchmark. A case is a list of operations, whose counts are parameters. A workload
+gives the parameters for one size of the cluster. For a size without a workload, the counts of the nearest workload are
+scaled.
 """
 
 from __future__ import annotations

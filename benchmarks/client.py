@@ -1,4 +1,4 @@
-"""The client path over HTTP, on a cluster of real weight: first list, relist, reaction, memory.
+"""The client path over HTTP, on a cluster with objects of realistic size: first list, relist, reaction, memory.
 
 The scheduler runs in this process and the server in another, so CPU time and memory are the scheduler's alone.
 """

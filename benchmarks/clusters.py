@@ -1,4 +1,4 @@
-"""Nodes and pods of the rows about the client path, of about the weight that real ones have."""
+"""Nodes and pods of realistic size for the rows about the client path."""
 
 from __future__ import annotations
 

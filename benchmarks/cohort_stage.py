@@ -3,18 +3,18 @@
 The recorder follows Kueue's runner (`test/performance/scheduler/runner`, controller and recorder):
 
 - Each queue has a namespace and one sequence per class of workloads. A sequence waits for the interval before each
-  workload. All sequences run at the same time, from the moment when the queues exist.
-- *Time to admission* of a workload lasts from its creation to its admission, here the binding. An evicted workload is
-  created again and keeps its first time of creation; a later admission replaces the earlier one. Kueue reads both times
-  from the object, in whole seconds; here a clock is read when the store changes.
-- *Usage* of a queue comes from the status of its object: what it holds between two events of the queue is what the
-  event before said. The usage of all queues is the sum over the queues, divided by the time from the first event of
-  any queue to the last, and by the sum of the nominal quotas. As in Kueue, it counts what evicted workloads held, and
-  the time until the end of a pod is seen.
+  workload. All sequences start when all queues exist, and run at the same time.
+- *Time to admission* of a workload lasts from its creation to its admission, here its binding. An evicted workload is
+  created again, and its first creation and its last admission count. Kueue reads both times from the object, in whole
+  seconds; here a clock is read when the store changes.
+- *Usage* of a queue comes from the status of its object: between two events of the queue, the amount of the first one
+  counts. The usage of all queues is the sum over the queues, divided by the time from the first event of any queue to
+  the last, and by the sum of the nominal quotas. As in Kueue, amounts of evicted workloads count, and pods count until
+  their end is seen.
 - A workload runs for its time from the moment when the kubelet has started it. A test is over when all workloads have
   ended and the status of each queue says so.
 
-`usage_by_bindings` is the same from bindings and ends of pods instead of the status, as a check.
+As a check, `usage_by_bindings` is computed from the bindings and ends of pods instead of the status.
 """
 
 from __future__ import annotations

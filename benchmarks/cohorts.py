@@ -1,13 +1,13 @@
 """Kueue's scalability test: queues in cohorts share CPU, and workloads arrive faster than they end.
 
-The shapes are in `cohort_shapes`. `cohort_stage` plays users and kubelets, in the process of the API server, and
-defines the figures as Kueue's runner does. The scheduler is in this process and works over HTTP, in real time.
+`cohort_shapes` has the shapes. `cohort_stage` plays users and kubelets in the process of the API server, and computes
+the figures as Kueue's runner does. The scheduler is in this process and works over HTTP, in real time.
 
-Each workload is a pod without a group, in a queue of Volcano. That dialect fits best: `deserved` is the nominal quota,
-`capability` the quota with the borrowing limit, `parent` the cohort; reclaim takes what a queue holds beyond its
-`deserved` amount for a queue below it, and preempt takes lower priorities of the same queue. KAI would protect the two
-higher priorities, and divide by weights what is borrowed. Kueue has no nodes: a cohort is a pool as large as the sum of
-its quotas. Here a cohort is one node of that size, which its pods select.
+Each workload is a pod without a group, in a queue of Volcano, whose fields fit best: `deserved` is the nominal quota,
+`capability` is the quota with the borrowing limit, and `parent` is the cohort. Reclaim takes what a queue holds beyond
+`deserved`, for a queue that holds less than its own, and preempt evicts lower priorities of the same queue. KAI would
+protect the two higher priorities, and would divide by weight what queues borrow. Kueue has no nodes: a cohort is a pool
+as large as the sum of its quotas. Here a cohort is one node of that size, which its pods select.
 """
 
 from __future__ import annotations

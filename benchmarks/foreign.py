@@ -1,8 +1,8 @@
-"""A plan played on a cluster that somebody else runs: its objects are created over HTTP, and taken away at the end.
+"""Play a plan on an existing cluster: create its objects over HTTP, and delete them at the end.
 
-Nodes are hollow: objects that no kubelet stands behind. So pods are bound and never run. A cluster with nodes of its
-own is refused unless told otherwise, for measured pods would be placed there, too, and run. Where a controller manager
-runs, it takes hollow nodes for lost after some time, and taints them.
+The nodes are hollow: objects without a kubelet. So pods are bound and never run. A cluster with nodes of its own is
+refused unless an option allows it, because measured pods would also be placed, and run, on these nodes. If the cluster
+has a controller manager, it considers hollow nodes lost after some time, and taints them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A case measured: rounds of a new scheduler on the same cluster, until enough pods were bound.
+"""Measure a case: rounds with a new scheduler on the same cluster, until enough pods were bound.
 
-A round begins with all measured pods queued. It is measured from the first cycle on until the cache has seen the last
-of them bound, which takes the whole way: queue, cycle, binding, the event, and the informer's echo. The time of the
-first list is told by itself. In mode `cycle` the API server is in this process, and has its share in every figure.
+A round begins with all measured pods queued. It is measured from the first cycle until the cache has seen the last pod
+bound, which includes the queue, the cycle, the binding, the event, and the update from the watch. The time of the first
+list is a figure of its own. In mode `cycle` the API server is in this process, so every figure includes its share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The cost of a pod and of a node, from rows at several sizes: straight lines through the measured values.
+"""The cost of a pod and of a node: straight lines through the measured values of rows of several sizes.
 
-All rows are SchedulingBasic's with equal pods. Memory and the first list are those of `http`, where the scheduler has
-a process to itself; the time of a pod is that of `cycle`, where no more than one thing is done at a time.
+All rows are SchedulingBasic's with equal pods. Memory and the first list are those of mode `http`, in which the
+scheduler has a process to itself. The time of a pod is that of mode `cycle`, in which only one thing is done at a time.
 """
 
 from __future__ import annotations

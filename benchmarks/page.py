@@ -1,7 +1,7 @@
-"""docs/performance.md: a text with places for tables and pictures, which the carried results fill; README's table, too.
+"""Write docs/performance.md from a template and the saved results, and the table in README.
 
-The text is `performance.template.txt`; a line `{{NAME ARGUMENTS}}` in it is replaced by what the function of that name
-makes of the results. `python -m benchmarks --write` writes the page and the table; a test holds them to that.
+In `performance.template.txt`, a line `{{NAME ARGUMENTS}}` is replaced by what the function NAME makes of the results.
+`python -m benchmarks --write` writes the page and the table; a test checks that both are up to date.
 """
 
 from __future__ import annotations

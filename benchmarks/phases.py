@@ -1,8 +1,8 @@
-"""The CPU time by phase of a pod's way: the stack is looked at as often as the kernel ticks.
+"""The CPU time of a scheduler by phase of a pod's way, from samples of the stack.
 
-Nothing is wrapped and nothing slowed down but for the looking, which takes some microseconds; all the same it is done
-in a round of its own, that is not measured. A sample belongs to the innermost frame that the table knows, and to
-PostFilter wherever that is under way; what nobody knows is aiohttp's, or the event loop's.
+A timer takes samples as often as the kernel ticks. A sample takes some microseconds, and nothing else is slowed down;
+even so, samples are taken in a round of their own, whose times are not used. A sample counts for the innermost frame
+that the table knows, or for PostFilter if that is running. All other samples count for aiohttp or the event loop.
 """
 
 from __future__ import annotations

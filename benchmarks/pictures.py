@@ -1,4 +1,4 @@
-"""Curves as pictures, written as SVG: plain text that is the same for the same results."""
+"""Curves as pictures in SVG, whose text is the same for the same results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A case at a size as objects: what is there at the beginning, what is measured, and what happens meanwhile.
+"""A case of a certain size as objects: those at the beginning, the measured pods, and those that change meanwhile.
 
-Differs from upstream's benchmark: pods that are there at the beginning lie evenly on the nodes from the start, where
-upstream has the scheduler place them first; and measured pods are all queued before the scheduler starts.
+Differs from upstream's benchmark in two points. The pods of the beginning are bound evenly to the nodes from the start;
+upstream lets the scheduler place them. All measured pods are queued before the scheduler starts.
 """
 
 from __future__ import annotations

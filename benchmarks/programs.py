@@ -1,4 +1,4 @@
-"""The times that users wait: for the program's start, the demo, and the replay of a trace."""
+"""Start, take-over and memory of the program `pyscheduler`, the demo, and the replay of traces."""
 
 from __future__ import annotations
 

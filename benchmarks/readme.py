@@ -1,4 +1,4 @@
-"""The table in README: what people ask first, of the rows that were measured."""
+"""The table in README: the few rows that people ask for first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as JSON: printed, saved beside earlier ones, and read again."""
+"""Results as JSON: print them, save them beside earlier ones, and read them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of `make bench`: what is measured, and what it should come to."""
+"""The rows of `make bench`: what each of them measures, and its targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers to measure, made as `pyscheduler run` makes them, and what is noted of them."""
+"""Schedulers to measure, built as `pyscheduler run` builds them, and plugins and recorders for them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""TLS for the benchmarks: a server with a certificate made on the spot, which asks for a bearer token.
+"""TLS for the benchmarks: a server with a certificate made on the spot, which requires a bearer token.
 
-The token is as long as those of service accounts are, for it goes along with every request.
+The token is as long as that of a service account, because every request sends it.
 """
 
 from __future__ import annotations

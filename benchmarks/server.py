@@ -1,7 +1,7 @@
-"""A server for the benchmarks, in a process of its own, so that figures of the scheduler's process are its alone.
+"""An API server for the benchmarks, in a process of its own, so that the scheduler's process has its figures to itself.
 
-It begins with a cluster of some size and then does what it is told on stdin, one JSON object a line; each is answered
-by a line on stdout. It ends with its stdin.
+The server begins with a cluster of some size, and carries out orders from stdin. Each order is one line of JSON,
+answered by a line on stdout. The server ends when stdin is closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Objects of the shapes that the cases name, as manifests of real weight.
+"""The objects of the cases, as manifests of realistic size.
 
-All names are ours: namespaces begin with `bench-`, priorities come from classes, so that an API server with admission
-takes the objects as well.
+All names are ours: namespaces begin with `bench-`, and priorities come from classes. So an API server with admission
+plugins accepts the objects, too.
 """
 
 from __future__ import annotations

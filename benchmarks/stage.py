@@ -1,4 +1,4 @@
-"""A plan played on an embedded cluster, in this process or in a server of its own."""
+"""Play a plan on an embedded cluster, in this process or in a server process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The targets for the rows of the cases, and the figures that follow from two rows."""
+"""The targets of the rows about cases, and the figures that compare two rows."""
 
 from __future__ import annotations
 

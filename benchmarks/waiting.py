@@ -1,6 +1,6 @@
-"""Pods that wait at Permit, ten thousand at a time: what waiting costs, and how long a verdict for all takes.
+"""Pods that wait at Permit, ten thousand at a time: the cost of waiting, and the time of a verdict for all of them.
 
-The memory is what is given back when all waits end: the waits, their binding cycles, and the reservations.
+The memory is that which is freed when all waits end: the waits, their binding cycles, and the reservations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The weight of real objects: about 10 kB a node and 8 kB a pod, most of it never read by a scheduler."""
+"""The size of real objects: about 10 kB per node and 8 kB per pod, most of which a scheduler never reads."""
 
 from __future__ import annotations
 
