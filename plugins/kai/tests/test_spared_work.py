@@ -130,7 +130,7 @@ async def test_filters_are_asked_again_once_a_node_has_changed(
         await kai.cluster.clock.advance(0.001)
         found = await sessions.decide()
         found.session.ledger.put_back()
-        return [found.tables.names[each.node] for each in found.decisions]
+        return [found.tables.nodes.names[each.node] for each in found.decisions]
 
     assert await decided() == await decided() == []
     assert len(asked) == 1

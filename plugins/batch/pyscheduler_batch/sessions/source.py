@@ -262,7 +262,7 @@ class Sessions:
             broken = [each for each in found.interrupted.unfinished if not is_whole(each.task.job, ACTIVE)]
             self.submission.evict_again(broken)
             self._is_interrupted = False
-            self.commitments.decided(decisions, session.jobs, found.tables.names, now=began, wall=session.now)
+            self.commitments.decided(decisions, session.jobs, found.tables.nodes.names, now=began, wall=session.now)
             if self.submission.has_evicted or found.is_unfinished:
                 self.request()  # kube-batch makes room for one task in each pass; and deletions may take long
             # Bindings do not wait for the reports, which take long when thousands of jobs are new.
@@ -361,18 +361,18 @@ class Sessions:
             if session.is_open and late > 0 and (len(decisions.items) > held.count or late > LONGEST_IDLE_SECONDS):
                 raise _PassIsOver
 
-        nodes = tables.node_table(scheduling.snapshot)
+        nodes = tables.nodes.table(scheduling.snapshot)
         self._keys.forget_gone(tables.infos)
         with SnapshotPlacer(
             self.profile,
             scheduling.snapshot,
-            tables.names,
+            tables.nodes.names,
             tables.infos,
-            ready=tables.ready,
+            ready=tables.nodes.ready,
             keys=self._keys,
-            answers=self._answers.since(tables.node_changes),
+            answers=self._answers.since(tables.nodes.changes),
         ) as placer:
-            for pods in parts(tables.releasing(), _PART):
+            for pods in parts(tables.nodes.leaving(), _PART):
                 placer.remove_releasing(pods)
                 await turns.yield_if_due()
             promised = [tables.infos[uid] for uid in self.submission.nominated if uid in tables.infos]
@@ -526,7 +526,7 @@ class Sessions:
             placer=placer,
             effects=decisions,
             now=clock.wall(),
-            foreign=self.tables.foreign,
+            foreign=self.tables.nodes.foreign,
             memory=self.tables.memory,
             turn=turn,
             uncut_turn=uncut_turn,
@@ -535,7 +535,7 @@ class Sessions:
             with_past=partial(self.commitments.with_past, decisions.takers),
             labels=placer.labels,
             lasts=placer.lasts,
-            node_changes=self.tables.node_changes,
+            node_changes=self.tables.nodes.changes,
         )
 
 

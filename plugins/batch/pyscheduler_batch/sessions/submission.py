@@ -80,7 +80,7 @@ class Submission:
 
         `paid`: the uids of the jobs for which pods were evicted, in this pass or an earlier one.
         """
-        names, infos = tables.names, tables.infos
+        names, infos = tables.nodes.names, tables.infos
         decisions, self.failures = _net(decisions)
         await self._promise(_lasting(decisions, paid), names, infos, session.turn)
         await self._evict([each for each in decisions if each.kind is DecisionKind.EVICT], session.turn)

@@ -12,15 +12,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
-import numpy as np
 
 from pyscheduler.framework.departures import is_preempted
 from pyscheduler.framework.resource import EPHEMERAL_STORAGE
-from pyscheduler_batch.model.axis import PODS, ResourceAxis, is_counted
-from pyscheduler_batch.model.batch_plugin import NodeUse
+from pyscheduler_batch.model.axis import ResourceAxis, is_counted
 from pyscheduler_batch.model.build import build_job, build_queues
 from pyscheduler_batch.model.memory import Memory
-from pyscheduler_batch.model.node_table import NodeTable
 from pyscheduler_batch.model.tasks import (
     ACTIVE,
     ALLOCATED,
@@ -33,14 +30,13 @@ from pyscheduler_batch.model.tasks import (
     state_of_waiting,
 )
 from pyscheduler_batch.sessions.gang_memory import GangMemory
+from pyscheduler_batch.sessions.node_rows import NodeRows
 from pyscheduler_batch.sessions.pod_facts import PodAmounts, find_queue, state_on_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from pyscheduler.api import Node, Pod
+    from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
@@ -61,8 +57,6 @@ _PART: Final = 256
 #: So many kinds of look-alikes are remembered; then all are forgotten.
 _MOST_KINDS: Final = 10_000
 _GATED: Final = (TaskState.GATED, NO_NODE)
-#: What each node has of a resource that no node limits; sums of it are exact.
-_PLENTY: Final = 1e15
 _T = TypeVar("_T")
 
 
@@ -99,7 +93,6 @@ class ClusterTables:
         self.jobs: dict[str, Job] = {}
         #: By uid of a task.
         self.infos: dict[str, PodInfo] = {}
-        self.names: list[str] = []
         #: What policies and actions keep from pass to pass.
         self.memory = Memory()
         self._entries: dict[str, _Entry] = {}
@@ -112,20 +105,8 @@ class ClusterTables:
         #: By uid, pods without a group that a plugin holds back; their jobs are not built.
         self._left_out: dict[str, PodInfo] = {}
         self._evicting: set[str] = set()
-        self._generations = np.empty(0, dtype=np.int64)
-        #: By row: the tasks, the pods that are releasing, and what other pods hold.
-        self._on_row: list[dict[str, None]] = []
-        self._releasing_on: list[list[PodInfo]] = []
-        self._nodes: list[Node | None] = []
-        #: How often something changed that filters read of a node.
-        self.node_changes = 0
-        self._releasing = np.zeros((0, len(self.axis)))
-        self._foreign = np.zeros((0, len(self.axis)))
-        #: float64[N, R]: what pods hold of a node besides their requests.
-        self._beside = np.zeros((0, len(self.axis)))
-        #: int8[N]: the `NodeUse` of each node.
-        self._use = np.zeros(0, dtype=np.int8)
         self._amounts = PodAmounts(self.axis)
+        self.nodes = self._node_rows(())
         #: In order: the pods of a job lie side by side in memory as a rule.
         self._dirty: dict[str, None] = {}
         #: The resources of which jobs need a minimum: a job may wait for one that no node has.
@@ -164,57 +145,16 @@ class ClusterTables:
 
     # Views for a session
 
-    def node_table(self, snapshot: Snapshot) -> NodeTable:
-        """Return a table of its own for a session."""
-        nodes, columns = snapshot.nodes, len(self.axis)
-        allocatable, used = np.empty((len(self.names), columns)), np.empty((len(self.names), columns))
-        for column, name in enumerate(self.axis.names):
-            if name in self._plugin.unbounded:
-                allocatable[:, column], used[:, column] = _PLENTY, 0.0
-            elif name == PODS:
-                allocatable[:, column], used[:, column] = nodes.allowed_pods(), nodes.pod_counts()
-            else:
-                allocatable[:, column], used[:, column] = nodes.allocatable(name), nodes.requested(name)
-        used += self._beside
-        absent = self._use == NodeUse.NONE
-        allocatable[absent], used[absent] = 0.0, 0.0
-        table = NodeTable.of(self.names, allocatable)
-        table.idle -= used
-        table.releasing += self._releasing
-        table.releasing[absent] = 0.0
-        table.ready = self.ready
-        return table
-
-    @property
-    def ready(self) -> NDArray[np.bool_] | None:
-        """Return bool[N]: the nodes that take tasks; None for all."""
-        ready: NDArray[np.bool_] = self._use == NodeUse.FULL
-        return None if ready.all() else ready
-
     def queue_table(self) -> QueueTable:
         """Return a table of its own for a session."""
         queues = self.queues
         return attrs.evolve(queues, allocated=queues.allocated.copy(), non_preemptible=queues.non_preemptible.copy())
-
-    @property
-    def foreign(self) -> Amounts:
-        """Return float64[R]: what pods that are no tasks hold of the nodes that take tasks."""
-        total: Amounts = self._foreign[self._use == NodeUse.FULL].sum(axis=0)
-        return total
 
     def task(self, uid: str) -> Task | None:
         """Return the task of a pod; None if it is in no job that can be considered."""
         entry = self._entry_of.get(uid)
         job = None if entry is None else entry.job
         return None if job is None else job.tasks.get(uid)
-
-    def releasing(self) -> Sequence[tuple[PodInfo, str]]:
-        """Return the pods that are releasing, of whatever profile, with their nodes."""
-        return [
-            (info, self.names[row])
-            for row in np.flatnonzero(self._releasing.any(axis=1)).tolist()
-            for info in self._releasing_on[row]
-        ]
 
     def unknown(self) -> Mapping[str, Iterable[Pod]]:
         """Return by key the pods of jobs whose group has no object."""
@@ -251,7 +191,7 @@ class ClusterTables:
         changes = pods.changes()
         if (
             changes is None
-            or names != self.names
+            or names != self.nodes.names
             or self._is_stale
             or not self._knows_all(snapshot, pending := changes[0])
         ):
@@ -259,14 +199,13 @@ class ClusterTables:
             changes = pending, ()
             self._start_over(snapshot, names, pending)
         await turns.yield_if_due()
-        generations = snapshot.nodes.generations()
-        rows = set(np.flatnonzero(generations != self._generations).tolist())
+        rows = {*self.nodes.changed(snapshot)}
         for uid in self._evicting.symmetric_difference(evicting):
             row = self._places.get(uid, _GATED)[1]
             if row != NO_NODE:
                 rows.add(row)
         self._evicting = set(evicting)
-        self._generations = generations.copy()
+        self.nodes.follow(snapshot)
         gone: list[tuple[str, int]] = []
         for row in sorted(rows):
             gone += [(uid, row) for uid in self._read_row(snapshot, row)]
@@ -291,9 +230,9 @@ class ClusterTables:
     def _knows_all(self, snapshot: Snapshot, pending: Sequence[PodInfo]) -> bool:
         """Return whether the axis has all resources that the nodes and the waiting pods name."""
         known = self.axis.index
-        generations = snapshot.nodes.generations()
-        changed = np.flatnonzero(generations != self._generations).tolist()
-        return all(name in known for row in changed for name in snapshot.nodes[row].allocatable.scalars) and all(
+        return all(
+            name in known for row in self.nodes.changed(snapshot) for name in snapshot.nodes[row].allocatable.scalars
+        ) and all(
             name in known
             for info in pending
             if self.infos.get(info.pod.uid) is not info
@@ -309,20 +248,12 @@ class ClusterTables:
             scalars.add(EPHEMERAL_STORAGE)
         self.axis = ResourceAxis.of(scalars | set(self.axis.names))
         self.queues, self.problems = self._plugin.queue_table(self.axis)
-        self.names = names
         self.memory.forget()
         self.jobs, self.infos, self._entries, self._entry_of, self._unknown = {}, {}, {}, {}, {}
         self._places, self._left_out = {}, {}
         self._evicting, self._dirty = set(), dict.fromkeys(self._plugin.jobs_without_pods())
-        self._generations = np.full(len(names), -1, dtype=np.int64)
-        self._on_row = [{} for _ in names]
-        self._releasing_on = [[] for _ in names]
-        self._nodes = [None for _ in names]
-        self._releasing = np.zeros((len(names), len(self.axis)))
-        self._foreign = np.zeros((len(names), len(self.axis)))
-        self._beside = np.zeros((len(names), len(self.axis)))
-        self._use = np.full(len(names), NodeUse.FULL, dtype=np.int8)
         self._amounts = PodAmounts(self.axis)
+        self.nodes = self._node_rows(names, self.nodes.changes)
         self._look_alikes.clear()
         self._is_stale = False
 
@@ -338,40 +269,29 @@ class ClusterTables:
             entry.members = {uid: None for uid in uids if entry_of.get(uid) is entry}
         return entry.members
 
+    def _node_rows(self, names: Sequence[str], changes: int = 0) -> NodeRows:
+        own, plugin = self._profile_name, self._plugin
+        return NodeRows(
+            plugin,
+            self.axis,
+            names,
+            is_own=lambda pod: pod.scheduler_name == own,
+            amounts_of=self._amounts_of,
+            changes=changes,
+        )
+
     def _read_row(self, snapshot: Snapshot, row: int) -> list[str]:
         """Read the pods of one node; return the tasks that are not there any more."""
-        # In order: sets of text have another order in each process.
-        before: dict[str, None] = self._on_row[row]
-        here: dict[str, None] = {}
-        releasing, foreign, beside = self.axis.zeros(), self.axis.zeros(), self.axis.zeros()
-        leaving: list[PodInfo] = []
+        own, gone = self.nodes.read(snapshot, row, self._evicting)
         #: By state, so that the tasks of a node share them.
         places: dict[TaskState, tuple[TaskState, int]] = {}
-        node = snapshot.nodes[row].node
-        if node is not self._nodes[row]:
-            self.node_changes += _node_facts(node) != _node_facts(self._nodes[row])
-            self._nodes[row] = node
-        self._use[row] = NodeUse.FULL if node is None else self._plugin.node_use(node)
-        for info in snapshot.nodes[row].pods:
+        for info, is_leaving in own:
             pod = info.pod
-            is_own = pod.scheduler_name == self._profile_name
-            is_leaving = pod.is_terminating or pod.uid in self._evicting
-            if is_leaving:
-                if is_own and (pod.uid in self._evicting or is_preempted(pod)):
-                    self._gangs.evicted(self._plugin.job_key(pod))
-                leaving.append(info)
-                releasing += self._amounts_of(info)
-            if is_own:
-                here[pod.uid] = None
-                state = TaskState.RELEASING if is_leaving else state_on_node(pod)
-                self._put(info, places.setdefault(state, (state, row)))
-            else:
-                foreign += self._amounts_of(info)
-            if more := self._plugin.amounts_beside(pod):
-                beside += self.axis.amounts(more)
-        self._on_row[row], self._releasing_on[row] = here, leaving
-        self._releasing[row], self._foreign[row], self._beside[row] = releasing, foreign, beside
-        return [uid for uid in before if uid not in here]
+            if is_leaving and (pod.uid in self._evicting or is_preempted(pod)):
+                self._gangs.evicted(self._plugin.job_key(pod))
+            state = TaskState.RELEASING if is_leaving else state_on_node(pod)
+            self._put(info, places.setdefault(state, (state, row)))
+        return gone
 
     def _read_pending(self, changed: Iterable[PodInfo], gated: Collection[str]) -> None:
         """Read waiting pods that changed. `gated`: uids of those that PreEnqueue rejects."""
@@ -538,16 +458,6 @@ class ClusterTables:
 def parts(items: Sequence[_T], size: int = _PART) -> Iterator[Sequence[_T]]:
     """Return the items in parts of this size, each of which should take a few milliseconds."""
     return (items[at : at + size] for at in range(0, len(items), size))
-
-
-def _node_facts(node: Node | None) -> tuple[object, ...]:
-    """Return what filters may read of a node: all but the times of its conditions."""
-    if node is None:
-        return ()
-    meta, status = node.metadata, node.status
-    conditions = [(each.type, each.status) for each in status.conditions]
-    offered = (status.allocatable, status.capacity, status.images, status.declared_features)
-    return node.spec, meta.labels, meta.annotations, offered, conditions
 
 
 def _task(job: Job, pod: Pod, request: Amounts, place: tuple[TaskState, int], facts: TaskFacts) -> Task:

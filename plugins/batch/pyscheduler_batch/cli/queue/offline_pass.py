@@ -102,14 +102,14 @@ class PassResult:
         """Return why the filters let a pod on no node; nodes that the profile leaves to others do not count."""
         if not isinstance(error, FitError) or error.diagnosis.pre_filter_message or not self.foreign_nodes:
             return str(error)
-        own = [name for name in self.found.tables.names if name not in self.foreign_nodes]
+        own = [name for name in self.found.tables.nodes.names if name not in self.foreign_nodes]
         failed = error.diagnosis.node_statuses
         statuses = NodeStatuses.from_mapping({name: status for name in own if (status := failed.get(name))})
         return str(FitError(num_all_nodes=len(own), diagnosis=Diagnosis(node_statuses=statuses)))
 
     def node(self, decision: Decision) -> str:
         """Return the name of the node of a decision."""
-        return self.found.tables.names[decision.node]
+        return self.found.tables.nodes.names[decision.node]
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return the fair shares of queues by name and resource, without resources that are not divided."""
